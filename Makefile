@@ -1,0 +1,48 @@
+# Each target makes what it needs: an environment of its own in .venv, and a Java for Spark.
+#
+#   make demo     the main job on real data, with a TaskManager killed on the way
+#   make test     the tests
+#   make check    format, lint, types, import contracts, then the tests: what a change has to pass
+#   make bench    speed beside Spark's own streaming
+#   make clean    back to a fresh clone
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# The script answers on the first line of a recipe's shell; where it finds no Java, the recipe ends with its message.
+WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
+
+.DEFAULT_GOAL := check
+.PHONY: demo test check lint bench clean
+
+demo: $(READY)
+	@$(WITH_JAVA) $(BIN)/python examples/flights.py $(ARGS)
+
+test: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m pytest --durations=10 --durations-min=0.25 $(ARGS)
+
+check: lint test
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict -p flykka
+	$(BIN)/mypy --explicit-package-bases $(wildcard examples benchmarks tests)
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks.streaming $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made anew when the dependencies change, and finished by the stamp: what was interrupted is taken up again.
+$(READY): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo 'flykka needs Python 3.11 or newer: make PYTHON=/path/to/it' >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	    { echo 'python3 has no venv module (Debian, Ubuntu: apt install python3-venv)' >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[examples,test,dev]'
+	@touch $@

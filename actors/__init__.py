@@ -1,0 +1,8 @@
+"""WHO LIVES HERE: the cast of a job as thin shells, and the pure machines that they think with.
+
+A module beside this one is an actor: it holds refs, hands events to its machine and performs the effects. A folder
+holds machines: they import `messages` and the pure standard library, and know neither clocks nor actors.
+"""
+
+if __name__ != "flykka.actors":
+    raise ImportError(f"import this room as flykka.actors, not as {__name__}: a second copy of every class would follow")

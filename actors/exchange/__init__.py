@@ -1,0 +1,1 @@
+"""How batches and barriers pass between tasks: result partitions, input gates, credits, watermarks."""

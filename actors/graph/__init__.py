@@ -1,0 +1,1 @@
+"""From the program to its execution: StreamGraph, JobGraph, ExecutionGraph."""

@@ -1,0 +1,1 @@
+"""Whose state is whose: key groups, state handles, redistribution when the parallelism changes."""

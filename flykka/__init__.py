@@ -1,0 +1,1 @@
+"""THE FRONT DOOR: Flink-style jobs as Pykka actors, with their data on Spark."""
