@@ -1,0 +1,44 @@
+"""The port to the data: what the actors ask of the side that holds the rows.
+
+Spark's side implements it in `spark_bridge`, the simulation in its own way. Nothing in here blocks an actor: what may
+block is a plain call that the shells run through `context.pipe_to_self`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from flykka.messages.ids import JobId, SplitId
+from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.source import SplitsDiscovered
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+
+
+class SplitDiscovery(Protocol):
+    """Looks for the splits of one source. One object per source operator and job; used by one call at a time."""
+
+    interval_ms: int | None
+    """How long to wait between two looks; None where one look finds everything."""
+
+    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+        """The splits that are not in `seen`, in the order in which they are to be read. May block.
+
+        Raises whatever the storage raises; the job fails with it.
+        """
+
+
+class DataPlane(Protocol):
+    """What a job runtime needs to move rows without seeing one."""
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Raise `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        """The props of the bridge actor of one execution attempt; it is spawned as the Task's child and tells its parent."""
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
+        """The discovery of a source operator."""
+
+    def release_job(self, job_id: JobId) -> None:
+        """Free everything that is left of the job in the data plane. May block; may be called again."""

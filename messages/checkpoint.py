@@ -1,0 +1,153 @@
+"""The checkpoint conversation between the coordinator and the tasks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, OperatorId
+from flykka.messages.message import Message, Value, message, value
+from flykka.messages.state import TaskStateSnapshot
+
+
+class SnapshotType(StrEnum):
+    """What a snapshot is taken for."""
+
+    CHECKPOINT = "CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+
+
+class CheckpointDeclineReason(StrEnum):
+    """Why a checkpoint was not triggered, or was given up (Flink's CheckpointDeclineReason / CheckpointFailureReason)."""
+
+    COORDINATOR_SHUTDOWN = "COORDINATOR_SHUTDOWN"
+    COORDINATOR_SUSPEND = "COORDINATOR_SUSPEND"
+    PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
+    ALREADY_QUEUED = "ALREADY_QUEUED"
+    TOO_MANY_CONCURRENT_CHECKPOINTS = "TOO_MANY_CONCURRENT_CHECKPOINTS"
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
+    NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    EXCEPTION = "EXCEPTION"
+    EXPIRED = "EXPIRED"
+    SUBSUMED = "SUBSUMED"
+    CANCELLATION_BARRIER = "CANCELLATION_BARRIER"
+    INPUT_END_OF_STREAM = "INPUT_END_OF_STREAM"
+    ALIGNMENT_LIMIT_EXCEEDED = "ALIGNMENT_LIMIT_EXCEEDED"
+    CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
+    CHECKPOINT_DECLINED_TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
+    CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
+    TASK_FAILURE = "TASK_FAILURE"
+    JOB_FAILURE = "JOB_FAILURE"
+    TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
+    FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
+    JOB_FAILOVER_REGION = "JOB_FAILOVER_REGION"
+    CHECKPOINT_COORDINATOR_SHUTDOWN = "CHECKPOINT_COORDINATOR_SHUTDOWN"
+    CHECKPOINT_COORDINATOR_SUSPEND = "CHECKPOINT_COORDINATOR_SUSPEND"
+
+
+@value("checkpoint.options")
+class CheckpointOptions(Value):
+    """How a snapshot is to be taken. `target_location` is set for savepoints."""
+
+    snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
+    target_location: str | None = None
+
+
+@value("checkpoint.metrics")
+class CheckpointMetrics(Value):
+    """What one subtask measured while it took its snapshot; times in ms."""
+
+    alignment_ms: int = 0
+    sync_ms: int = 0
+    async_ms: int = 0
+    size_bytes: int = 0
+    incremental_bytes: int = 0
+
+
+class AbstractCheckpointMessage(Message):
+    """A message about one checkpoint of one execution attempt; `handle_message` matches on its subclasses."""
+
+    __slots__ = ()
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+
+
+@message("checkpoint.trigger")
+class TriggerCheckpoint(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager -> Task: take a snapshot and send the barrier down your outputs."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions = CheckpointOptions()
+
+
+@message("checkpoint.acknowledge")
+class AcknowledgeCheckpoint(AbstractCheckpointMessage):
+    """Task -> JobMaster -> CheckpointCoordinator: the snapshot of this attempt is taken; here are its handles."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    state: TaskStateSnapshot | None = None
+    metrics: CheckpointMetrics = CheckpointMetrics()
+
+
+@message("checkpoint.decline")
+class DeclineCheckpoint(AbstractCheckpointMessage):
+    """Task -> JobMaster -> CheckpointCoordinator: this attempt cannot take part in the checkpoint."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    reason: CheckpointDeclineReason = CheckpointDeclineReason.CHECKPOINT_DECLINED
+    cause: SerializedThrowable | None = None
+
+
+@message("checkpoint.notify_complete")
+class NotifyCheckpointComplete(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@message("checkpoint.notify_aborted")
+class NotifyCheckpointAborted(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint will not complete."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    latest_completed_id: int | None
+    timestamp_ms: int
+
+
+@value("checkpoint.coordinator_state")
+class OperatorCoordinatorState(Value):
+    """State of one operator coordinator (a source's split enumerator) on the JobMaster's side, as its own msgpack."""
+
+    operator_id: OperatorId
+    data: bytes
+
+
+@message("checkpoint.snapshot_coordinators")
+class SnapshotOperatorCoordinators(Message):
+    """CheckpointCoordinator -> JobMaster: snapshot your operator coordinators before the tasks are triggered."""
+
+    job_id: JobId
+    checkpoint_id: int
+
+
+@message("checkpoint.coordinators_snapshotted")
+class OperatorCoordinatorsSnapshotted(Message):
+    """JobMaster -> CheckpointCoordinator: the state of the operator coordinators; their events to tasks now wait."""
+
+    job_id: JobId
+    checkpoint_id: int
+    states: tuple[OperatorCoordinatorState, ...]

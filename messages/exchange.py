@@ -1,0 +1,130 @@
+"""The exchange between tasks: credit-based, barriers and watermarks in band behind the data they follow."""
+
+from __future__ import annotations
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ResultPartitionId
+from flykka.messages.message import Message, Value, message, value
+from flykka.messages.ref import Ref
+
+WATERMARK_MIN = -(2**63)
+"""No watermark yet, in ms."""
+WATERMARK_MAX = 2**63 - 1
+"""The end of event time: nothing follows."""
+
+
+class Event(Value):
+    """What travels between batches. Events cost no credit and do not overtake data."""
+
+    __slots__ = ()
+
+
+@value("exchange.checkpoint_barrier")
+class CheckpointBarrier(Event):
+    """Everything before belongs to the checkpoint, everything behind does not."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@value("exchange.cancel_checkpoint_marker")
+class CancelCheckpointMarker(Event):
+    """The checkpoint will not come from upstream."""
+
+    checkpoint_id: int
+
+
+@value("exchange.watermark")
+class Watermark(Event):
+    """No row with an event time (ms) at or below `timestamp_ms` follows, but late ones."""
+
+    timestamp_ms: int
+
+
+@value("exchange.watermark_status")
+class WatermarkStatus(Event):
+    """The channel is idle and holds no watermark back, or is active again."""
+
+    idle: bool
+
+
+@value("exchange.latency_marker")
+class LatencyMarker(Event):
+    """Sent by a source at `marked_ms`; how long it takes tells how long rows wait."""
+
+    marked_ms: int
+    operator_id: str
+    subtask: int
+
+
+@value("exchange.end_of_data")
+class EndOfData(Event):
+    """The input is finished: no row and no watermark follows, checkpoints still do. `drain` as in Flink's StopMode."""
+
+    drain: bool = True
+
+
+@value("exchange.end_of_partition")
+class EndOfPartition(Event):
+    """Nothing follows."""
+
+
+Buffer = BatchRef | Event
+
+
+@message("exchange.partition_request")
+class PartitionRequest(Message):
+    """consuming Task -> TaskManager -> producing Task: send me this subpartition; `credit` buffers are ready."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    credit: int
+    consumer: Ref
+
+
+@message("exchange.buffer_response")
+class BufferResponse(Message):
+    """producing Task -> consuming Task: element number `sequence_number` (from 0) and the data left behind it."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    sequence_number: int
+    buffer: Buffer
+    backlog: int
+
+
+@message("exchange.add_credit")
+class AddCredit(Message):
+    """consuming Task -> producing Task: `credit` more buffers are ready."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    credit: int
+
+
+@message("exchange.backlog_announcement")
+class BacklogAnnouncement(Message):
+    """producing Task -> consuming Task: `backlog` buffers wait here for credit."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    backlog: int
+
+
+@message("exchange.cancel_partition_request")
+class CancelPartitionRequest(Message):
+    """consuming Task -> producing Task: I read no further."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+
+
+@message("exchange.error_response")
+class ErrorResponse(Message):
+    """producing side -> consuming Task: the subpartition cannot be had; `partition_not_found` may pass by itself."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    cause: SerializedThrowable
+    partition_not_found: bool = False

@@ -1,0 +1,15 @@
+"""How a failure travels: as text, never as a living exception."""
+
+from __future__ import annotations
+
+from flykka.messages.message import Value, value
+
+
+@value("failure.serialized_throwable")
+class SerializedThrowable(Value):
+    """Type, text and stack text of a failure; `suppress_restarts` marks one that no restart can mend."""
+
+    type_name: str
+    message: str
+    stack_trace: str = ""
+    suppress_restarts: bool = False

@@ -1,0 +1,36 @@
+"""Names of things, as strings that read well in a trace. Distinct types, so that the type checker tells them apart."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+JobId = NewType("JobId", str)
+JobVertexId = NewType("JobVertexId", str)
+OperatorId = NewType("OperatorId", str)
+ExecutionAttemptId = NewType("ExecutionAttemptId", str)
+"""`<job>_<vertex>_<subtask>_<attempt number>`, as in newer Flink."""
+ResultPartitionId = NewType("ResultPartitionId", str)
+"""`<attempt>:<output index>`: a partition belongs to the attempt that produces it."""
+TaskManagerId = NewType("TaskManagerId", str)
+"""Flink's ResourceID of a TaskManager; the name of its actor."""
+SlotId = NewType("SlotId", str)
+"""`<task manager>/<slot index>`."""
+AllocationId = NewType("AllocationId", str)
+BatchId = NewType("BatchId", str)
+SplitId = NewType("SplitId", str)
+LeaderSessionId = NewType("LeaderSessionId", str)
+
+
+def attempt_id(job: JobId, vertex: JobVertexId, subtask: int, attempt_number: int) -> ExecutionAttemptId:
+    """The id of the attempt_number-th execution (from 0) of one subtask (from 0)."""
+    return ExecutionAttemptId(f"{job}_{vertex}_{subtask}_{attempt_number}")
+
+
+def partition_id(attempt: ExecutionAttemptId, output: int) -> ResultPartitionId:
+    """The id of the result partition that `attempt` produces at its output number `output` (from 0)."""
+    return ResultPartitionId(f"{attempt}:{output}")
+
+
+def slot_id(task_manager: TaskManagerId, index: int) -> SlotId:
+    """The id of the slot number `index` (from 0) of a TaskManager."""
+    return SlotId(f"{task_manager}/{index}")

@@ -1,0 +1,166 @@
+"""Between clients, the JobManager and the JobMasters: submission, status, cancellation, and what is worth telling."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState, TaskIOMetrics
+
+
+class JobStatus(StrEnum):
+    """The states of a job."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    FAILING = "FAILING"
+    FAILED = "FAILED"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    FINISHED = "FINISHED"
+    RESTARTING = "RESTARTING"
+    SUSPENDED = "SUSPENDED"
+    RECONCILING = "RECONCILING"
+
+
+class ListeningBehaviour(StrEnum):
+    """What the JobManager tells the client that submits."""
+
+    DETACHED = "DETACHED"
+    EXECUTION_RESULT = "EXECUTION_RESULT"
+    EXECUTION_RESULT_AND_STATE_CHANGES = "EXECUTION_RESULT_AND_STATE_CHANGES"
+
+
+@message("job.submit")
+class SubmitJob(Message):
+    """client -> JobManager: run this graph. `restore_path` is a checkpoint to start from."""
+
+    job_graph: JobGraph
+    client: Ref
+    listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+    restore_path: str | None = None
+
+
+@message("job.submit_success")
+class JobSubmitSuccess(Message):
+    """JobManager -> client: accepted and persisted; scheduling follows."""
+
+    job_id: JobId
+
+
+@message("job.result_success")
+class JobResultSuccess(Message):
+    """JobManager -> client: the job has FINISHED."""
+
+    job_id: JobId
+
+
+@message("job.result_failure")
+class JobResultFailure(Message):
+    """JobManager -> client: the job was refused, has FAILED, or was CANCELED (`status`)."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+    status: JobStatus = JobStatus.FAILED
+
+
+@message("job.cancel")
+class CancelJob(Message):
+    """client -> JobManager -> JobMaster: cancel the job."""
+
+    job_id: JobId
+    client: Ref
+
+
+@message("job.cancellation_success")
+class CancellationSuccess(Message):
+    """JobManager -> client: the job is being cancelled."""
+
+    job_id: JobId
+
+
+@message("job.cancellation_failure")
+class CancellationFailure(Message):
+    """JobManager -> client: there is no such job to cancel."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("job.status_changed")
+class JobStatusChanged(Message):
+    """JobMaster -> listeners, the CheckpointCoordinatorDeActivator among them: the job has a new status."""
+
+    job_id: JobId
+    status: JobStatus
+    timestamp_ms: int
+    cause: SerializedThrowable | None = None
+
+
+@message("job.execution_state_changed")
+class ExecutionStateChanged(Message):
+    """JobMaster -> listeners: an attempt has a new state."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    task_name: str
+    state: ExecutionState
+    timestamp_ms: int
+    task_manager: TaskManagerId | None = None
+    failure: SerializedThrowable | None = None
+
+
+@message("job.checkpoint_completed")
+class CheckpointCompleted(Message):
+    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete."""
+
+    job_id: JobId
+    checkpoint_id: int
+    duration_ms: int
+    size_bytes: int
+    incremental_bytes: int
+    path: str
+    timestamp_ms: int
+
+
+@message("job.checkpoint_aborted")
+class CheckpointAborted(Message):
+    """CheckpointCoordinator -> JobMaster -> listeners: a pending checkpoint was given up."""
+
+    job_id: JobId
+    checkpoint_id: int
+    reason: str
+    timestamp_ms: int
+
+
+@message("job.restored")
+class JobRestored(Message):
+    """JobMaster -> listeners: the new attempts start from this checkpoint (None: from the beginning)."""
+
+    job_id: JobId
+    checkpoint_id: int | None
+    timestamp_ms: int
+
+
+@message("job.task_manager_lost")
+class TaskManagerLost(Message):
+    """JobMaster -> listeners: a TaskManager that ran tasks of the job is gone."""
+
+    job_id: JobId
+    task_manager: TaskManagerId
+    reason: str
+    timestamp_ms: int
+
+
+@message("job.metrics_reported")
+class MetricsReported(Message):
+    """JobMaster -> listeners: what an attempt has done so far."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    task_name: str
+    metrics: TaskIOMetrics

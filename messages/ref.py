@@ -1,0 +1,40 @@
+"""An actor's address as a value. On the wire it is path and incarnation; the kernel's refs are its living form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flykka.messages.message import Message
+
+
+class UnresolvedRefError(RuntimeError):
+    """A message was told to an address that was decoded outside an actor system."""
+
+
+class Ref:
+    """Path and incarnation of an actor: equal where both are equal, whatever the class.
+
+    A trace read without an actor system holds plain `Ref`s; in a living system the decoder makes the kernel's
+    `ActorRef`, which derives from this.
+    """
+
+    def __init__(self, path: str, incarnation: int) -> None:
+        self.path = path
+        self.incarnation = incarnation
+
+    def tell(self, message: Message) -> None:
+        """Send `message` and forget it. Raises `UnresolvedRefError` on an address outside a system."""
+        raise UnresolvedRefError(f"{self} is an address from a trace: no actor stands behind it")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ref) and (self.path, self.incarnation) == (other.path, other.incarnation)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.incarnation))
+
+    def __repr__(self) -> str:
+        return f"{self.path}#{self.incarnation}"
+
+
+Resolve = Callable[[str, int], Ref]
+"""How a decoder makes a ref of a path and an incarnation."""

@@ -1,0 +1,90 @@
+"""Slots: asked for at the ResourceManager, offered by TaskManagers, freed when the last task has left."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, SlotId, TaskManagerId
+from flykka.messages.message import Message, Value, message, value
+from flykka.messages.ref import Ref
+
+
+@message("slots.request")
+class RequestSlot(Message):
+    """JobMaster -> ResourceManager: one slot for this allocation, please."""
+
+    job_id: JobId
+    allocation_id: AllocationId
+    job_master: Ref
+
+
+@message("slots.cancel_request")
+class CancelSlotRequest(Message):
+    """JobMaster -> ResourceManager: the allocation is no longer wanted."""
+
+    allocation_id: AllocationId
+
+
+@message("slots.allocate")
+class AllocateSlot(Message):
+    """ResourceManager -> TaskManager: give this slot to the job and offer it to its JobMaster (Flink's requestSlot)."""
+
+    slot_id: SlotId
+    job_id: JobId
+    allocation_id: AllocationId
+    job_master: Ref
+    job_leader_session_id: LeaderSessionId
+
+
+@message("slots.allocate_refused")
+class AllocateSlotRefused(Message):
+    """TaskManager -> ResourceManager: the slot is not free; my report is the truth."""
+
+    slot_id: SlotId
+    allocation_id: AllocationId
+    occupied_by: AllocationId | None = None
+
+
+@value("slots.offer")
+class SlotOffer(Value):
+    """A slot that a TaskManager holds for an allocation."""
+
+    allocation_id: AllocationId
+    slot_id: SlotId
+
+
+@message("slots.offer_slots")
+class OfferSlots(Message):
+    """TaskManager -> JobMaster: these slots are yours."""
+
+    task_manager_id: TaskManagerId
+    offers: tuple[SlotOffer, ...]
+
+
+@message("slots.accept")
+class AcceptSlots(Message):
+    """JobMaster -> TaskManager: accepted; what was offered and is not named here is not wanted."""
+
+    job_id: JobId
+    accepted: tuple[AllocationId, ...]
+
+
+@message("slots.free")
+class FreeSlot(Message):
+    """JobMaster -> TaskManager: the job needs the slot no more."""
+
+    allocation_id: AllocationId
+
+
+@message("slots.available")
+class SlotAvailable(Message):
+    """TaskManager -> ResourceManager: the slot is free again."""
+
+    slot_id: SlotId
+    allocation_id: AllocationId
+
+
+@message("slots.request_failed")
+class SlotRequestFailed(Message):
+    """ResourceManager -> JobMaster: the allocation cannot be had."""
+
+    allocation_id: AllocationId
+    reason: str

@@ -1,0 +1,61 @@
+"""Splits: what a source reads, handed out on the JobMaster's side (Flink's SplitEnumerator and its events)."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import ExecutionAttemptId, OperatorId, SplitId
+from flykka.messages.message import Message, Value, message, value
+
+
+class SourceSplit(Value):
+    """A piece of a source's input. Concrete splits add what their connector needs."""
+
+    __slots__ = ()
+
+    split_id: SplitId
+    rows: int
+
+
+@value("source.file_split")
+class FileSplit(SourceSplit):
+    """Rows `start_row` (from 0) to `start_row + rows` of one file."""
+
+    split_id: SplitId
+    path: str
+    start_row: int
+    rows: int
+    whole_file: bool = True
+
+
+@message("source.request_splits")
+class RequestSplits(Message):
+    """Task -> JobMaster: this reader can take `count` more splits."""
+
+    attempt: ExecutionAttemptId
+    operator_id: OperatorId
+    count: int
+
+
+@message("source.add_splits")
+class AddSplits(Message):
+    """JobMaster -> TaskManager -> Task: read these, in this order."""
+
+    attempt: ExecutionAttemptId
+    operator_id: OperatorId
+    splits: tuple[SourceSplit, ...]
+
+
+@message("source.no_more_splits")
+class NoMoreSplits(Message):
+    """JobMaster -> TaskManager -> Task: when the splits you hold are read, the input is at its end."""
+
+    attempt: ExecutionAttemptId
+    operator_id: OperatorId
+
+
+@message("source.splits_discovered")
+class SplitsDiscovered(Message):
+    """data plane -> JobMaster: what a look at the source found since the last one; `finished` when no more can come."""
+
+    operator_id: OperatorId
+    splits: tuple[SourceSplit, ...]
+    finished: bool

@@ -1,0 +1,157 @@
+"""Between a Task and its bridge: what the data plane is told and what it answers.
+
+Stages are numbered by the Task from 0 and answered in that order, also when several are in flight. A stage that fails
+answers `StageFailed`, and no later stage of that attempt is answered.
+"""
+
+from __future__ import annotations
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import CheckpointOptions
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.message import Message, Value, message, value
+from flykka.messages.source import SourceSplit
+from flykka.messages.state import TaskStateSnapshot
+
+
+@value("stage.output")
+class StageOutput(Value):
+    """A batch made for output number `output` of the vertex; its subpartition is in the batch."""
+
+    output: int
+    batch: BatchRef
+
+
+@message("stage.open_bridge")
+class OpenBridge(Message):
+    """Task -> bridge: make the chain ready and restore its state (None: start empty)."""
+
+    restore: TaskStateSnapshot | None
+    restored_checkpoint_id: int | None
+
+
+@message("stage.bridge_opened")
+class BridgeOpened(Message):
+    """bridge -> Task: restored and ready for stages."""
+
+
+@message("stage.read_splits")
+class ReadSplits(Message):
+    """Task -> bridge of a source: read these splits as one batch, through the chain."""
+
+    stage: int
+    splits: tuple[SourceSplit, ...]
+
+
+@message("stage.run")
+class RunStage(Message):
+    """Task -> bridge: take this batch of input gate `gate` through the chain.
+
+    `watermark_ms` is the task's event time when the batch arrived: rows of windows it has closed are late.
+    """
+
+    stage: int
+    gate: int
+    batch: BatchRef
+    watermark_ms: int
+
+
+@message("stage.advance_watermark")
+class AdvanceWatermark(Message):
+    """Task -> bridge: fire what the watermark fires. Not sent where firing is deferred to the checkpoint."""
+
+    stage: int
+    watermark_ms: int
+
+
+@message("stage.snapshot_state")
+class SnapshotState(Message):
+    """Task -> bridge: snapshot the chain at this barrier.
+
+    Answered twice: `StageFinished` when everything that goes before the barrier is there (deferred windows up to
+    `watermark_ms` fired, sinks staged), then `StateSnapshotted` when the state is durable; further stages may run
+    meanwhile.
+    """
+
+    stage: int
+    checkpoint_id: int
+    options: CheckpointOptions
+    watermark_ms: int
+
+
+@message("stage.finished")
+class StageFinished(Message):
+    """bridge -> Task: what the stage made. Event time in ms, None where there is none; it concerns the rows read.
+
+    `late_rows` were dropped because their windows were closed.
+    """
+
+    stage: int
+    outputs: tuple[StageOutput, ...] = ()
+    rows_in: int = 0
+    rows_out: int = 0
+    event_time_max: int | None = None
+    late_rows: int = 0
+    duration_ms: int = 0
+
+
+@message("stage.failed")
+class StageFailed(Message):
+    """bridge -> Task: the stage (or opening, snapshot, commit: `what`) failed."""
+
+    what: str
+    cause: SerializedThrowable
+
+
+@message("stage.state_snapshotted")
+class StateSnapshotted(Message):
+    """bridge -> Task: the state of the checkpoint is durable; times in ms, bytes newly written in `incremental_bytes`."""
+
+    checkpoint_id: int
+    state: TaskStateSnapshot
+    size_bytes: int
+    incremental_bytes: int
+    sync_ms: int
+    async_ms: int
+
+
+@message("stage.snapshot_failed")
+class SnapshotFailed(Message):
+    """bridge -> Task: the state could not be made durable; the checkpoint is declined and the attempt goes on."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
+@message("stage.commit_checkpoint")
+class CommitCheckpoint(Message):
+    """Task -> bridge: the checkpoint is complete; publish what was staged up to it."""
+
+    checkpoint_id: int
+
+
+@message("stage.checkpoint_committed")
+class CheckpointCommitted(Message):
+    """bridge -> Task: published; `files` names what readers can see now, as far as the sinks have names."""
+
+    checkpoint_id: int
+    files: tuple[str, ...] = ()
+
+
+@message("stage.abort_checkpoint")
+class AbortCheckpoint(Message):
+    """Task -> bridge: the checkpoint will not complete; its staged output goes into the next one."""
+
+    checkpoint_id: int
+
+
+@message("stage.close_bridge")
+class CloseBridge(Message):
+    """Task -> bridge: the attempt is over. `cancel` interrupts what runs and releases what is not yet read."""
+
+    cancel: bool
+
+
+@message("stage.bridge_closed")
+class BridgeClosed(Message):
+    """bridge -> Task: nothing of the attempt runs any more."""

@@ -1,0 +1,48 @@
+"""Handles of state: what a checkpoint holds in place of the state itself."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import OperatorId
+from flykka.messages.message import Value, value
+
+
+@value("state.key_group_range")
+class KeyGroupRange(Value):
+    """Key groups `start` to `end`, both included, as in Flink."""
+
+    start: int
+    end: int
+
+
+@value("state.shared")
+class SharedStateHandle(Value):
+    """One immutable batch of keyed state in the job's `shared/` folder, written once and referenced by many checkpoints.
+
+    `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
+    """
+
+    state_id: str
+    path: str
+    rows: int
+    size_bytes: int
+
+
+@value("state.operator_subtask")
+class OperatorSubtaskState(Value):
+    """State of one operator in one subtask.
+
+    `operator_state` is the operator's own msgpack (offsets, pending commits, how to read the shared batches);
+    `shared` are the batches of keyed state it refers to, for the key groups `key_groups`.
+    """
+
+    operator_id: OperatorId
+    operator_state: bytes = b""
+    shared: tuple[SharedStateHandle, ...] = ()
+    key_groups: KeyGroupRange | None = None
+
+
+@value("state.task_snapshot")
+class TaskStateSnapshot(Value):
+    """State of one subtask: of the operators of its chain, in chain order."""
+
+    operators: tuple[OperatorSubtaskState, ...] = ()

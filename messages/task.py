@@ -1,0 +1,137 @@
+"""Between the JobMaster, the TaskManagers and their Tasks: deployment, cancellation, states."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
+from flykka.messages.job_graph import JobVertex, ShipStrategy
+from flykka.messages.job_graph import OperatorRef
+from flykka.messages.message import Message, Value, message, value
+from flykka.messages.ref import Ref
+from flykka.messages.state import TaskStateSnapshot
+
+
+class ExecutionState(StrEnum):
+    """The states of an execution attempt."""
+
+    CREATED = "CREATED"
+    SCHEDULED = "SCHEDULED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    RECONCILING = "RECONCILING"
+
+
+@value("task.result_partition_descriptor")
+class ResultPartitionDescriptor(Value):
+    """One output of an attempt: subpartition i is read by one consuming subtask.
+
+    A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition
+    gives each batch to one subpartition in turn, BROADCAST to all.
+    """
+
+    partition_id: ResultPartitionId
+    output: int
+    subpartitions: int
+    ship_strategy: ShipStrategy
+    max_parallelism: int
+    key_by: OperatorRef | None = None
+
+
+@value("task.input_channel_descriptor")
+class InputChannelDescriptor(Value):
+    """Where one channel of a gate reads: a subpartition, through the TaskManager that runs its producer."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    task_manager: Ref
+
+
+@value("task.input_gate_descriptor")
+class InputGateDescriptor(Value):
+    """One input of an attempt."""
+
+    gate: int
+    channels: tuple[InputChannelDescriptor, ...]
+
+
+@value("task.deployment_descriptor")
+class TaskDeploymentDescriptor(Value):
+    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor)."""
+
+    job_id: JobId
+    job_name: str
+    attempt: ExecutionAttemptId
+    attempt_number: int
+    vertex: JobVertex
+    subtask: int
+    allocation_id: AllocationId
+    outputs: tuple[ResultPartitionDescriptor, ...]
+    inputs: tuple[InputGateDescriptor, ...]
+    checkpoint_directory: str
+    restore: TaskStateSnapshot | None = None
+    restored_checkpoint_id: int | None = None
+
+
+@message("task.submit")
+class SubmitTask(Message):
+    """JobMaster -> TaskManager: run this attempt in the slot of its allocation."""
+
+    descriptor: TaskDeploymentDescriptor
+    job_master: Ref
+
+
+@message("task.cancel")
+class CancelTask(Message):
+    """JobMaster -> TaskManager -> Task: stop what runs and report CANCELED."""
+
+    attempt: ExecutionAttemptId
+
+
+@value("task.execution_state")
+class TaskExecutionState(Value):
+    """A state an attempt has reached, the failure if it is FAILED."""
+
+    attempt: ExecutionAttemptId
+    state: ExecutionState
+    failure: SerializedThrowable | None = None
+
+
+@message("task.update_execution_state")
+class UpdateTaskExecutionState(Message):
+    """Task -> JobMaster: the attempt has reached this state."""
+
+    state: TaskExecutionState
+
+
+@message("task.end_of_data")
+class NotifyEndOfData(Message):
+    """Task -> JobMaster: every row of this attempt is processed; it waits for the final checkpoint."""
+
+    attempt: ExecutionAttemptId
+
+
+@value("task.io_metrics")
+class TaskIOMetrics(Value):
+    """Counted since the attempt began; times in ms, watermark in ms of event time."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    batches_in: int = 0
+    batches_out: int = 0
+    late_rows: int = 0
+    busy_ms: int = 0
+    watermark_ms: int | None = None
+
+
+@message("task.report_metrics")
+class ReportTaskMetrics(Message):
+    """Task -> JobMaster: what the attempt has done so far, sent with its states and its checkpoints."""
+
+    attempt: ExecutionAttemptId
+    metrics: TaskIOMetrics
