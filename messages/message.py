@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+from typing import TypeVar, cast, dataclass_transform
 
-T = TypeVar("T", bound=type)
+T = TypeVar("T", bound="type[Value]")
 
 _TAG = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 
-_registry: dict[str, type] = {}
+_registry: dict[str, type[Value]] = {}
 
 
 class Value:
@@ -49,19 +49,24 @@ def value(tag: str) -> Callable[[T], T]:
     return _declare(tag, Value)
 
 
-def registered() -> dict[str, type]:
+def registered() -> dict[str, type[Value]]:
     """Every declared class by its wire tag, in the order of the tags."""
     return dict(sorted(_registry.items()))
 
 
-def _declare(tag: str, base: type) -> Callable[[T], T]:
+def class_of(tag: str) -> type[Value] | None:
+    """The class declared under a wire tag, if there is one."""
+    return _registry.get(tag)
+
+
+def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
     if not _TAG.fullmatch(tag):
         raise ValueError(f"wire tag {tag!r} is not of the form <conversation>.<verb>")
 
     def declare(cls: T) -> T:
         if not issubclass(cls, base):
             raise TypeError(f"{cls.__qualname__} is declared under {tag!r} but does not derive from {base.__name__}")
-        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        made = cast(T, dataclass(frozen=True, slots=True, kw_only=True)(cls))
         _enter(tag, made)
         made.wire_tag = tag
         return made
@@ -69,7 +74,7 @@ def _declare(tag: str, base: type) -> Callable[[T], T]:
     return declare
 
 
-def _enter(tag: str, cls: type) -> None:
+def _enter(tag: str, cls: type[Value]) -> None:
     known = _registry.get(tag)
     # A notebook cell that is run again declares the same class anew: the newer one takes the tag.
     if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
