@@ -28,6 +28,7 @@ class CheckpointDeclineReason(StrEnum):
     MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
     EXCEPTION = "EXCEPTION"
+    IO_EXCEPTION = "IO_EXCEPTION"
     EXPIRED = "EXPIRED"
     SUBSUMED = "SUBSUMED"
     CANCELLATION_BARRIER = "CANCELLATION_BARRIER"
@@ -109,12 +110,16 @@ class DeclineCheckpoint(AbstractCheckpointMessage):
 
 @message("checkpoint.notify_complete")
 class NotifyCheckpointComplete(AbstractCheckpointMessage):
-    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit."""
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit.
+
+    `final`: it was triggered after every attempt of the job had reported the end of its data; none will follow.
+    """
 
     job_id: JobId
     attempt: ExecutionAttemptId
     checkpoint_id: int
     timestamp_ms: int
+    final: bool = False
 
 
 @message("checkpoint.notify_aborted")

@@ -35,8 +35,9 @@ class FiringMode(StrEnum):
 
 
 class ExternalizedCheckpointRetention(StrEnum):
-    """What becomes of the last checkpoints when a job is cancelled or fails."""
+    """What becomes of the last checkpoints when a job is cancelled or fails; a finished job keeps none."""
 
+    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
     DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
     RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
 

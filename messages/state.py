@@ -27,18 +27,28 @@ class SharedStateHandle(Value):
     size_bytes: int
 
 
+@value("state.exclusive")
+class ExclusiveStateHandle(Value):
+    """A file or folder of state that belongs to one checkpoint alone and goes with it; savepoints hold nothing else."""
+
+    path: str
+    size_bytes: int
+
+
 @value("state.operator_subtask")
 class OperatorSubtaskState(Value):
     """State of one operator in one subtask.
 
     `operator_state` is the operator's own msgpack (offsets, pending commits, how to read the shared batches);
-    `shared` are the batches of keyed state it refers to, for the key groups `key_groups`.
+    `shared` are the batches of keyed state it refers to, for the key groups `key_groups`; `exclusive` is
+    what no other checkpoint may refer to.
     """
 
     operator_id: OperatorId
     operator_state: bytes = b""
     shared: tuple[SharedStateHandle, ...] = ()
     key_groups: KeyGroupRange | None = None
+    exclusive: tuple[ExclusiveStateHandle, ...] = ()
 
 
 @value("state.task_snapshot")

@@ -1,0 +1,37 @@
+"""What a completed checkpoint is: the content of its `_metadata` file and what a restore starts from."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpoint import OperatorCoordinatorState, SnapshotType
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.message import Value, value
+from flykka.messages.state import TaskStateSnapshot
+
+
+@value("checkpoint.task_state")
+class TaskStateEntry(Value):
+    """What one subtask acknowledged; None where it has no state. The parallelism is that of the snapshot's time."""
+
+    vertex_id: JobVertexId
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    state: TaskStateSnapshot | None = None
+
+
+@value("checkpoint.completed")
+class CompletedCheckpoint(Value):
+    """A checkpoint that every task acknowledged and whose metadata is durable at `path`.
+
+    `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator. `timestamp_ms` is when
+    it was triggered, `duration_ms` how long it took from there to the last acknowledgement.
+    """
+
+    job_id: JobId
+    checkpoint_id: int
+    timestamp_ms: int
+    duration_ms: int
+    task_states: tuple[TaskStateEntry, ...]
+    coordinator_states: tuple[OperatorCoordinatorState, ...] = ()
+    snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
+    path: str = ""

@@ -1,0 +1,184 @@
+"""Between the JobMaster, its CheckpointCoordinator and the CheckpointCoordinatorDeActivator."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId
+from flykka.messages.job import JobStatus
+from flykka.messages.message import Message, Value, message, value
+from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState
+
+
+@value("coordination.task")
+class CoordinatedTask(Value):
+    """One execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier."""
+
+    attempt: ExecutionAttemptId
+    vertex_id: JobVertexId
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    task_manager: Ref
+    state: ExecutionState
+    is_source: bool
+
+
+@message("coordination.tasks_changed")
+class CoordinatedTasks(Message):
+    """JobMaster -> CheckpointCoordinator: these are the attempts of the job now; former ones are over.
+
+    Sent once per deployment; later states follow one by one. What is told to the tasks carries the leader session.
+    """
+
+    job_id: JobId
+    tasks: tuple[CoordinatedTask, ...]
+    leader_session_id: LeaderSessionId
+
+
+@message("coordination.task_state_changed")
+class CoordinatedTaskStateChanged(Message):
+    """JobMaster -> CheckpointCoordinator: an attempt of the job has a new state."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    state: ExecutionState
+
+
+@message("coordination.start_scheduler")
+class StartCheckpointScheduler(Message):
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job runs; trigger periodically."""
+
+    job_id: JobId
+
+
+@message("coordination.stop_scheduler")
+class StopCheckpointScheduler(Message):
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job does not run; give up what is pending."""
+
+    job_id: JobId
+
+
+@message("coordination.final_checkpoint_request")
+class FinalCheckpointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: every attempt has reported the end of its data; take the final checkpoint."""
+
+    job_id: JobId
+
+
+@message("coordination.abort_pending")
+class AbortPendingCheckpoints(Message):
+    """JobMaster -> CheckpointCoordinator: give up every pending checkpoint, because tasks are restarted."""
+
+    job_id: JobId
+    reason: CheckpointDeclineReason = CheckpointDeclineReason.JOB_FAILOVER_REGION
+
+
+@message("coordination.request_restore_state")
+class RequestRestoreState(Message):
+    """JobMaster -> CheckpointCoordinator: what do new attempts start from?
+
+    With `path` the checkpoint of that address, which becomes the job's first; else the latest completed one.
+    """
+
+    job_id: JobId
+    path: str | None = None
+
+
+@message("coordination.restore_state")
+class RestoreState(Message):
+    """CheckpointCoordinator -> JobMaster: start from this checkpoint; None: from the beginning."""
+
+    job_id: JobId
+    checkpoint: CompletedCheckpoint | None
+
+
+@message("coordination.restore_failed")
+class RestoreStateFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the checkpoint that was asked for by its address cannot be read."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("coordination.too_many_failures")
+class CheckpointFailuresExceeded(Message):
+    """CheckpointCoordinator -> JobMaster: more checkpoints in a row failed than are tolerable; fail the job."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("coordination.stop_checkpointing")
+class StopCheckpointing(Message):
+    """JobMaster -> CheckpointCoordinator: the job has ended in this status; keep or delete, then answer."""
+
+    job_id: JobId
+    job_status: JobStatus
+
+
+@message("coordination.checkpointing_stopped")
+class CheckpointingStopped(Message):
+    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and what is not retained is deleted.
+
+    `retained` are the addresses of the checkpoints that stay, oldest first.
+    """
+
+    job_id: JobId
+    retained: tuple[str, ...] = ()
+
+
+@message("coordination.periodic_trigger_due")
+class PeriodicTriggerDue(Message):
+    """CheckpointCoordinator's timer -> itself: the next periodic checkpoint is due."""
+
+
+@message("coordination.final_retry_due")
+class FinalCheckpointRetryDue(Message):
+    """CheckpointCoordinator's timer -> itself: the final checkpoint failed a while ago; try again."""
+
+
+@message("coordination.checkpoint_timed_out")
+class CheckpointTimedOut(Message):
+    """CheckpointCoordinator's timer -> itself: the checkpoint took longer than it may."""
+
+    checkpoint_id: int
+
+
+@message("coordination.metadata_written")
+class MetadataWritten(Message):
+    """checkpoint storage -> CheckpointCoordinator: the metadata of the checkpoint is durable at `path`."""
+
+    checkpoint_id: int
+    path: str
+
+
+@message("coordination.metadata_write_failed")
+class MetadataWriteFailed(Message):
+    """checkpoint storage -> CheckpointCoordinator: the metadata could not be written; nothing of it is there."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
+@message("coordination.metadata_read")
+class MetadataRead(Message):
+    """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from."""
+
+    checkpoint: CompletedCheckpoint
+
+
+@message("coordination.metadata_read_failed")
+class MetadataReadFailed(Message):
+    """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from cannot be read."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.disposed")
+class Disposed(Message):
+    """checkpoint storage -> CheckpointCoordinator: what was to be deleted is gone; with a cause, some of it may not be."""
+
+    cause: SerializedThrowable | None = None
