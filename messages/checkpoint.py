@@ -48,10 +48,14 @@ class CheckpointDeclineReason(StrEnum):
 
 @value("checkpoint.options")
 class CheckpointOptions(Value):
-    """How a snapshot is to be taken. `target_location` is set for savepoints."""
+    """How a snapshot is to be taken. `target_location` is set for savepoints.
+
+    With the final one a job ends: every task has reported the end of its data, and finishes when this is committed.
+    """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     target_location: str | None = None
+    is_final: bool = False
 
 
 @value("checkpoint.metrics")
@@ -110,16 +114,12 @@ class DeclineCheckpoint(AbstractCheckpointMessage):
 
 @message("checkpoint.notify_complete")
 class NotifyCheckpointComplete(AbstractCheckpointMessage):
-    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit.
-
-    `final`: it was triggered after every attempt of the job had reported the end of its data; none will follow.
-    """
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit."""
 
     job_id: JobId
     attempt: ExecutionAttemptId
     checkpoint_id: int
     timestamp_ms: int
-    final: bool = False
 
 
 @message("checkpoint.notify_aborted")
