@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import msgpack
 
+from flykka.messages.annotations import value_form
 from flykka.messages.errors import DecodeError, EncodeError
-from flykka.messages.forms import TAG_KEY, Misfit, value_form
+from flykka.messages.forms import TAG_KEY, Misfit
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref, Resolve
 
@@ -53,7 +54,7 @@ def decode(data: bytes, resolve: Resolve = Ref) -> Value:
     except msgpack.ExtraData as extra:
         raise DecodeError(f"{_tag(extra.unpacked)}: {len(extra.extra)} trailing bytes") from None
     except (ValueError, msgpack.UnpackException) as refusal:
-        raise DecodeError(f"no msgpack, or cut off: {refusal}") from None
+        raise DecodeError(f"not the bytes of a value: {refusal}") from None
     try:
         value = _ANY_VALUE.decode(wire, resolve)
     except Misfit as misfit:

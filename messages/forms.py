@@ -1,8 +1,7 @@
-"""How values of one annotation stand on the wire: the codec's table, compiled once per class from its annotations.
+"""How values of one annotation, and of one class, stand on the wire: the machinery that the codec runs on.
 
 On the wire there are None, bool, int, float, str, bytes, tuples, maps (always a declared value, its tag under the empty
-key) and one extension type (always a ref). The kind of the thing on the wire tells which alternative of a union it is,
-so a union of two that look alike there, such as two enums, is refused when its class is first used.
+key) and one extension type (always a ref). `annotations` compiles the forms.
 
 Types are compared exactly: a bool is not an int, an enum's member is not a str, a named tuple is not a tuple. What went
 in would not come out again otherwise. The one exception is Python's own: an int may stand where a float is declared,
@@ -11,30 +10,19 @@ and travels as a float.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
-from enum import StrEnum
-from functools import cache
-from operator import attrgetter
-from types import NoneType, UnionType
-from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import msgpack
-
-from flykka.messages.errors import DeclarationError
-from flykka.messages.message import Value, class_of
-from flykka.messages.ref import Ref, Resolve
+from flykka.messages.message import Value
+from flykka.messages.ref import Resolve
 
 TAG_KEY = ""
 """The key of a value's tag in its map: no field can have this name."""
 
-REF_CODE = 1
-"""The msgpack extension type of a ref."""
-
 Encode = Callable[[Any], object]
 Decode = Callable[[Any, Resolve], object]
 
-_SCALARS = (NoneType, bool, int, float, str, bytes)
 _ABSENT = object()
 
 
@@ -56,7 +44,7 @@ class Misfit(Exception):
         return "".join(reversed(self._steps)).removeprefix(".")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """One member of an annotation's union: the type on the wire, the types in Python, and the way between them."""
 
@@ -105,13 +93,22 @@ class Form:
         raise Misfit(f"expected {self._name}, got {kind.__qualname__}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+class FieldForm(NamedTuple):
+    """One field of a class: a tuple, because every message unpacks one per field."""
+
+    name: str
+    read: Callable[[Value], object]
+    form: Form
+    required: bool
+    """Whether the field has no default."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClassForm:
     """How the instances of one declared class stand on the wire: a map of the tag and every field, as declared."""
 
     cls: type[Value]
-    fields: tuple[tuple[str, Callable[[Value], object], Form, bool], ...]
-    """Name, getter, form, and whether the field has no default."""
+    fields: tuple[FieldForm, ...]
 
     def to_wire(self, value: Value) -> dict[str, object]:
         """The map of `value`. Raises `Misfit`."""
@@ -146,196 +143,6 @@ class ClassForm:
             return self.cls(**fields)
         except (TypeError, ValueError) as refusal:
             raise Misfit(f"refused by {self.cls.__qualname__}: {refusal}") from refusal
-
-
-_class_forms: dict[type[Value], ClassForm] = {}
-
-
-def class_form(cls: type[Value]) -> ClassForm:
-    """The form of a declared class, compiled at its first use.
-
-    Raises:
-        Misfit: the class is not declared, or its tag has gone to a later declaration.
-        DeclarationError: a field is annotated with what the wire has no form for.
-    """
-    form = _class_forms.get(cls)
-    if form is None:
-        form = _class_forms[cls] = _compile(cls)
-    return form
-
-
-def _compile(cls: type[Value]) -> ClassForm:
-    if class_of(cls.wire_tag) is not cls:
-        raise Misfit(f"{cls.__qualname__} is not a declared value")
-    try:
-        annotations = get_type_hints(cls)
-    except NameError as unknown:
-        raise DeclarationError(f"{cls.__qualname__}: {unknown} where the class was declared") from unknown
-    fields = []
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # every declared class is a dataclass
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        try:
-            form = _form(annotations[field.name])
-        except DeclarationError as error:
-            raise DeclarationError(f"{cls.__qualname__}.{field.name}: {error}") from None
-        fields.append((field.name, attrgetter(field.name), form, required))
-    return ClassForm(cls, tuple(fields))
-
-
-def value_form(bases: tuple[type[Value], ...]) -> Form:
-    """The form of any declared value that is one of `bases`."""
-    return Form(_names(bases), (), (_values(bases),))
-
-
-@cache
-def _form(annotation: Any) -> Form:
-    plain: set[type] = set()
-    bases: list[type[Value]] = []
-    alternatives: list[Alternative] = []
-    for member in _members(annotation):
-        if member in _SCALARS:
-            plain.add(member)
-        elif isinstance(member, type) and issubclass(member, Value):
-            bases.append(member)
-        else:
-            alternatives.append(_alternative(member))
-    if bases:
-        alternatives.append(_values(tuple(bases)))
-    if float in plain and int not in plain:
-        alternatives.append(_INT_AS_FLOAT)
-    wire_types = [*plain, *(alternative.wire_type for alternative in alternatives)]
-    if len(set(wire_types)) < len(wire_types):
-        raise DeclarationError(f"the members of {annotation} cannot be told apart on the wire")
-    return Form(_names(_members(annotation)), plain, alternatives)
-
-
-def _members(annotation: Any) -> list[Any]:
-    """The members of a union, or the one annotation, with `NewType`s taken for what they are at run time."""
-    if isinstance(annotation, NewType):
-        return _members(annotation.__supertype__)
-    if get_origin(annotation) in (Union, UnionType):
-        return list(dict.fromkeys(member for part in get_args(annotation) for member in _members(part)))
-    return [annotation]
-
-
-def _alternative(member: Any) -> Alternative:
-    if get_origin(member) is tuple:
-        return _tuple(get_args(member))
-    if isinstance(member, type) and issubclass(member, StrEnum):
-        return _enum(member)
-    if isinstance(member, type) and issubclass(member, Ref):
-        return _REF
-    raise DeclarationError(f"{_names([member])} has no form on the wire")
-
-
-def _values(bases: tuple[type[Value], ...]) -> Alternative:
-    def encode(value: Value) -> object:
-        return class_form(type(value)).to_wire(value)
-
-    def decode(wire: dict[str, object], resolve: Resolve) -> object:
-        tag = wire.get(TAG_KEY)
-        cls = class_of(tag) if isinstance(tag, str) else None
-        if cls is None:
-            raise Misfit(f"unknown tag {tag!r}")
-        if not issubclass(cls, bases):
-            raise Misfit(f"expected {_names(bases)}, found {tag}")
-        return class_form(cls).from_wire(wire, resolve)
-
-    return Alternative(dict, lambda kind: issubclass(kind, bases), encode, decode)
-
-
-def _enum(enum: type[StrEnum]) -> Alternative:
-    members = {member.value: member for member in enum}
-
-    def decode(wire: str, resolve: Resolve) -> object:
-        member = members.get(wire)
-        if member is None:
-            raise Misfit(f"{wire!r} is no {enum.__qualname__}")
-        return member
-
-    return Alternative(str, lambda kind: kind is enum, lambda member: member.value, decode)
-
-
-def _tuple(args: tuple[Any, ...]) -> Alternative:
-    """`tuple[X, ...]`, or one of fixed length."""
-    any_length = len(args) == 2 and args[1] is Ellipsis
-    forms = tuple(_form(arg) for arg in (args[:1] if any_length else args))
-
-    def forms_of(items: tuple[object, ...]) -> tuple[Form, ...]:
-        if any_length:
-            return forms * len(items)
-        if len(items) != len(forms):
-            raise Misfit(f"expected {len(forms)} items, found {len(items)}")
-        return forms
-
-    def encode(items: tuple[object, ...]) -> object:
-        wire: list[object] = []
-        try:
-            for item, form in zip(items, forms_of(items), strict=True):
-                wire.append(form.encode(item))
-        except Misfit as misfit:
-            misfit.within(f"[{len(wire)}]")
-            raise
-        return tuple(wire)
-
-    def decode(wire: tuple[object, ...], resolve: Resolve) -> object:
-        items: list[object] = []
-        try:
-            for item, form in zip(wire, forms_of(wire), strict=True):
-                items.append(form.decode(item, resolve))
-        except Misfit as misfit:
-            misfit.within(f"[{len(items)}]")
-            raise
-        return tuple(items)
-
-    return Alternative(tuple, lambda kind: kind is tuple, encode, decode)
-
-
-def _encode_ref(ref: Ref) -> object:
-    try:
-        return msgpack.ExtType(REF_CODE, msgpack.packb((ref.path, ref.incarnation)))
-    except (TypeError, ValueError, OverflowError) as refusal:
-        raise Misfit(f"not an address: {refusal}") from refusal
-
-
-def _decode_ref(wire: msgpack.ExtType, resolve: Resolve) -> object:
-    if wire.code != REF_CODE:
-        raise Misfit(f"unknown extension type {wire.code}")
-    try:
-        address = msgpack.unpackb(wire.data, use_list=False)
-    except (ValueError, msgpack.UnpackException):
-        address = None
-    match address:
-        case (str(path), int(incarnation)):
-            return resolve(path, incarnation)
-        case _:
-            raise Misfit("malformed ref")
-
-
-_REF = Alternative(msgpack.ExtType, lambda kind: issubclass(kind, Ref), _encode_ref, _decode_ref)
-
-
-def _to_float(number: int) -> object:
-    try:
-        return float(number)
-    except OverflowError as refusal:
-        raise Misfit(f"expected float, got an int beyond its range: {refusal}") from refusal
-
-
-def _refuse_int(wire: int, resolve: Resolve) -> object:
-    raise Misfit("expected float, found int")
-
-
-_INT_AS_FLOAT = Alternative(int, lambda kind: kind is int, _to_float, _refuse_int)
-
-
-def _names(members: Iterable[Any]) -> str:
-    def name(member: Any) -> str:
-        if member is NoneType:
-            return "None"
-        return member.__qualname__ if isinstance(member, type) and not get_args(member) else str(member)
-
-    return " or ".join(name(member) for member in members)
 
 
 def _wire_name(wire: object) -> str:

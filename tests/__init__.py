@@ -1,0 +1,1 @@
+"""The tests mirror the rooms; beside them stand conformance, simulation, histories and the house rules."""

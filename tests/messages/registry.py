@@ -1,0 +1,68 @@
+"""The whole registry, and any instance of any class in it, drawn from the annotations."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import types
+from enum import StrEnum
+from functools import cache
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+
+import flykka
+from flykka.messages.message import Value, registered
+from flykka.messages.ref import Ref
+
+_SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    types.NoneType: st.none(),
+    bool: st.booleans(),
+    int: st.integers(-(2**63), 2**64 - 1),
+    float: st.floats(allow_nan=False),
+    str: st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+    bytes: st.binary(max_size=12),
+    Ref: st.builds(Ref, st.sampled_from(["/user/job-manager", "/user/task-manager-1"]), st.integers(0, 9)),
+}
+
+
+@cache
+def declared() -> dict[str, type[Value]]:
+    """Every class that flykka declares, by its tag, with all its modules imported. Not what tests declare."""
+    for module in pkgutil.walk_packages(flykka.__path__, "flykka."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return {tag: cls for tag, cls in registered().items() if cls.__module__.startswith("flykka.")}
+
+
+def any_instance(cls: type[Value]) -> st.SearchStrategy[Value]:
+    """Any instance of `cls`, or of what flykka declares below it."""
+    return st.deferred(lambda: _instances(cls))
+
+
+def _instances(base: type[Value]) -> st.SearchStrategy[Value]:
+    classes = [cls for cls in declared().values() if issubclass(cls, base)]
+    return st.sampled_from(classes).flatmap(_exactly)
+
+
+def _exactly(cls: type[Value]) -> st.SearchStrategy[Value]:
+    annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))
+    return st.builds(cls, **{name: _of(annotation) for name, annotation in annotations.items()})
+
+
+def _of(annotation: Any) -> st.SearchStrategy[Any]:
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if isinstance(annotation, NewType):
+        return _of(annotation.__supertype__)
+    if get_origin(annotation) in (Union, types.UnionType):
+        return st.one_of(*map(_of, get_args(annotation)))
+    match get_args(annotation):
+        case (item, extent) if extent is Ellipsis:
+            return st.lists(_of(item), max_size=2).map(tuple)
+        case (_, *_) as items:
+            return st.tuples(*map(_of, items))
+    if issubclass(annotation, StrEnum):
+        return st.sampled_from(annotation)
+    return any_instance(annotation)

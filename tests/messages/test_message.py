@@ -1,0 +1,83 @@
+"""What `@message` and `@value` make of a class, and what they refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from flykka.messages.message import Message, Value, class_of, message, registered, value
+
+
+@message("message_test.greet")
+class Greet(Message):
+    """test -> test: good day."""
+
+    name: str
+    times: int = 1
+
+
+def test_a_message_is_an_immutable_value_named_by_its_fields() -> None:
+    greeting = Greet(name="Ada")
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        greeting.times = 2  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Greet("Ada")  # type: ignore[call-arg]
+    assert not hasattr(greeting, "__dict__")
+    assert greeting == Greet(name="Ada", times=1)
+    assert hash(greeting) == hash(Greet(name="Ada", times=1))
+
+
+def test_a_declared_class_is_found_by_its_tag() -> None:
+    assert Greet.wire_tag == "message_test.greet"
+    assert class_of("message_test.greet") is Greet
+    assert registered()["message_test.greet"] is Greet
+    assert class_of("message_test.nobody") is None
+
+
+def test_the_registry_is_in_the_order_of_the_tags() -> None:
+    tags = list(registered())
+
+    assert tags == sorted(tags)
+
+
+@pytest.mark.parametrize("tag", ["greet", "Message.greet", "message.", "message.greet.again", "message-test.greet", ""])
+def test_a_tag_of_another_form_is_refused(tag: str) -> None:
+    with pytest.raises(ValueError, match="is not of the form"):
+        value(tag)
+
+
+@pytest.mark.parametrize(("declare", "base"), [(message, Value), (value, object)])
+def test_a_class_of_another_family_is_refused(declare: Any, base: type) -> None:
+    outsider = type("Outsider", (base,), {})
+
+    with pytest.raises(TypeError, match="does not derive from"):
+        declare("message_test.outsider")(outsider)
+
+    assert class_of("message_test.outsider") is None
+
+
+def test_a_tag_belongs_to_one_class() -> None:
+    class Other(Message):
+        """test -> test: wants a tag that is taken."""
+
+    with pytest.raises(ValueError, match="already names"):
+        message("message_test.greet")(Other)
+
+    assert class_of("message_test.greet") is Greet
+
+
+def test_a_class_that_is_declared_anew_takes_its_tag_with_it() -> None:
+    def declare() -> type[Message]:
+        @message("message_test.cell")
+        class Cell(Message):
+            """test -> test: as in a notebook, where a cell is run again."""
+
+        return Cell
+
+    first, second = declare(), declare()
+
+    assert first is not second
+    assert class_of("message_test.cell") is second

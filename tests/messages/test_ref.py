@@ -1,0 +1,24 @@
+"""An address is a value, and nothing more until a system resolves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref, UnresolvedRefError
+
+
+def test_refs_are_equal_where_path_and_incarnation_are_whatever_their_class() -> None:
+    class LivingRef(Ref):
+        pass
+
+    assert Ref("/user/a", 1) == LivingRef("/user/a", 1)
+    assert hash(Ref("/user/a", 1)) == hash(LivingRef("/user/a", 1))
+    assert Ref("/user/a", 1) != Ref("/user/a", 2)
+    assert Ref("/user/a", 1) != Ref("/user/b", 1)
+    assert Ref("/user/a", 1) != "/user/a#1"
+
+
+def test_nobody_can_be_told_anything_at_an_address_from_a_trace() -> None:
+    with pytest.raises(UnresolvedRefError, match="/user/a#1"):
+        Ref("/user/a", 1).tell(Message())

@@ -1,0 +1,41 @@
+"""Everything that flykka declares: it survives the wire, and it is what was agreed on."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flykka.messages.codec import decode, encode
+from flykka.messages.message import Message, Value
+from tests.messages.registry import any_instance, declared
+from tests.messages.tags import FROZEN, lines
+
+
+@pytest.mark.parametrize("cls", declared().values(), ids=declared())
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Value], data: st.DataObject) -> None:
+    value = data.draw(any_instance(cls))
+
+    wire = encode(value)
+
+    assert decode(wire) == value
+    assert encode(decode(wire)) == wire
+
+
+@pytest.mark.parametrize("cls", declared().values(), ids=declared())
+def test_every_declared_class_says_what_it_is_and_a_message_who_says_it(cls: type[Value]) -> None:
+    text = cls.__doc__ or ""
+
+    assert text.strip().endswith((".", "?"))
+    assert "->" in text or not issubclass(cls, Message), "a message says: sender -> receiver: what it asserts"
+
+
+def test_what_may_be_said_is_what_the_frozen_list_says() -> None:
+    frozen = FROZEN.read_text().splitlines()
+
+    assert lines() == frozen, (
+        "lines may be added, and fields with a default at a line's end: `python -m tests.messages.tags` writes them; "
+        "nothing else may change, or old traces and checkpoints cannot be read"
+    )
