@@ -52,12 +52,13 @@ class OperatorRef(Value):
 
 @value("job_graph.operator")
 class Operator(Value):
-    """One operator of a chain."""
+    """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates."""
 
     operator_id: OperatorId
     ref: OperatorRef
     name: str
     kind: OperatorKind
+    input_operator: int | None = None
 
 
 @value("job_graph.edge")
@@ -75,7 +76,10 @@ class JobEdge(Value):
 
 @value("job_graph.vertex")
 class JobVertex(Value):
-    """A chain of operators that runs as one task per subtask. `operators` are in topological order."""
+    """A chain of operators that runs as one task per subtask. `operators` are in topological order.
+
+    `outputs` names, by output number, the operator of the chain whose rows the output carries.
+    """
 
     vertex_id: JobVertexId
     name: str
@@ -83,6 +87,7 @@ class JobVertex(Value):
     parallelism: int
     max_parallelism: int
     inputs: tuple[JobEdge, ...] = ()
+    outputs: tuple[OperatorId, ...] = ()
     slot_sharing_group: str = "default"
     firing_mode: FiringMode = FiringMode.ON_WATERMARK
     watermark_delay_ms: int | None = None

@@ -1,0 +1,91 @@
+"""Which operators run as one task: Flink's chaining rules and the inheritance of slot sharing groups.
+
+An edge is fused when its target has that one input and lets itself be chained, its source lets others be chained to
+it, rows are forwarded, and both ends agree in parallelism and sharing group. A keyed edge is never fused, not even at
+parallelism 1: behind it state is kept by key group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
+from flykka.messages.job_graph import ShipStrategy
+
+DEFAULT_GROUP = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Operators fused into one vertex, in topological order; `reads` says for each which place of the chain feeds it."""
+
+    nodes: tuple[StreamNode, ...]
+    reads: tuple[int | None, ...]
+    group: str
+    inputs: tuple[StreamEdge, ...]
+    outputs: tuple[StreamEdge, ...]
+
+    @property
+    def head(self) -> StreamNode:
+        """The operator that reads the inputs of the vertex."""
+        return self.nodes[0]
+
+
+def sharing_groups(graph: StreamGraph) -> dict[str, str]:
+    """The effective slot sharing group of every uid: its own, else that of all inputs where they agree."""
+    groups: dict[str, str] = {}
+    for node in graph.topological():
+        inherited = {groups[edge.source_uid] for edge in graph.inputs(node.uid)}
+        if node.slot_sharing_group is not None:
+            groups[node.uid] = node.slot_sharing_group
+        elif len(inherited) == 1:
+            groups[node.uid] = inherited.pop()
+        else:
+            groups[node.uid] = DEFAULT_GROUP
+    return groups
+
+
+def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str]) -> bool:
+    """Whether the two ends of an edge run in one task."""
+    source, target = graph.node(edge.source_uid), graph.node(edge.target_uid)
+    return (
+        len(graph.inputs(target.uid)) == 1
+        and target.chaining is ChainingStrategy.ALWAYS
+        and source.chaining is not ChainingStrategy.NEVER
+        and edge.ship_strategy is ShipStrategy.FORWARD
+        and source.parallelism == target.parallelism
+        and groups[source.uid] == groups[target.uid]
+    )
+
+
+def chains(graph: StreamGraph, *, enabled: bool = True) -> tuple[Chain, ...]:
+    """The chains of a program, heads in topological order. Raises `GraphError` as `StreamGraph.topological` does."""
+    groups = sharing_groups(graph)
+    order = graph.topological()
+    fused = {
+        edge.target_uid: edge
+        for node in order
+        for edge in graph.outputs(node.uid)
+        if enabled and is_chainable(graph, edge, groups)
+    }
+    members: dict[str, list[StreamNode]] = {}
+    head_of: dict[str, str] = {}
+    for node in order:
+        head = head_of[fused[node.uid].source_uid] if node.uid in fused else node.uid
+        head_of[node.uid] = head
+        members.setdefault(head, []).append(node)
+    return tuple(_chain(graph, nodes, fused, groups) for nodes in members.values())
+
+
+def _chain(
+    graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str]
+) -> Chain:
+    place = {node.uid: index for index, node in enumerate(nodes)}
+    outputs = [edge for node in nodes for edge in graph.outputs(node.uid) if fused.get(edge.target_uid) is not edge]
+    return Chain(
+        nodes=tuple(nodes),
+        reads=tuple(place[fused[node.uid].source_uid] if node.uid in fused else None for node in nodes),
+        group=groups[nodes[0].uid],
+        inputs=graph.inputs(nodes[0].uid),
+        outputs=tuple(outputs),
+    )

@@ -1,0 +1,75 @@
+"""The legal moves of a job and of an execution attempt, as literal tables (Flink's JobStatus and ExecutionState).
+
+Nothing moves but through `job_may_move` and `execution_may_move`; the diagrams of the documentation are printed from
+these tables, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+
+J = JobStatus
+E = ExecutionState
+
+JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
+    J.CREATED: (J.RUNNING, J.FAILING, J.CANCELLING, J.SUSPENDED),
+    J.RUNNING: (J.FINISHED, J.FAILING, J.CANCELLING, J.SUSPENDED),
+    J.FAILING: (J.RESTARTING, J.FAILED, J.CANCELLING, J.SUSPENDED),
+    J.RESTARTING: (J.CREATED, J.FAILING, J.CANCELED, J.SUSPENDED),
+    J.CANCELLING: (J.CANCELED, J.FAILING, J.SUSPENDED),
+    J.RECONCILING: (),
+    J.FAILED: (),
+    J.CANCELED: (),
+    J.FINISHED: (),
+    J.SUSPENDED: (),
+}
+"""A global failure overrides a running cancellation. RECONCILING is Flink's word for a takeover; no move leads there."""
+
+EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
+    E.CREATED: (E.SCHEDULED, E.DEPLOYING, E.CANCELED, E.FAILED),
+    E.SCHEDULED: (E.DEPLOYING, E.CANCELED, E.FAILED),
+    E.DEPLOYING: (E.RUNNING, E.FINISHED, E.CANCELING, E.CANCELED, E.FAILED),
+    E.RUNNING: (E.FINISHED, E.CANCELING, E.CANCELED, E.FAILED),
+    E.CANCELING: (E.CANCELED,),
+    E.RECONCILING: (),
+    E.FINISHED: (),
+    E.CANCELED: (),
+    E.FAILED: (),
+}
+"""A failure while cancelling ends CANCELED, and so does a task that finishes before the cancellation reaches it."""
+
+JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
+JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
+"""Terminal for everybody: nothing may take the job up again. A suspended job another leader may."""
+EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
+
+
+def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:
+    """Whether the table of jobs knows the move."""
+    return to_status in JOB_MOVES[from_status]
+
+
+def execution_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
+    """Whether the table of execution attempts knows the move."""
+    return to_state in EXECUTION_MOVES[from_state]
+
+
+def job_status_diagram() -> str:
+    """The life of a job as a Mermaid state diagram."""
+    return _diagram(JOB_MOVES, J.CREATED, JOB_TERMINAL)
+
+
+def execution_state_diagram() -> str:
+    """The life of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
+    return _diagram(EXECUTION_MOVES, E.CREATED, EXECUTION_TERMINAL)
+
+
+def _diagram(moves: Mapping[StrEnum, tuple[StrEnum, ...]], start: StrEnum, terminal: frozenset[StrEnum]) -> str:
+    lines = ["stateDiagram-v2", f"    [*] --> {start}"]
+    lines += [f"    {source} --> {target}" for source, targets in moves.items() for target in targets]
+    lines += [f"    {state} --> [*]" for state in moves if state in terminal]
+    return "\n".join(lines) + "\n"
