@@ -55,6 +55,13 @@ def test_no_room_knows_the_front_door(source: Source) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("source", [source for source in sources() if source.room != "spark_bridge"], ids=str)
+def test_only_the_way_to_spark_speaks_to_the_jvm(source: Source) -> None:
+    spoken = [f"{source}:{line} {name}" for line, name in source.imports() if name.split(".")[0] == "py4j"]
+
+    assert spoken == []
+
+
 @pytest.mark.parametrize("source", sources(), ids=str)
 def test_every_module_says_what_it_is_for_and_has_a_name_that_says_so_too(source: Source) -> None:
     docstring = source.text.lstrip().startswith(('"""', 'r"""'))
