@@ -5,4 +5,6 @@ holds machines: they import `messages` and the pure standard library, and know n
 """
 
 if __name__ != "flykka.actors":
-    raise ImportError(f"import this room as flykka.actors, not as {__name__}: a second copy of every class would follow")
+    raise ImportError(
+        f"import this room as flykka.actors, not as {__name__}: a second copy of every class would follow"
+    )

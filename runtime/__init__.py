@@ -5,4 +5,6 @@ imports `messages` and is the only one that imports pykka.
 """
 
 if __name__ != "flykka.runtime":
-    raise ImportError(f"import this room as flykka.runtime, not as {__name__}: a second copy of every class would follow")
+    raise ImportError(
+        f"import this room as flykka.runtime, not as {__name__}: a second copy of every class would follow"
+    )
