@@ -164,3 +164,10 @@ class MetricsReported(Message):
     attempt: ExecutionAttemptId
     task_name: str
     metrics: TaskIOMetrics
+
+
+@message("job.add_listener")
+class AddJobListener(Message):
+    """listener -> JobClientActor: tell me what you have heard of the job, and what you hear from now on."""
+
+    listener: Ref
