@@ -1,0 +1,30 @@
+"""Spark's Python workers see the house as the driver does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _round_trip(end: int) -> str:
+    from flykka.messages.codec import decode, encode
+    from flykka.messages.state import KeyGroupRange
+
+    back = decode(encode(KeyGroupRange(start=0, end=end)))
+    return f"{type(back).__module__} {back}"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_worker_imports_the_rooms_by_their_full_names(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    in_a_worker = F.udf(_round_trip, "string")
+
+    rows = spark.createDataFrame([(127,)], "key_group int").select(in_a_worker("key_group")).collect()
+
+    assert [row[0] for row in rows] == ["flykka.messages.state KeyGroupRange(start=0, end=127)"]
