@@ -26,6 +26,22 @@ class FileSplit(SourceSplit):
     whole_file: bool = True
 
 
+@value("source.reader_state")
+class SplitReaderState(Value):
+    """State of a source reader in a checkpoint: the splits it holds and has not read, in reading order."""
+
+    splits: tuple[SourceSplit, ...] = ()
+
+
+@value("source.enumerator_state")
+class SplitEnumeratorState(Value):
+    """State of a split enumerator in a checkpoint: what waits for a reader, in order, and what readers have got."""
+
+    unassigned: tuple[SourceSplit, ...] = ()
+    assigned: tuple[SplitId, ...] = ()
+    finished: bool = False
+
+
 @message("source.request_splits")
 class RequestSplits(Message):
     """Task -> JobMaster: this reader can take `count` more splits."""

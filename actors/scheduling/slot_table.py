@@ -1,0 +1,217 @@
+"""The slots of one TaskManager: who holds them and which tasks run in them (Flink's TaskSlotTable).
+
+A slot is FREE, ALLOCATED (given to a job that has not taken it yet), ACTIVE (taken) or RELEASING (given up, with tasks
+that have not ended). A task may arrive before the offer of its slot is acknowledged: then the JobMaster has evidently
+taken the slot. A slot lives on without tasks until its JobMaster frees it, and is free only when its last task has
+ended. One offer per JobMaster is under way at a time, so that an answer leaves no doubt about what it refuses.
+
+Not here: refs, sessions, and how a task is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import assert_never
+
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.scheduling.slot_table_events import (
+    AllocationRequested,
+    AnnounceFreeSlot,
+    ConfirmAllocation,
+    JobConnected,
+    JobDisconnected,
+    OfferAnswered,
+    OfferToJobMaster,
+    RefuseAllocation,
+    RejectTask,
+    RunTask,
+    SlotFreeRequested,
+    SlotTableEffect,
+    SlotTableEvent,
+    StopTask,
+    TaskEnded,
+    TaskSubmitted,
+)
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, SlotId, TaskManagerId, slot_id
+from flykka.messages.registration import SlotReport, SlotStatus
+from flykka.messages.slots import SlotOffer
+
+
+class TaskSlotState(Enum):
+    """Where a slot stands for its TaskManager."""
+
+    FREE = "FREE"
+    ALLOCATED = "ALLOCATED"
+    ACTIVE = "ACTIVE"
+    RELEASING = "RELEASING"
+
+
+@dataclass(slots=True)
+class _TaskSlot:
+    slot_id: SlotId
+    state: TaskSlotState = TaskSlotState.FREE
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+    tasks: dict[ExecutionAttemptId, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Job:
+    """What a JobMaster has been given: its slots, the offer it has not answered, and what it has not been offered."""
+
+    connected: bool = False
+    slots: dict[AllocationId, _TaskSlot] = field(default_factory=dict)
+    offered: tuple[AllocationId, ...] = ()
+    to_offer: dict[AllocationId, None] = field(default_factory=dict)
+
+
+class SlotTable:
+    """All slots of one TaskManager."""
+
+    def __init__(self, task_manager: TaskManagerId, slots: int) -> None:
+        ids = [slot_id(task_manager, index) for index in range(slots)]
+        self._slots = {each: _TaskSlot(each) for each in ids}
+        self._allocations: dict[AllocationId, _TaskSlot] = {}
+        self._tasks: dict[ExecutionAttemptId, _TaskSlot] = {}
+        self._jobs: dict[JobId, _Job] = {}
+
+    def handle(self, event: SlotTableEvent, now: int) -> list[SlotTableEffect]:
+        """Take one event; what is to be done about it, in order."""
+        match event:
+            case AllocationRequested():
+                return self._on_allocation_requested(event)
+            case JobConnected(job_id=job_id):
+                job = self._jobs.setdefault(job_id, _Job())
+                job.connected = True
+                return self._offer(job_id, job)
+            case OfferAnswered():
+                return self._on_offer_answered(event)
+            case TaskSubmitted():
+                return self._on_task_submitted(event)
+            case TaskEnded(attempt=attempt):
+                return self._on_task_ended(attempt)
+            case SlotFreeRequested(allocation_id=allocation_id):
+                slot = self._allocations.get(allocation_id)
+                return self._release(slot) if slot else [Ignore(reason=f"{allocation_id} holds no slot here")]
+            case JobDisconnected(job_id=job_id):
+                return self._on_job_disconnected(job_id)
+            case _:
+                assert_never(event)
+
+    def report(self) -> SlotReport:
+        """The state of all slots, as the ResourceManager is to know it."""
+        return SlotReport(
+            slots=tuple(
+                SlotStatus(slot_id=slot.slot_id, allocation_id=slot.allocation_id, job_id=slot.job_id)
+                for slot in self._slots.values()
+            )
+        )
+
+    @property
+    def slot_states(self) -> dict[SlotId, TaskSlotState]:
+        """Where every slot stands."""
+        return {slot.slot_id: slot.state for slot in self._slots.values()}
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for slot in self._slots.values():
+            assert (slot.state is TaskSlotState.FREE) == (slot.allocation_id is None) == (slot.job_id is None), slot
+            assert not slot.tasks or slot.state in (TaskSlotState.ACTIVE, TaskSlotState.RELEASING), slot
+            assert slot.tasks or slot.state is not TaskSlotState.RELEASING, f"{slot} waits for nothing"
+            assert all(self._tasks[task] is slot for task in slot.tasks)
+            if slot.allocation_id is not None:
+                assert self._allocations[slot.allocation_id] is slot
+        assert len(self._tasks) == sum(len(slot.tasks) for slot in self._slots.values())
+        assert all(slot.allocation_id == allocation_id for allocation_id, slot in self._allocations.items())
+        for job in self._jobs.values():
+            assert not set(job.offered) & job.to_offer.keys(), "a slot is offered twice at a time"
+
+    def _on_allocation_requested(self, event: AllocationRequested) -> list[SlotTableEffect]:
+        slot = self._slots.get(event.slot_id)
+        holds = self._allocations.get(event.allocation_id)
+        if slot is None or slot.state is TaskSlotState.RELEASING or holds is not (slot if slot.allocation_id else None):
+            occupied_by = slot.allocation_id if slot is not None else None
+            return [RefuseAllocation(slot_id=event.slot_id, allocation_id=event.allocation_id, occupied_by=occupied_by)]
+        job = self._jobs.setdefault(event.job_id, _Job())
+        if slot.state is TaskSlotState.FREE:
+            slot.state, slot.allocation_id, slot.job_id = TaskSlotState.ALLOCATED, event.allocation_id, event.job_id
+            self._allocations[event.allocation_id] = slot
+            job.slots[event.allocation_id] = slot
+            job.to_offer[event.allocation_id] = None
+        confirmation = ConfirmAllocation(slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id)
+        return [confirmation, *self._offer(event.job_id, job)]
+
+    def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
+        """Offer what has not been offered, once the last offer is answered."""
+        if not job.connected or job.offered or not job.to_offer:
+            return []
+        job.offered = tuple(job.to_offer)
+        job.to_offer.clear()
+        offers = tuple(
+            SlotOffer(allocation_id=allocation_id, slot_id=job.slots[allocation_id].slot_id)
+            for allocation_id in job.offered
+        )
+        return [OfferToJobMaster(job_id=job_id, offers=offers)]
+
+    def _on_offer_answered(self, event: OfferAnswered) -> list[SlotTableEffect]:
+        job = self._jobs.get(event.job_id)
+        if job is None or not job.offered:
+            return [Ignore(reason=f"{event.job_id} has no offer to answer")]
+        effects: list[SlotTableEffect] = []
+        offered, job.offered = job.offered, ()
+        for allocation_id in offered:
+            slot = job.slots.get(allocation_id)
+            if slot is None:
+                continue  # freed since it was offered
+            if allocation_id not in event.accepted:
+                effects += self._release(slot)
+            elif slot.state is TaskSlotState.ALLOCATED:
+                slot.state = TaskSlotState.ACTIVE
+        return effects + self._offer(event.job_id, job)
+
+    def _on_task_submitted(self, event: TaskSubmitted) -> list[SlotTableEffect]:
+        slot = self._allocations.get(event.allocation_id)
+        if event.attempt in self._tasks:
+            return [Ignore(reason=f"{event.attempt} was submitted before")]
+        if slot is None or slot.job_id != event.job_id or slot.state is TaskSlotState.RELEASING:
+            return [RejectTask(attempt=event.attempt, reason=f"{event.job_id} holds no slot by {event.allocation_id}")]
+        slot.state = TaskSlotState.ACTIVE
+        slot.tasks[event.attempt] = None
+        self._tasks[event.attempt] = slot
+        return [RunTask(attempt=event.attempt)]
+
+    def _on_task_ended(self, attempt: ExecutionAttemptId) -> list[SlotTableEffect]:
+        slot = self._tasks.pop(attempt, None)
+        if slot is None:
+            return [Ignore(reason=f"{attempt} does not run here")]
+        del slot.tasks[attempt]
+        return self._free(slot) if slot.state is TaskSlotState.RELEASING and not slot.tasks else []
+
+    def _on_job_disconnected(self, job_id: JobId) -> list[SlotTableEffect]:
+        job = self._jobs.pop(job_id, None)
+        if job is None:
+            return [Ignore(reason=f"{job_id} has nothing here")]
+        return [effect for slot in tuple(job.slots.values()) for effect in self._release(slot)]
+
+    def _release(self, slot: _TaskSlot) -> list[SlotTableEffect]:
+        """Give the slot up: at once, or when its last task has ended."""
+        if slot.state is TaskSlotState.RELEASING:
+            return [Ignore(reason=f"{slot.slot_id} is being given up")]
+        if not slot.tasks:
+            return self._free(slot)
+        slot.state = TaskSlotState.RELEASING
+        return [StopTask(attempt=attempt) for attempt in slot.tasks]
+
+    def _free(self, slot: _TaskSlot) -> list[SlotTableEffect]:
+        allocation_id, job_id = slot.allocation_id, slot.job_id
+        assert allocation_id is not None
+        assert job_id is not None
+        del self._allocations[allocation_id]
+        job = self._jobs.get(job_id)
+        # A JobMaster that took the job over has claims of its own, not this one.
+        if job is not None and job.slots.get(allocation_id) is slot:
+            del job.slots[allocation_id]
+            job.to_offer.pop(allocation_id, None)
+        slot.state, slot.allocation_id, slot.job_id = TaskSlotState.FREE, None, None
+        return [AnnounceFreeSlot(slot_id=slot.slot_id, allocation_id=allocation_id)]
