@@ -17,7 +17,7 @@ DEFAULT_GROUP = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Operators fused into one vertex, in topological order; `reads` says for each which place of the chain feeds it."""
+    """Operators fused into one vertex, in topological order; `reads` gives for each the place that feeds it."""
 
     nodes: tuple[StreamNode, ...]
     reads: tuple[int | None, ...]
@@ -77,9 +77,7 @@ def chains(graph: StreamGraph, *, enabled: bool = True) -> tuple[Chain, ...]:
     return tuple(_chain(graph, nodes, fused, groups) for nodes in members.values())
 
 
-def _chain(
-    graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str]
-) -> Chain:
+def _chain(graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str]) -> Chain:
     place = {node.uid: index for index, node in enumerate(nodes)}
     outputs = [edge for node in nodes for edge in graph.outputs(node.uid) if fused.get(edge.target_uid) is not edge]
     return Chain(

@@ -48,8 +48,7 @@ def job_graph(
         job_id=job_id,
         name=name,
         vertices=tuple(
-            _vertex(stream_graph, chain, vertex_of, output_number, default_max_parallelism)
-            for chain in made
+            _vertex(stream_graph, chain, vertex_of, output_number, default_max_parallelism) for chain in made
         ),
         checkpointing=checkpointing,
         restart_strategy=restart_strategy or RestartStrategyConfiguration(),
@@ -69,7 +68,7 @@ def vertex_id(head_uid: str) -> JobVertexId:
 
 
 def derived_max_parallelism(parallelism: int) -> int:
-    """Flink's default number of key groups: half as many again as the parallelism, up to a power of two, within bounds."""
+    """Flink's default number of key groups: 1.5 times the parallelism, up to a power of two, within bounds."""
     wanted = parallelism + parallelism // 2
     return min(max(1 << (wanted - 1).bit_length(), 128), 32_768)
 
@@ -143,7 +142,7 @@ def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """Whether nobody can tell that windows wait for the checkpoint: no reader of event time, no sink that shows rows."""
+    """Whether nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows."""
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
     return (

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
 
+S = TypeVar("S", bound=StrEnum)
 J = JobStatus
 E = ExecutionState
 
@@ -27,7 +29,7 @@ JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
     J.FINISHED: (),
     J.SUSPENDED: (),
 }
-"""A global failure overrides a running cancellation. RECONCILING is Flink's word for a takeover; no move leads there."""
+"""A global failure overrides a running cancellation. RECONCILING is Flink's takeover; no move leads there."""
 
 EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
     E.CREATED: (E.SCHEDULED, E.DEPLOYING, E.CANCELED, E.FAILED),
@@ -68,7 +70,7 @@ def execution_state_diagram() -> str:
     return _diagram(EXECUTION_MOVES, E.CREATED, EXECUTION_TERMINAL)
 
 
-def _diagram(moves: Mapping[StrEnum, tuple[StrEnum, ...]], start: StrEnum, terminal: frozenset[StrEnum]) -> str:
+def _diagram(moves: Mapping[S, tuple[S, ...]], start: S, terminal: frozenset[S]) -> str:
     lines = ["stateDiagram-v2", f"    [*] --> {start}"]
     lines += [f"    {source} --> {target}" for source, targets in moves.items() for target in targets]
     lines += [f"    {state} --> [*]" for state in moves if state in terminal]

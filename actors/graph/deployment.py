@@ -1,0 +1,78 @@
+"""What a TaskManager is told about an attempt: its partitions, its gates, its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flykka.actors.graph.execution_job_vertex import Consumer, ExecutionJobVertex
+from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.graph.wiring import channels, subpartitions
+from flykka.messages.ids import JobVertexId, partition_id
+from flykka.messages.job_graph import JobEdge, JobGraph
+from flykka.messages.task import (
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+)
+
+Vertices = Mapping[JobVertexId, ExecutionJobVertex]
+
+
+def deployment_descriptor(
+    job_graph: JobGraph, vertices: Vertices, vertex: ExecutionVertex, restored_checkpoint_id: int | None
+) -> TaskDeploymentDescriptor:
+    """The descriptor of the current attempt of a subtask. It and the attempts it reads from have their slots."""
+    execution = vertex.execution
+    assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
+    consumers = vertices[vertex.job_vertex.vertex_id].consumers
+    return TaskDeploymentDescriptor(
+        job_id=job_graph.job_id,
+        job_name=job_graph.name,
+        attempt=execution.attempt,
+        attempt_number=execution.number,
+        vertex=vertex.job_vertex,
+        subtask=vertex.subtask,
+        allocation_id=execution.slot.allocation_id,
+        outputs=tuple(_output(vertex, output, consumers[output]) for output in sorted(consumers)),
+        inputs=tuple(_gate(vertices, vertex, gate, edge) for gate, edge in enumerate(vertex.job_vertex.inputs)),
+        checkpoint_directory=job_graph.checkpointing.directory,
+        restore=execution.restore,
+        restored_checkpoint_id=restored_checkpoint_id,
+    )
+
+
+def _output(vertex: ExecutionVertex, output: int, consumer: Consumer) -> ResultPartitionDescriptor:
+    edge, reader = consumer.edge, consumer.job_vertex
+    return ResultPartitionDescriptor(
+        partition_id=partition_id(vertex.execution.attempt, output),
+        output=output,
+        subpartitions=subpartitions(
+            edge.ship_strategy, vertex.job_vertex.parallelism, reader.parallelism, vertex.subtask
+        ),
+        ship_strategy=edge.ship_strategy,
+        # Key groups belong to the state behind the edge, so it is the reader that says how many there are.
+        max_parallelism=reader.max_parallelism,
+        key_by=edge.key_by,
+    )
+
+
+def _gate(vertices: Vertices, vertex: ExecutionVertex, gate: int, edge: JobEdge) -> InputGateDescriptor:
+    producers = vertices[edge.source].subtasks
+    return InputGateDescriptor(
+        gate=gate,
+        channels=tuple(
+            _channel(producers[channel.producer], edge, channel.subpartition)
+            for channel in channels(edge.ship_strategy, len(producers), vertex.job_vertex.parallelism, vertex.subtask)
+        ),
+    )
+
+
+def _channel(producer: ExecutionVertex, edge: JobEdge, subpartition: int) -> InputChannelDescriptor:
+    execution = producer.execution
+    assert execution.slot is not None, f"{execution.attempt} is read from before it has a slot"
+    return InputChannelDescriptor(
+        partition_id=partition_id(execution.attempt, edge.source_output),
+        subpartition=subpartition,
+        task_manager=execution.slot.task_manager,
+    )

@@ -1,0 +1,93 @@
+"""What the ExecutionGraph asks for, in the order in which it is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.graph.slot_sharing import CancelSlotRequest, ReleaseSlot, RequestSlots
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.messages.coordination import CoordinatedTask
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, TaskManagerId
+from flykka.messages.job import JobStatus
+from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState, TaskDeploymentDescriptor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatusMoved:
+    """Tell the listeners that the job has a new status; `cause` is the failure behind it, where there is one."""
+
+    status: JobStatus
+    cause: SerializedThrowable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionMoved:
+    """Tell the listeners and the checkpoint coordinator that an attempt has a new state."""
+
+    attempt: ExecutionAttemptId
+    task_name: str
+    previous: ExecutionState
+    state: ExecutionState
+    task_manager_id: TaskManagerId | None = None
+    failure: SerializedThrowable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinateTasks:
+    """Tell the checkpoint coordinator which attempts there are now, before they are deployed."""
+
+    tasks: tuple[CoordinatedTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deploy:
+    """Submit an attempt to the TaskManager that holds its slot."""
+
+    descriptor: TaskDeploymentDescriptor
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAttempt:
+    """Tell the TaskManager of an attempt to cancel it."""
+
+    attempt: ExecutionAttemptId
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRestoreState:
+    """Ask what the new attempts start from; the answer comes back with the same `version`."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRestartTimer:
+    """Report `RestartDue` with this `version` in so many ms."""
+
+    delay_ms: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllTasksReachedEndOfData:
+    """Every attempt has processed its last row: time for the final checkpoint."""
+
+
+Effect = (
+    Ignore
+    | JobStatusMoved
+    | ExecutionMoved
+    | CoordinateTasks
+    | Deploy
+    | CancelAttempt
+    | RequestSlots
+    | ReleaseSlot
+    | CancelSlotRequest
+    | RequestRestoreState
+    | StartRestartTimer
+    | AllTasksReachedEndOfData
+)

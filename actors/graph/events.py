@@ -1,0 +1,106 @@
+"""What happens to an ExecutionGraph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flykka.actors.graph.slot_sharing import AssignedSlot, SlotRequestId
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
+from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.task import TaskExecutionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleJob:
+    """The job may begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAllocated:
+    """A requested slot is there."""
+
+    request_id: SlotRequestId
+    slot: AssignedSlot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAllocationFailed:
+    """A requested slot cannot be had."""
+
+    request_id: SlotRequestId
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreStateReady:
+    """What the attempts of this `version` start from, by vertex and subtask; who is not named starts empty."""
+
+    version: int
+    checkpoint_id: int | None
+    states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStateUpdated:
+    """A task has reported a state."""
+
+    update: TaskExecutionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndOfDataReported:
+    """A task has processed its last row and waits for the final checkpoint."""
+
+    attempt: ExecutionAttemptId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerDisconnected:
+    """A TaskManager is gone, and with it the slots it gave and the tasks in them."""
+
+    task_manager_id: TaskManagerId
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailJob:
+    """Something that concerns the whole job has failed; with an `attempt`, only if that attempt is alive."""
+
+    cause: SerializedThrowable
+    attempt: ExecutionAttemptId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelJob:
+    """The job is to be cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendJob:
+    """This leader lets go of the job; another may take it up."""
+
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartDue:
+    """The pause before the restart of this `version` is over."""
+
+    version: int
+
+
+Event = (
+    ScheduleJob
+    | SlotAllocated
+    | SlotAllocationFailed
+    | RestoreStateReady
+    | TaskStateUpdated
+    | EndOfDataReported
+    | TaskManagerDisconnected
+    | FailJob
+    | CancelJob
+    | SuspendJob
+    | RestartDue
+)

@@ -1,0 +1,347 @@
+"""The job as it runs: which attempts there are, when they are deployed, what follows when one fails.
+
+Mirrors Flink's ExecutionGraph with eager scheduling: a version of the graph asks for all of its slots and for the state
+to start from, and is deployed when both are there. Each failure of the job, its cancellation and its suspension make a
+new version; what belongs to an older one (a slot, a restart, a state that was read) comes too late and is ignored.
+
+Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a job restarts
+(`scheduling.failover`), and what a single attempt does with a report (`execution`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import assert_never
+
+from flykka.actors.graph.deployment import deployment_descriptor
+from flykka.actors.graph.effects import (
+    AllTasksReachedEndOfData,
+    CoordinateTasks,
+    Deploy,
+    Effect,
+    ExecutionMoved,
+    JobStatusMoved,
+    RequestRestoreState,
+    StartRestartTimer,
+)
+from flykka.actors.graph.errors import IllegalTransitionError
+from flykka.actors.graph.events import (
+    CancelJob,
+    EndOfDataReported,
+    Event,
+    FailJob,
+    RestartDue,
+    RestoreStateReady,
+    ScheduleJob,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SuspendJob,
+    TaskManagerDisconnected,
+    TaskStateUpdated,
+)
+from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
+from flykka.actors.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.graph.slot_sharing import ReleaseSlot, SlotSharing
+from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
+from flykka.actors.scheduling.failover import GiveUp, Restart, decide
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.scheduling.restart_strategy import RestartStrategy
+from flykka.messages.coordination import CoordinatedTask
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.task import ExecutionState
+
+_OF_A_FAILURE = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED, JobStatus.SUSPENDED})
+
+
+class ExecutionGraph:
+    """A job in execution. The job graph it is made of is valid (`validation`)."""
+
+    def __init__(self, job_graph: JobGraph, restart_strategy: RestartStrategy, now: int) -> None:
+        self.job_graph = job_graph
+        self.status = JobStatus.CREATED
+        self.version = 1
+        self.failure_cause: SerializedThrowable | None = None
+        self._strategy = restart_strategy
+        self._vertices = execution_job_vertices(job_graph, now)
+        self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
+        self._slots = SlotSharing()
+        self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
+        self._at_end_of_data = 0
+        self._restore: RestoreStateReady | None = None
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take one event; what is to be done about it, in order."""
+        return [*self._on_event(event, now), *self._settle(now)]
+
+    def _on_event(self, event: Event, now: int) -> list[Effect]:
+        match event:
+            case ScheduleJob():
+                return self._on_schedule(now)
+            case SlotAllocated():
+                return self._on_slot_allocated(event, now)
+            case SlotAllocationFailed():
+                return self._on_slot_allocation_failed(event, now)
+            case RestoreStateReady():
+                return self._on_restore_state(event, now)
+            case TaskStateUpdated():
+                return self._on_task_state(event, now)
+            case EndOfDataReported(attempt=attempt):
+                return self._on_end_of_data(attempt)
+            case TaskManagerDisconnected():
+                return self._on_task_manager_disconnected(event, now)
+            case FailJob():
+                return self._on_fail_job(event, now)
+            case CancelJob():
+                return self._on_cancel(now)
+            case SuspendJob(cause=cause):
+                return self._on_suspend(cause, now)
+            case RestartDue(version=version):
+                return self._on_restart_due(version, now)
+            case _:
+                assert_never(event)
+
+    # What others may ask
+
+    @property
+    def number_of_restarts(self) -> int:
+        """How often the job has failed and was to begin again, the refused last time included (as in Flink 1.9)."""
+        return self.version - 1
+
+    @property
+    def live_attempts(self) -> int:
+        """How many attempts have not come to an end."""
+        return len(self._subtask_of) - self._in(*EXECUTION_TERMINAL)
+
+    def subtask(self, vertex_id: JobVertexId, subtask: int) -> ExecutionVertex:
+        """A subtask and its attempts."""
+        return self._vertices[vertex_id].subtasks[subtask]
+
+    def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
+        """The attempt, where it is the current one of its subtask."""
+        subtask = self._subtask_of.get(attempt)
+        return subtask.execution if subtask else None
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        executions = [subtask.execution for subtask in self._subtasks()]
+        assert {state: count for state, count in self._states.items() if count} == Counter(
+            execution.state for execution in executions
+        )
+        assert [*self._subtask_of] == [execution.attempt for execution in executions]
+        assert self._at_end_of_data == sum(execution.has_reached_end_of_data for execution in executions)
+        self._slots.check()
+        for execution in executions:
+            if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
+                assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
+        if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
+            assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
+        if self.status is JobStatus.FINISHED:
+            assert self._in(ExecutionState.FINISHED) == len(executions)
+
+    # Scheduling
+
+    def _on_schedule(self, now: int) -> list[Effect]:
+        if self.status is not JobStatus.CREATED:
+            return [self._ignore("scheduling")]
+        effects = [self._move(JobStatus.RUNNING)]
+        for subtask in self._subtasks():
+            effects += self._perform(subtask.execution.schedule(now), now)
+        wanted = (
+            (subtask.job_vertex.slot_sharing_group, subtask.subtask, subtask.execution.attempt)
+            for subtask in self._subtasks()
+        )
+        return [*effects, RequestRestoreState(version=self.version), self._slots.request(self.version, wanted)]
+
+    def _on_slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
+        if not self._slots.is_waiting(event.request_id):
+            # The pool answers a request once, so this one was cancelled while the answer was on its way.
+            return [ReleaseSlot(request_id=event.request_id)]
+        for attempt in self._slots.assign(event.request_id, event.slot):
+            was_wanted = self._subtask_of[attempt].execution.assign(event.slot)
+            assert was_wanted, f"{attempt} waits for a slot and does not take it"
+        return self._deploy_when_ready(now)
+
+    def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
+        if not self._slots.is_waiting(event.request_id):
+            return [self._ignore(f"the failure of slot request {event.request_id}")]
+        return self._fail(event.cause, now)
+
+    def _on_restore_state(self, event: RestoreStateReady, now: int) -> list[Effect]:
+        if event.version != self.version or self.status is not JobStatus.RUNNING or self._restore is not None:
+            return [self._ignore(f"the state for version {event.version}")]
+        self._restore = event
+        for (vertex_id, subtask), state in event.states.items():
+            self.subtask(vertex_id, subtask).execution.restore = state
+        return self._deploy_when_ready(now)
+
+    def _deploy_when_ready(self, now: int) -> list[Effect]:
+        if self._restore is None or self._slots.waiting > 0:
+            return []
+        moved: list[Effect] = []
+        deployed: list[Effect] = []
+        tasks: list[CoordinatedTask] = []
+        for subtask in self._subtasks():
+            execution = subtask.execution
+            assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
+            descriptor = deployment_descriptor(self.job_graph, self._vertices, subtask, self._restore.checkpoint_id)
+            moved += self._perform(execution.deploy(now), now)
+            deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
+            tasks.append(
+                CoordinatedTask(
+                    attempt=execution.attempt,
+                    vertex_id=execution.vertex_id,
+                    subtask=subtask.subtask,
+                    parallelism=subtask.job_vertex.parallelism,
+                    max_parallelism=subtask.job_vertex.max_parallelism,
+                    task_manager=execution.slot.task_manager,
+                    state=execution.state,
+                    is_source=not subtask.job_vertex.inputs,
+                )
+            )
+        return [CoordinateTasks(tasks=tuple(tasks)), *moved, *deployed]
+
+    # What becomes of attempts
+
+    def _on_task_state(self, event: TaskStateUpdated, now: int) -> list[Effect]:
+        execution = self.execution(event.update.attempt)
+        if execution is None:
+            return [self._ignore(f"a report of {event.update.attempt}, which is no current attempt")]
+        return self._perform(execution.update(event.update, now), now)
+
+    def _on_end_of_data(self, attempt: ExecutionAttemptId) -> list[Effect]:
+        execution = self.execution(attempt)
+        if execution is None or execution.is_terminal or execution.has_reached_end_of_data:
+            return [self._ignore(f"the end of data of {attempt}")]
+        execution.has_reached_end_of_data = True
+        self._at_end_of_data += 1
+        return [AllTasksReachedEndOfData()] if self._at_end_of_data == len(self._subtask_of) else []
+
+    def _on_task_manager_disconnected(self, event: TaskManagerDisconnected, now: int) -> list[Effect]:
+        # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
+        failed: list[AttemptEffect] = []
+        for attempt in self._slots.occupants(event.task_manager_id):
+            failed += self._subtask_of[attempt].execution.fail(event.cause, now)
+        return self._perform(failed, now) or [self._ignore(f"the loss of {event.task_manager_id}")]
+
+    # What becomes of the job
+
+    def _on_fail_job(self, event: FailJob, now: int) -> list[Effect]:
+        if event.attempt is not None:
+            execution = self.execution(event.attempt)
+            if execution is None or execution.is_terminal:
+                return [self._ignore(f"the failure of {event.attempt}, which is over,")]
+        return self._fail(event.cause, now)
+
+    def _fail(self, cause: SerializedThrowable, now: int) -> list[Effect]:
+        """Stop every attempt because of `cause`; whether the job starts again is seen when all have ended."""
+        if not job_may_move(self.status, JobStatus.FAILING):
+            return [self._ignore("a failure")]
+        self.failure_cause = cause
+        return [self._move(JobStatus.FAILING), *self._end_attempts(Execution.cancel, now)]
+
+    def _on_cancel(self, now: int) -> list[Effect]:
+        if self.status is JobStatus.RESTARTING:
+            return [self._move(JobStatus.CANCELED)]
+        if not job_may_move(self.status, JobStatus.CANCELLING):
+            return [self._ignore("cancelling")]
+        is_ending = self.status is JobStatus.FAILING
+        moved = self._move(JobStatus.CANCELLING)
+        return [moved] if is_ending else [moved, *self._end_attempts(Execution.cancel, now)]
+
+    def _on_suspend(self, cause: SerializedThrowable, now: int) -> list[Effect]:
+        if not job_may_move(self.status, JobStatus.SUSPENDED):
+            return [self._ignore("suspending")]
+        self.failure_cause = cause
+        return [self._move(JobStatus.SUSPENDED), *self._end_attempts(Execution.suspend, now)]
+
+    def _on_restart_due(self, version: int, now: int) -> list[Effect]:
+        if version != self.version or self.status is not JobStatus.RESTARTING:
+            return [self._ignore(f"the restart of version {version}")]
+        created = self._move(JobStatus.CREATED)
+        for subtask in self._subtasks():
+            subtask.reset(now)
+        self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
+        self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
+        self._at_end_of_data = 0
+        return [created, *self._on_schedule(now)]
+
+    def _end_attempts(self, end: Callable[[Execution, int], list[AttemptEffect]], now: int) -> list[Effect]:
+        self.version += 1
+        self._restore = None
+        effects: list[Effect] = []
+        for subtask in self._subtasks():
+            effects += self._perform(end(subtask.execution, now), now)
+        return effects
+
+    def _settle(self, now: int) -> list[Effect]:
+        """What follows for the job when the last attempt has come to an end."""
+        if self.live_attempts > 0:
+            return []
+        match self.status:
+            case JobStatus.RUNNING if self._in(ExecutionState.FINISHED) == len(self._subtask_of):
+                return [self._move(JobStatus.FINISHED)]
+            case JobStatus.RUNNING:
+                return [*self._fail(_ended_by_themselves(), now), *self._settle(now)]
+            case JobStatus.CANCELLING:
+                return [self._move(JobStatus.CANCELED)]
+            case JobStatus.FAILING:
+                return self._restart_or_fail()
+            case _:
+                return []
+
+    def _restart_or_fail(self) -> list[Effect]:
+        assert self.failure_cause is not None
+        match decide(self._strategy, self.failure_cause):
+            case Restart(delay_ms=delay_ms):
+                timer = StartRestartTimer(delay_ms=delay_ms, version=self.version)
+                return [self._move(JobStatus.RESTARTING), timer]
+            case GiveUp():
+                return [self._move(JobStatus.FAILED)]
+            case decision:
+                assert_never(decision)
+
+    def _perform(self, effects: Iterable[AttemptEffect], now: int) -> list[Effect]:
+        """Draw the consequences of what an attempt did."""
+        performed: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case LeaveSlot(attempt=attempt):
+                    left = self._slots.leave(attempt)
+                    performed += [left] if left else []
+                case ProtocolViolated(cause=cause):
+                    performed += self._fail(cause, now)
+                case ExecutionMoved(state=state):
+                    self._states[effect.previous] -= 1
+                    self._states[state] += 1
+                    performed.append(effect)
+                    if state is ExecutionState.FAILED:
+                        assert effect.failure is not None
+                        performed += self._fail(effect.failure, now)
+                case _:
+                    performed.append(effect)
+        return performed
+
+    def _move(self, status: JobStatus) -> Effect:
+        if not job_may_move(self.status, status):
+            raise IllegalTransitionError(f"the job is {self.status} and cannot become {status}")
+        self.status = status
+        return JobStatusMoved(status=status, cause=self.failure_cause if status in _OF_A_FAILURE else None)
+
+    def _in(self, *states: ExecutionState) -> int:
+        return sum(self._states[state] for state in states)
+
+    def _subtasks(self) -> Iterator[ExecutionVertex]:
+        for vertex in self._vertices.values():
+            yield from vertex.subtasks
+
+    def _ignore(self, what: str) -> Ignore:
+        return Ignore(reason=f"the job is {self.status}: {what} changes nothing")
+
+
+def _ended_by_themselves() -> SerializedThrowable:
+    return SerializedThrowable(type_name="IllegalStateException", message="all tasks ended, and not all were finished")

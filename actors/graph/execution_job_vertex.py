@@ -1,0 +1,37 @@
+"""One vertex of the job graph with its subtasks and its wiring (Flink's ExecutionJobVertex)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """Who reads an output of a vertex, and through which edge."""
+
+    job_vertex: JobVertex
+    edge: JobEdge
+
+
+class ExecutionJobVertex:
+    """A vertex: its subtasks in order, and by output number who reads them."""
+
+    def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int) -> None:
+        self.job_vertex = job_vertex
+        self.subtasks = tuple(
+            ExecutionVertex(job_id, job_vertex, subtask, now) for subtask in range(job_vertex.parallelism)
+        )
+        self.consumers: dict[int, Consumer] = {}
+
+
+def execution_job_vertices(job_graph: JobGraph, now: int) -> dict[JobVertexId, ExecutionJobVertex]:
+    """The vertices of a valid job graph, in its order, wired."""
+    vertices = {vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now) for vertex in job_graph.vertices}
+    for vertex in job_graph.vertices:
+        for edge in vertex.inputs:
+            vertices[edge.source].consumers[edge.source_output] = Consumer(job_vertex=vertex, edge=edge)
+    return vertices

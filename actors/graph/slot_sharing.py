@@ -1,0 +1,134 @@
+"""Which attempts share a slot (Flink's SlotSharingGroup and SharedSlot).
+
+Subtask i of every vertex of a sharing group runs in slot i of that group, so a job needs, for each group, as many slots
+as its largest parallelism. A shared slot is given back when the last of its attempts has come to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NewType
+
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, TaskManagerId
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.ref import Ref
+
+SlotRequestId = NewType("SlotRequestId", str)
+"""`<group>/<index>/<version>`: a slot asked for by one version of the ExecutionGraph."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedSlot:
+    """A slot that the job holds, and where it is."""
+
+    allocation_id: AllocationId
+    task_manager_id: TaskManagerId
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSlots:
+    """Get the job one slot for each request."""
+
+    request_ids: tuple[SlotRequestId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelSlotRequest:
+    """The slot asked for is needed no more."""
+
+    request_id: SlotRequestId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseSlot:
+    """The slot that was got for this request is needed no more."""
+
+    request_id: SlotRequestId
+
+
+@dataclass(slots=True, kw_only=True)
+class _SharedSlot:
+    request_id: SlotRequestId
+    slot: AssignedSlot | None = None
+    # A dict for its order: what follows from it must not depend on hashes.
+    occupants: dict[ExecutionAttemptId, None] = field(default_factory=dict)
+
+
+class SlotSharing:
+    """The slots of one job: asked for, held, and by whom."""
+
+    def __init__(self) -> None:
+        self._by_request: dict[SlotRequestId, _SharedSlot] = {}
+        self._by_attempt: dict[ExecutionAttemptId, _SharedSlot] = {}
+        self._by_task_manager: dict[TaskManagerId, dict[SlotRequestId, _SharedSlot]] = {}
+        self.waiting = 0
+        """How many slots are asked for and not there."""
+
+    def request(self, version: int, attempts: Iterable[tuple[str, int, ExecutionAttemptId]]) -> RequestSlots:
+        """Ask for the slots of these attempts, each given with its sharing group and subtask."""
+        asked: dict[SlotRequestId, _SharedSlot] = {}
+        for group, subtask, attempt in attempts:
+            request_id = SlotRequestId(f"{group}/{subtask}/{version}")
+            shared = asked.setdefault(request_id, _SharedSlot(request_id=request_id))
+            shared.occupants[attempt] = None
+            self._by_attempt[attempt] = shared
+        self._by_request.update(asked)
+        self.waiting += len(asked)
+        return RequestSlots(request_ids=tuple(asked))
+
+    def assign(self, request_id: SlotRequestId, slot: AssignedSlot) -> tuple[ExecutionAttemptId, ...]:
+        """The slot of a request that waits: the attempts that wait with it."""
+        shared = self._by_request[request_id]
+        assert shared.slot is None, f"{request_id} has a slot already"
+        shared.slot = slot
+        self._by_task_manager.setdefault(slot.task_manager_id, {})[request_id] = shared
+        self.waiting -= 1
+        return tuple(shared.occupants)
+
+    def is_waiting(self, request_id: SlotRequestId) -> bool:
+        """Whether the slot is asked for and not there."""
+        shared = self._by_request.get(request_id)
+        return shared is not None and shared.slot is None
+
+    def leave(self, attempt: ExecutionAttemptId) -> ReleaseSlot | CancelSlotRequest | None:
+        """Take an attempt out of its slot; the last one gives the slot, or the request for it, back."""
+        shared = self._by_attempt.pop(attempt)
+        del shared.occupants[attempt]
+        if shared.occupants:
+            return None
+        del self._by_request[shared.request_id]
+        if shared.slot is None:
+            self.waiting -= 1
+            return CancelSlotRequest(request_id=shared.request_id)
+        beside = self._by_task_manager[shared.slot.task_manager_id]
+        del beside[shared.request_id]
+        if not beside:
+            del self._by_task_manager[shared.slot.task_manager_id]
+        return ReleaseSlot(request_id=shared.request_id)
+
+    def occupants(self, task_manager_id: TaskManagerId) -> tuple[ExecutionAttemptId, ...]:
+        """The attempts in the slots of a TaskManager."""
+        return tuple(
+            attempt
+            for shared in self._by_task_manager.get(task_manager_id, {}).values()
+            for attempt in shared.occupants
+        )
+
+    def check(self) -> None:
+        """Assert that the indexes agree."""
+        shared_slots = list(self._by_request.values())
+        assert self.waiting == sum(shared.slot is None for shared in shared_slots)
+        assert all(shared.occupants for shared in shared_slots), "an empty slot was not given back"
+        assert sorted(self._by_attempt) == sorted(attempt for shared in shared_slots for attempt in shared.occupants)
+        held = {shared.request_id for beside in self._by_task_manager.values() for shared in beside.values()}
+        assert held == {shared.request_id for shared in shared_slots if shared.slot is not None}
+
+
+def slots_needed(job_graph: JobGraph) -> int:
+    """How many slots a job needs at once: for each sharing group its largest parallelism."""
+    largest: dict[str, int] = {}
+    for vertex in job_graph.vertices:
+        largest[vertex.slot_sharing_group] = max(vertex.parallelism, largest.get(vertex.slot_sharing_group, 0))
+    return sum(largest.values())

@@ -1,0 +1,63 @@
+"""Whether a job graph that came as a message can be executed at all.
+
+The generator only makes graphs that can; one that was submitted or persisted may have been made by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from flykka.actors.graph.errors import GraphError
+from flykka.messages.ids import JobVertexId
+from flykka.messages.job_graph import JobGraph, JobVertex
+
+
+def check_job_graph(job_graph: JobGraph) -> None:
+    """Raise `GraphError`, naming the vertex or the operator, where the graph cannot be executed."""
+    if not job_graph.vertices:
+        raise GraphError(f"the job {job_graph.name!r} has no vertex")
+    operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
+    _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
+    _check_unique("uid", (operator.ref.uid for operator in operators))
+    _check_unique("operator id", (operator.operator_id for operator in operators))
+    earlier: dict[JobVertexId, JobVertex] = {}
+    read: set[tuple[JobVertexId, int]] = set()
+    for vertex in job_graph.vertices:
+        _check_vertex(vertex)
+        _check_inputs(vertex, earlier, read)
+        earlier[vertex.vertex_id] = vertex
+    for vertex in job_graph.vertices:
+        for output in range(len(vertex.outputs)):
+            if (vertex.vertex_id, output) not in read:
+                raise GraphError(f"nobody reads output {output} of the vertex {vertex.name!r}")
+
+
+def _check_unique(what: str, names: Iterable[Hashable]) -> None:
+    seen: set[Hashable] = set()
+    for name in names:
+        if name in seen:
+            raise GraphError(f"the {what} {name!r} stands twice in the job graph")
+        seen.add(name)
+
+
+def _check_vertex(vertex: JobVertex) -> None:
+    if not vertex.operators:
+        raise GraphError(f"the vertex {vertex.name!r} has no operator")
+    if not 1 <= vertex.parallelism <= vertex.max_parallelism:
+        raise GraphError(
+            f"the vertex {vertex.name!r} has parallelism {vertex.parallelism},"
+            f" which is not between 1 and its maximum {vertex.max_parallelism}"
+        )
+
+
+def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read: set[tuple[JobVertexId, int]]) -> None:
+    for edge in vertex.inputs:
+        source = earlier.get(edge.source)
+        if source is None:
+            raise GraphError(f"the vertex {vertex.name!r} reads {edge.source!r}, which does not come before it")
+        output = (edge.source, edge.source_output)
+        if not 0 <= edge.source_output < len(source.outputs):
+            raise GraphError(f"the vertex {vertex.name!r} reads output {edge.source_output} of {source.name!r}: none")
+        if output in read:
+            raise GraphError(f"output {edge.source_output} of {source.name!r} has two readers")
+        read.add(output)
