@@ -1,0 +1,105 @@
+"""What the machines of the exchange ask of the Task that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import (
+    AddCredit,
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+)
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ResultPartitionId
+from flykka.messages.ref import Ref
+
+PRODUCER_FAILED_ERROR = "ProducerFailedError"
+"""The type of the cause in an `ErrorResponse` that blames the producer (Flink's ProducerFailedException)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignore:
+    """Nothing is to be done: the message came late, twice, or from somebody who is gone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseBatch:
+    """Nobody will read this batch any more."""
+
+    batch: BatchRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Tell the consumer of a subpartition."""
+
+    consumer: Ref
+    response: BufferResponse | BacklogAnnouncement | ErrorResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Answer the sender of the message at hand, whose address the partition does not know."""
+
+    response: ErrorResponse
+
+
+PartitionEffect = Send | Refuse | ReleaseBatch | Ignore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPartition:
+    """Ask the TaskManager of the producer for a subpartition; `credit` batches may come at once."""
+
+    channel: int
+    task_manager: Ref
+    partition_id: ResultPartitionId
+    subpartition: int
+    credit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequest:
+    """Call `retry(channel)` when `delay_ms` have passed."""
+
+    channel: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellProducer:
+    """Tell the task that produces `message.partition_id`: the one that its buffers and announcements come from."""
+
+    message: AddCredit | CancelPartitionRequest
+
+
+class ChannelFailureKind(StrEnum):
+    """Whose fault it is that a channel cannot be read."""
+
+    SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
+    CREDIT_OVERRUN = "CREDIT_OVERRUN"
+    PARTITION_NOT_FOUND = "PARTITION_NOT_FOUND"
+    PRODUCER_FAILED = "PRODUCER_FAILED"
+    REFUSED = "REFUSED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelFailed:
+    """The channel cannot be read on, and the gate gives nothing more out; `cause` names the subpartition.
+
+    PRODUCER_FAILED is not a failure of this task: it cancels itself, and the producer's own failure decides what
+    follows (Flink's CancelTaskException).
+    """
+
+    channel: int
+    kind: ChannelFailureKind
+    cause: SerializedThrowable
+
+
+GateEffect = RequestPartition | RetryRequest | TellProducer | ReleaseBatch | ChannelFailed | Ignore

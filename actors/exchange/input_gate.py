@@ -1,0 +1,241 @@
+"""One input of a task: its channels, read in fair turns.
+
+Decides which channel is read next and what the producers are told; what an element means (barriers, watermarks) is
+decided by who polls. A blocked channel is not read: its elements stay in its queue, within its credits. Follows
+Flink's SingleInputGate.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from enum import Enum
+
+from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, Ignore, ReleaseBatch, TellProducer
+from flykka.actors.exchange.input_channel import ChannelState, InputChannel
+from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import (
+    AddCredit,
+    BacklogAnnouncement,
+    Buffer,
+    BufferResponse,
+    CancelPartitionRequest,
+    EndOfData,
+    EndOfPartition,
+    ErrorResponse,
+)
+from flykka.messages.ids import ResultPartitionId
+from flykka.messages.task import InputGateDescriptor
+
+EXCLUSIVE_CREDIT = 2
+FLOATING_CREDIT = 2
+
+
+class EndOfDataStatus(Enum):
+    """Whether all data of the input has been read, and whether the job is to drain (one channel that stops decides)."""
+
+    NOT_END_OF_DATA = "not end of data"
+    DRAINED = "drained"
+    STOPPED = "stopped"
+
+
+class InputGate:
+    """The channels of one input. Channels are numbered from `first_channel`, so that a task can number across gates.
+
+    `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
+    """
+
+    def __init__(
+        self,
+        descriptor: InputGateDescriptor,
+        exclusive_credit: int = EXCLUSIVE_CREDIT,
+        floating_credit: int = FLOATING_CREDIT,
+        *,
+        first_channel: int = 0,
+        initial_backoff_ms: int = INITIAL_BACKOFF_MS,
+        max_backoff_ms: int = MAX_BACKOFF_MS,
+    ) -> None:
+        if exclusive_credit < 1:
+            raise ValueError(f"a channel needs a credit of its own, not {exclusive_credit}")
+        self.gate = descriptor.gate
+        self.first_channel = first_channel
+        self.floating = FloatingCredits(floating_credit)
+        self.channels = tuple(
+            InputChannel(
+                number,
+                channel,
+                ChannelCredits(number, exclusive_credit, self.floating),
+                PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
+            )
+            for number, channel in enumerate(descriptor.channels, first_channel)
+        )
+        self.failure: ChannelFailed | None = None
+        self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
+        assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
+        # Channels with something to read, in the order of their turns. An ordered set: a blocked one leaves the line.
+        self._turns: OrderedDict[int, None] = OrderedDict()
+        self._blocked: set[int] = set()
+        self._not_ended = len(self.channels)
+        self._with_data = len(self.channels)
+        self._drain = True
+
+    @property
+    def has_data(self) -> bool:
+        """Something can be read now."""
+        return bool(self._turns) and self.failure is None
+
+    @property
+    def is_finished(self) -> bool:
+        """The end of every channel has been read."""
+        return self._not_ended == 0
+
+    @property
+    def is_available(self) -> bool:
+        """Polling is worth while. A finished gate stays available, so that nobody waits for it."""
+        return self.has_data or self.is_finished
+
+    @property
+    def end_of_data_status(self) -> EndOfDataStatus:
+        """What the channels read so far say about the end of the data."""
+        if self._with_data:
+            return EndOfDataStatus.NOT_END_OF_DATA
+        return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED
+
+    @property
+    def subpartitions(self) -> Iterable[tuple[ResultPartitionId, int]]:
+        """What the gate reads."""
+        return self._by_subpartition.keys()
+
+    def request_partitions(self) -> list[GateEffect]:
+        """Ask for every subpartition; called once, when the task runs."""
+        return [channel.request() for channel in self.channels]
+
+    def retry(self, channel: int) -> list[GateEffect]:
+        """The delay of a `RetryRequest` is over."""
+        retried = self._channel(channel)
+        if retried.state is not ChannelState.REQUESTED:
+            return [Ignore(reason=f"{retried} is {retried.state.value}")]
+        return [retried.request()]
+
+    def on_buffer(self, response: BufferResponse) -> list[GateEffect]:
+        """The next element of a channel has arrived."""
+        channel = self._by_subpartition.get((response.partition_id, response.subpartition))
+        if channel is None or not channel.is_open:
+            return turn_away(response)
+        failure = channel.on_buffer(response)
+        if failure is not None:
+            self.failure = self.failure or failure
+            is_ours = response.sequence_number >= channel.next_sequence_number
+            return [failure, *(_release(response.buffer) if is_ours else [])]
+        if channel.channel not in self._blocked:
+            # A channel that is in the line already keeps its place.
+            self._turns.setdefault(channel.channel)
+        takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
+        return self._announce(takers)
+
+    def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
+        """Data waits for credit at the producer."""
+        channel = self._by_subpartition.get((announcement.partition_id, announcement.subpartition))
+        if channel is None or not channel.is_open:
+            return [Ignore(reason="a backlog of a channel that is not open")]
+        channel.on_backlog(announcement.backlog)
+        return self._announce([channel.credits])
+
+    def on_error(self, response: ErrorResponse) -> list[GateEffect]:
+        """A subpartition cannot be had, for now or at all."""
+        channel = self._by_subpartition.get((response.partition_id, response.subpartition))
+        if channel is None or not channel.is_open:
+            return [Ignore(reason="an error of a channel that is not open")]
+        effect = channel.on_error(response)
+        if isinstance(effect, ChannelFailed):
+            self.failure = self.failure or effect
+        return [effect]
+
+    def poll(self) -> tuple[int, Buffer] | None:
+        """The next element and its channel, turn by turn; None while there is none, and after a failure."""
+        if not self.has_data:
+            return None
+        number, _ = self._turns.popitem(last=False)
+        channel = self._channel(number)
+        buffer = channel.queue.popleft()
+        if channel.queue:
+            self._turns[number] = None
+        match buffer:
+            case EndOfData(drain=drain):
+                self._with_data -= 1
+                self._drain = self._drain and drain
+            case EndOfPartition():
+                self._not_ended -= 1
+        return number, buffer
+
+    def credit_returned(self, channel: int) -> list[GateEffect]:
+        """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
+        taker = self._channel(channel).credits.give_back()
+        return [] if taker is None else self._announce([taker])
+
+    def block(self, channel: int) -> None:
+        """Do not read from `channel` until `unblock_all`."""
+        self._blocked.add(channel)
+        self._turns.pop(channel, None)
+
+    def unblock_all(self) -> None:
+        """Read from every channel again; those that were blocked take the last turns, by number."""
+        for channel in sorted(self._blocked):
+            if self._channel(channel).queue:
+                self._turns[channel] = None
+        self._blocked.clear()
+
+    def release(self) -> list[GateEffect]:
+        """Read no further: producers that were heard of are told, and what was not read is released."""
+        effects: list[GateEffect] = []
+        for channel in self.channels:
+            if channel.state is ChannelState.READING:
+                effects.append(_cancel(channel.descriptor.partition_id, channel.descriptor.subpartition))
+            channel.credits.release()
+            effects.extend(ReleaseBatch(batch=batch) for batch in channel.release())
+        self._turns.clear()
+        self._blocked.clear()
+        return effects
+
+    def check(self) -> None:
+        """Assert that turns, queues and credits agree."""
+        for channel in self.channels:
+            channel.check()
+            is_in_line = channel.channel in self._turns
+            assert is_in_line == (bool(channel.queue) and channel.channel not in self._blocked)
+        held = sum(channel.credits.floating for channel in self.channels)
+        assert self.floating.free + held == self.floating.total, "a floating credit is lost"
+        starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in self.channels)
+        assert not (starving and self.floating.free), "a credit lies idle while a channel waits for one"
+        assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
+
+    def _channel(self, number: int) -> InputChannel:
+        return self.channels[number - self.first_channel]
+
+    def _announce(self, takers: Iterable[ChannelCredits]) -> list[GateEffect]:
+        effects: list[GateEffect] = []
+        for taker in takers:
+            channel = self._channel(taker.channel)
+            if channel.is_open and taker.is_announcement_due:
+                message = AddCredit(
+                    partition_id=channel.descriptor.partition_id,
+                    subpartition=channel.descriptor.subpartition,
+                    credit=taker.take_announcement(),
+                )
+                effects.append(TellProducer(message=message))
+        return effects
+
+
+def turn_away(response: BufferResponse) -> list[GateEffect]:
+    """Answer an element that nobody reads here, or not any more."""
+    return [_cancel(response.partition_id, response.subpartition), *_release(response.buffer)]
+
+
+def _cancel(partition_id: ResultPartitionId, subpartition: int) -> TellProducer:
+    return TellProducer(message=CancelPartitionRequest(partition_id=partition_id, subpartition=subpartition))
+
+
+def _release(buffer: Buffer) -> list[GateEffect]:
+    return [ReleaseBatch(batch=buffer)] if isinstance(buffer, BatchRef) else []
