@@ -74,8 +74,10 @@ class RetryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellProducer:
-    """Tell the task that produces `message.partition_id`: the one that its buffers and announcements come from."""
+    """Tell the task that produces `message.partition_id`, through its TaskManager as the request went."""
 
+    channel: int
+    task_manager: Ref
     message: AddCredit | CancelPartitionRequest
 
 

@@ -16,10 +16,18 @@ from flykka.actors.exchange.effects import (
     ChannelFailureKind,
     RequestPartition,
     RetryRequest,
+    TellProducer,
 )
 from flykka.actors.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import Buffer, BufferResponse, EndOfPartition, ErrorResponse
+from flykka.messages.exchange import (
+    AddCredit,
+    Buffer,
+    BufferResponse,
+    CancelPartitionRequest,
+    EndOfPartition,
+    ErrorResponse,
+)
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.task import InputChannelDescriptor
 
@@ -74,6 +82,24 @@ class InputChannel:
             credit=self.credits.exclusive,
         )
 
+    def announce(self) -> TellProducer:
+        """Tell the producer of the credits that it does not know of."""
+        descriptor = self.descriptor
+        return self._tell_producer(
+            AddCredit(
+                partition_id=descriptor.partition_id,
+                subpartition=descriptor.subpartition,
+                credit=self.credits.take_announcement(),
+            )
+        )
+
+    def cancel(self) -> TellProducer:
+        """Tell the producer that nobody reads on."""
+        descriptor = self.descriptor
+        return self._tell_producer(
+            CancelPartitionRequest(partition_id=descriptor.partition_id, subpartition=descriptor.subpartition)
+        )
+
     def on_buffer(self, response: BufferResponse) -> ChannelFailed | None:
         """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
         assert self.is_open, f"{self} is {self.state.value}"
@@ -125,6 +151,9 @@ class InputChannel:
         assert batches <= self.credits.in_use, "a queued batch holds a credit"
         assert self.state is not ChannelState.RELEASED or not self.queue
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
+
+    def _tell_producer(self, message: AddCredit | CancelPartitionRequest) -> TellProducer:
+        return TellProducer(channel=self.channel, task_manager=self.descriptor.task_manager, message=message)
 
     def _fail(self, kind: ChannelFailureKind, text: str, cause: SerializedThrowable | None = None) -> ChannelFailed:
         self.state = ChannelState.FAILED

@@ -12,16 +12,14 @@ from collections.abc import Iterable
 from enum import Enum
 
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.effects import ChannelFailed, GateEffect, Ignore, ReleaseBatch, TellProducer
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, Ignore, ReleaseBatch
 from flykka.actors.exchange.input_channel import ChannelState, InputChannel
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
-    AddCredit,
     BacklogAnnouncement,
     Buffer,
     BufferResponse,
-    CancelPartitionRequest,
     EndOfData,
     EndOfPartition,
     ErrorResponse,
@@ -122,8 +120,10 @@ class InputGate:
     def on_buffer(self, response: BufferResponse) -> list[GateEffect]:
         """The next element of a channel has arrived."""
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
-        if channel is None or not channel.is_open:
+        if channel is None:
             return turn_away(response)
+        if not channel.is_open:
+            return [channel.cancel(), *_release(response.buffer)]
         failure = channel.on_buffer(response)
         if failure is not None:
             self.failure = self.failure or failure
@@ -188,11 +188,11 @@ class InputGate:
         self._blocked.clear()
 
     def release(self) -> list[GateEffect]:
-        """Read no further: producers that were heard of are told, and what was not read is released."""
+        """Read no further: producers that would send more are told, and what was not read is released."""
         effects: list[GateEffect] = []
         for channel in self.channels:
-            if channel.state is ChannelState.READING:
-                effects.append(_cancel(channel.descriptor.partition_id, channel.descriptor.subpartition))
+            if channel.is_open:
+                effects.append(channel.cancel())
             channel.credits.release()
             effects.extend(ReleaseBatch(batch=batch) for batch in channel.release())
         self._turns.clear()
@@ -219,22 +219,14 @@ class InputGate:
         for taker in takers:
             channel = self._channel(taker.channel)
             if channel.is_open and taker.is_announcement_due:
-                message = AddCredit(
-                    partition_id=channel.descriptor.partition_id,
-                    subpartition=channel.descriptor.subpartition,
-                    credit=taker.take_announcement(),
-                )
-                effects.append(TellProducer(message=message))
+                effects.append(channel.announce())
         return effects
 
 
 def turn_away(response: BufferResponse) -> list[GateEffect]:
-    """Answer an element that nobody reads here, or not any more."""
-    return [_cancel(response.partition_id, response.subpartition), *_release(response.buffer)]
-
-
-def _cancel(partition_id: ResultPartitionId, subpartition: int) -> TellProducer:
-    return TellProducer(message=CancelPartitionRequest(partition_id=partition_id, subpartition=subpartition))
+    """Drop an element of a subpartition that nobody here has asked for."""
+    reason = f"subpartition {response.subpartition} of {response.partition_id} is read by no gate"
+    return [Ignore(reason=reason), *_release(response.buffer)]
 
 
 def _release(buffer: Buffer) -> list[GateEffect]:

@@ -114,8 +114,8 @@ class BoundedOutOfOrdernessGenerator:
         self.delay_ms = delay_ms
         self.watermark_ms = WATERMARK_MIN
 
-    def on_event_time(self, event_time_max: int | None) -> Watermark | None:
-        """Rows up to `event_time_max` (None: none with an event time) were read; the watermark, where it has grown."""
+    def on_batch(self, event_time_max: int | None) -> Watermark | None:
+        """Rows up to `event_time_max` were read (None: none with an event time); the watermark, where it has grown."""
         if event_time_max is None:
             return None
         return self._advance(max(event_time_max - self.delay_ms - 1, WATERMARK_MIN))
