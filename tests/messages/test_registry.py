@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flykka.messages.codec import decode, encode
+from flykka.messages.errors import DecodeError
 from flykka.messages.message import Message, Value
 from tests.messages.registry import any_instance, declared
 from tests.messages.tags import FROZEN, lines
@@ -22,6 +25,18 @@ def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Valu
 
     assert decode(wire) == value
     assert encode(decode(wire)) == wire
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(value=any_instance(Value), data=st.data())
+def test_altered_bytes_are_a_value_or_are_refused_and_nothing_else_happens(value: Value, data: st.DataObject) -> None:
+    wire = bytearray(encode(value))
+    for _ in range(data.draw(st.integers(1, 4))):
+        wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
+
+    with suppress(DecodeError):
+        outcome = decode(bytes(wire))
+        assert encode(decode(encode(outcome))) == encode(outcome)
 
 
 @pytest.mark.parametrize("cls", declared().values(), ids=declared())
