@@ -1,1 +1,56 @@
-"""THE FRONT DOOR: Flink-style jobs as Pykka actors, with their data on Spark."""
+"""THE FRONT DOOR: Flink-style jobs as Pykka actors, with their data on Spark.
+
+The public names are found here and loaded when they are first used: `import flykka` loads neither actors nor pyspark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flykka.client_actor import JobExecutionResult as JobExecutionResult
+    from flykka.console import Console as Console
+    from flykka.data_stream import DataStream as DataStream
+    from flykka.data_stream import KeyedStream as KeyedStream
+    from flykka.data_stream import WindowedStream as WindowedStream
+    from flykka.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
+    from flykka.job_client import JobClient as JobClient
+    from flykka.local_cluster import LocalCluster as LocalCluster
+    from flykka.messages.job import JobStatus as JobStatus
+    from flykka.restart_strategies import RestartStrategies as RestartStrategies
+    from flykka.spark_bridge.sinks.file_sink import FileSink as FileSink
+    from flykka.spark_bridge.sources.file_source import FileSource as FileSource
+    from flykka.watermark_strategy import WatermarkStrategy as WatermarkStrategy
+    from flykka.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
+
+_MODULES = {
+    "Console": "console",
+    "DataStream": "data_stream",
+    "FileSink": "spark_bridge.sinks.file_sink",
+    "FileSource": "spark_bridge.sources.file_source",
+    "JobClient": "job_client",
+    "JobExecutionResult": "client_actor",
+    "JobStatus": "messages.job",
+    "KeyedStream": "data_stream",
+    "LocalCluster": "local_cluster",
+    "RestartStrategies": "restart_strategies",
+    "StreamExecutionEnvironment": "environment",
+    "TumblingEventTimeWindows": "windows",
+    "WatermarkStrategy": "watermark_strategy",
+    "WindowedStream": "data_stream",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

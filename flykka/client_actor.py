@@ -1,0 +1,160 @@
+"""The client's side of a job (Flink's JobClientActor): submits it, collects what is told about it, passes it on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId
+from flykka.messages.job import (
+    AddJobListener,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    JobSubmitSuccess,
+    SubmitJob,
+)
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.future import Future
+from flykka.runtime.signals import Terminated
+
+HISTORY = 1_000
+"""How many messages about a job are kept for listeners that come late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobExecutionResult:
+    """A job that has FINISHED; the time is from its submission to the news of its end."""
+
+    job_id: JobId
+    job_name: str
+    net_runtime_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class JobView:
+    """What the actor knows of its job, for any thread to read. Only the actor writes."""
+
+    outcome: Future[JobExecutionResult]
+    submitted: Future[JobId]
+    status: JobStatus = JobStatus.CREATED
+    failure: Exception | None = None
+
+
+class JobClientActor(Actor):
+    """One per submitted job. Its view is completed whatever happens, the end of the cluster included."""
+
+    def __init__(self, job_manager: Ref, job_graph: JobGraph, view: JobView, restore_path: str | None = None) -> None:
+        self._job_manager = job_manager
+        self._graph = job_graph
+        self._view = view
+        self._restore_path = restore_path
+        self._submitted_ms = 0
+        self._history: deque[Message] = deque(maxlen=HISTORY)
+        self._listeners: list[Ref] = []
+
+    def pre_start(self) -> None:
+        """Submit the job."""
+        self._submitted_ms = self.context.now()
+        self.context.watch(self._job_manager)
+        self._job_manager.tell(
+            SubmitJob(job_graph=self._graph, client=self.context.ref, restore_path=self._restore_path)
+        )
+
+    def handle_message(self, message: Message) -> None:
+        """Note what is said about the job and pass it on."""
+        match message:
+            case AddJobListener(listener=listener):
+                self._on_add_listener(listener)
+                return
+            case JobSubmitSuccess(job_id=job_id):
+                self._view.submitted.try_set(job_id)
+            case JobStatusChanged(status=status):
+                self._view.status = status
+            case JobResultSuccess():
+                self._on_success()
+            case JobResultFailure(cause=cause, status=status):
+                self._on_failure(cause, status)
+            case Terminated():
+                self._lost("the JobManager is gone")
+                return
+        self._history.append(message)
+        for listener in self._listeners:
+            listener.tell(message)
+
+    def post_stop(self) -> None:
+        """Nobody waits for ever: a job whose cluster has ended has no other end."""
+        self._lost("its cluster was shut down")
+
+    def _on_add_listener(self, listener: Ref) -> None:
+        for heard in self._history:
+            listener.tell(heard)
+        self._listeners.append(listener)
+
+    def _on_success(self) -> None:
+        self._view.status = JobStatus.FINISHED
+        self._view.outcome.try_set(
+            JobExecutionResult(
+                job_id=self._graph.job_id,
+                job_name=self._graph.name,
+                net_runtime_ms=self.context.now() - self._submitted_ms,
+            )
+        )
+
+    def _on_failure(self, cause: SerializedThrowable, status: JobStatus) -> None:
+        self._view.status = status
+        job_id, name = self._graph.job_id, self._graph.name
+        if self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause))):
+            self._fail(lambda: JobSubmissionError(_refused(name, cause)))
+        elif status is JobStatus.CANCELED:
+            self._fail(lambda: JobCancelledError(job_id, name, "was cancelled", cause))
+        else:
+            self._fail(lambda: JobExecutionError(job_id, name, "failed", cause))
+
+    def _lost(self, why: str) -> None:
+        job_id, name = self._graph.job_id, self._graph.name
+        cause = SerializedThrowable(type_name="ClusterLost", message=why)
+        self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
+        self._fail(lambda: JobExecutionError(job_id, name, "was lost", cause))
+
+    def _fail(self, failure: Callable[[], Exception]) -> None:
+        if self._view.outcome.try_fail(failure):
+            self._view.failure = failure()
+
+
+class JobListenerActor(Actor):
+    """Calls a user's function with every message about a job, in order, on a thread of its own, until the job's end."""
+
+    def __init__(self, client: Ref, callback: Callable[[Message], object], heard_all: Future[None]) -> None:
+        self._client = client
+        self._callback = callback
+        self._heard_all = heard_all
+
+    def pre_start(self) -> None:
+        """Ask for the messages."""
+        self._client.tell(AddJobListener(listener=self.context.ref))
+
+    def handle_message(self, message: Message) -> None:
+        """Hand on one message; what the function raises is this actor's failure and nobody else's."""
+        last = isinstance(message, JobResultSuccess | JobResultFailure)
+        try:
+            self._callback(message)
+        finally:
+            if last:
+                self._heard_all.try_set(None)
+                self.context.stop()
+
+    def post_stop(self) -> None:
+        """Whoever waits for this listener goes on."""
+        self._heard_all.try_set(None)
+
+
+def _refused(name: str, cause: SerializedThrowable) -> str:
+    return f"job {name!r} was refused: {cause.type_name}: {cause.message}"

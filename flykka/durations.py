@@ -1,0 +1,88 @@
+"""Lengths of time as users write them: `"10s"`, `"500ms"`, a `timedelta`, or a whole number of milliseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from flykka.errors import DurationError
+
+Duration = str | timedelta | int
+"""`"1 h"`, `"500ms"`, `timedelta(seconds=1)` or 1000."""
+
+# Flink's TimeUtils knows the same units and the same words for them, down to the millisecond.
+_UNIT_MS = {
+    "ms": 1,
+    "milli": 1,
+    "millisecond": 1,
+    "s": 1_000,
+    "sec": 1_000,
+    "second": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+}
+_PLURAL = {f"{unit}s": factor for unit, factor in _UNIT_MS.items() if len(unit) > 2}
+_TEXT = re.compile(r"\s*(\d+)\s*([a-z]+)\s*", re.IGNORECASE)
+
+
+def duration_ms(duration: Duration, what: str = "duration") -> int:
+    """The milliseconds of a duration that may be zero; `what` names it in the error.
+
+    Raises:
+        DurationError: it cannot be read, is negative, or is not a whole number of milliseconds.
+    """
+    ms = _milliseconds(duration, what)
+    if ms < 0:
+        raise DurationError(f"{what} {duration!r} is negative")
+    return ms
+
+
+def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
+    """The milliseconds of a duration that must be longer than nothing. Raises as `duration_ms` does."""
+    ms = duration_ms(duration, what)
+    if ms == 0:
+        raise DurationError(f"{what} {duration!r} must be longer than 0 ms")
+    return ms
+
+
+def format_ms(ms: int) -> str:
+    """A length of time as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    minutes, rest = divmod(ms, 60_000)
+    return f"{minutes} min {rest // 1_000} s"
+
+
+def _milliseconds(duration: Duration, what: str) -> int:
+    match duration:
+        case bool():
+            raise DurationError(f"{what} {duration!r} is not a length of time")
+        case int():
+            return duration
+        case timedelta():
+            ms, rest = divmod(duration, timedelta(milliseconds=1))
+            if rest:
+                raise DurationError(f"{what} {duration!r} is not a whole number of milliseconds")
+            return ms
+        case str():
+            return _read(duration, what)
+        case _:
+            raise DurationError(f"{what} {duration!r} is neither a text such as '10s', a timedelta, nor an int of ms")
+
+
+def _read(text: str, what: str) -> int:
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        raise DurationError(f"{what} {text!r} is not of the form '10s', '500ms', '5 min' or '1h'")
+    unit = found[2].lower()
+    factor = _UNIT_MS.get(unit) or _PLURAL.get(unit)
+    if factor is None:
+        raise DurationError(f"{what} {text!r} has the unknown unit {found[2]!r}; known are ms, s, min, h and d")
+    return int(found[1]) * factor

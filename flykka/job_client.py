@@ -1,0 +1,131 @@
+"""A handle on a submitted job, for threads and for asyncio (Flink's JobClient)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
+from flykka.errors import JobCancellationError
+from flykka.messages.ids import JobId
+from flykka.messages.job import CancelJob, CancellationFailure, JobStatus
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.runtime.errors import AskTimeoutError
+from flykka.runtime.future import Future
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+
+T = TypeVar("T")
+
+LISTENERS_TIMEOUT = 5.0
+"""Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
+
+
+class JobClient:
+    """Made by `execute_async`. Every method may be called from any thread.
+
+    `await client` is `wait` for coroutines: the same result, the same errors.
+    """
+
+    def __init__(
+        self, system: ActorSystem, job_manager: ActorRef, job_graph: JobGraph, restore_path: str | None = None
+    ) -> None:
+        self._system = system
+        self._job_manager = job_manager
+        self._graph = job_graph
+        self._view = JobView(outcome=Future(system.driver), submitted=Future(system.driver))
+        self._listeners: list[Future[None]] = []
+        props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path)
+        self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
+
+    @property
+    def job_id(self) -> JobId:
+        """The id under which the job was submitted."""
+        return self._graph.job_id
+
+    @property
+    def job_name(self) -> str:
+        """The name under which the job was submitted."""
+        return self._graph.name
+
+    @property
+    def status(self) -> JobStatus:
+        """The last status that was heard of."""
+        return self._view.status
+
+    @property
+    def exception(self) -> Exception | None:
+        """What `wait` raises, once the job has ended badly; None before, and when all is well."""
+        return self._view.failure
+
+    def wait_submitted(self, timeout: float | None = None) -> JobId:
+        """Wait until the JobManager has taken the job.
+
+        Raises:
+            JobSubmissionError: it was refused.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        return self._get(self._view.submitted, timeout, "is not yet accepted")
+
+    def wait(self, timeout: float | None = None) -> JobExecutionResult:
+        """Wait until the job has ended and the listeners have heard of it.
+
+        Raises:
+            JobExecutionError: it has failed, or was lost with its cluster.
+            JobCancelledError: it was cancelled.
+            JobSubmissionError: it was refused.
+            TimeoutError: it still runs after `timeout` seconds.
+        """
+        try:
+            return self._get(self._view.outcome, timeout, f"is still {self.status}")
+        finally:
+            if self._view.outcome.done():
+                self._wait_for_listeners()
+
+    def cancel(self, timeout: float = 10.0) -> None:
+        """Have the job cancelled; returns when the JobManager has taken that on, and `wait` when it is done.
+
+        Raises:
+            JobCancellationError: the job has ended already.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        try:
+            answer = self._job_manager.ask(lambda me: CancelJob(job_id=self.job_id, client=me), timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"no answer to the cancellation of job {self.job_name!r} in {timeout} s") from late
+        if isinstance(answer, CancellationFailure):
+            raise JobCancellationError(f"job {self.job_name!r} ({self.job_id}): {answer.cause.message}")
+
+    def add_listener(self, callback: Callable[[Message], object]) -> None:
+        """Call `callback` with every message about the job, in order, on a thread of its own.
+
+        A listener that comes late first hears what was said before it, up to the last thousand messages.
+        """
+        heard_all: Future[None] = Future(self._system.driver)
+        self._listeners.append(heard_all)
+        props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
+        self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners)}")
+
+    def __await__(self) -> Generator[Any, None, JobExecutionResult]:
+        return self._view.outcome.__await__()
+
+    def __repr__(self) -> str:
+        return f"<JobClient {self.job_name!r} {self.job_id} {self.status}>"
+
+    def _wait_for_listeners(self) -> None:
+        deadline = time.monotonic() + LISTENERS_TIMEOUT
+        for heard_all in self._listeners:
+            try:
+                heard_all.get(timeout=max(0.0, deadline - time.monotonic()))
+            except AskTimeoutError:
+                # A listener that does not return holds its own news back, not the job's result.
+                return
+
+    def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
+        try:
+            return future.get(timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) {state} after {timeout} seconds") from late

@@ -1,0 +1,70 @@
+"""The operators of one environment, in the order in which they were written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
+from flykka.spark_bridge.prototype import PrototypeError
+
+if TYPE_CHECKING:
+    from flykka.transformation import Transformation
+
+T = TypeVar("T")
+
+
+class Program:
+    """Takes operators in, each under a uid of its own."""
+
+    def __init__(self) -> None:
+        self._transformations: list[Transformation] = []
+
+    @property
+    def transformations(self) -> tuple[Transformation, ...]:
+        """Every operator, after all of its inputs."""
+        return tuple(self._transformations)
+
+    @property
+    def next_position(self) -> int:
+        """The position of the operator that is added next, from 1."""
+        return len(self._transformations) + 1
+
+    def add(self, transformation: Transformation) -> None:
+        """Take an operator in. Raises `DuplicateUidError` where another was given the uid that this one has."""
+        self._check_free(transformation, transformation.uid)
+        self._transformations.append(transformation)
+
+    def set_uid(self, transformation: Transformation, uid: str) -> None:
+        """Name an operator for good. Raises `DuplicateUidError` where the uid is taken."""
+        if not uid:
+            raise ProgramError(f"the uid of {transformation} must not be empty")
+        self._check_free(transformation, uid)
+        transformation.explicit_uid = uid
+
+    def _check_free(self, wanted_by: Transformation, uid: str) -> None:
+        for other in self._transformations:
+            if other is not wanted_by and other.uid == uid:
+                raise DuplicateUidError(f"the uid {uid!r} for {wanted_by.name!r} belongs to {other.name!r}")
+
+
+def tried(operator: object, attempt: Callable[[], T]) -> T:
+    """The outcome of trying a user's code on a prototype.
+
+    Raises:
+        StreamTypeError: the code does not fit the stream; the text begins with the operator.
+    """
+    try:
+        return attempt()
+    except PrototypeError as misfit:
+        raise StreamTypeError(f"{operator}: {misfit}") from misfit
+    except Exception as raised:
+        raised.add_note(f"flykka: while {operator} was tried on an empty DataFrame with the stream's schema")
+        raise
+
+
+def at_least_one(number: int, what: str) -> int:
+    """`number`. Raises `ProgramError`, which names `what`, below 1."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ProgramError(f"the {what} must be a whole number from 1, not {number!r}")
+    return number

@@ -1,0 +1,104 @@
+"""From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
+
+One operator of the program becomes one node, except a window aggregation that can be taken apart: it becomes two, the
+local one chained to what feeds it and the one that owns the windows behind the keyed edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.actors.graph.errors import GraphError
+from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.errors import ProgramError
+from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flykka.spark_bridge.code_registry import CodeRegistry
+    from flykka.transformation import Input, Transformation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What the environment says where an operator says nothing."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+
+
+def stream_graph(transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults) -> StreamGraph:
+    """The stream graph of a program, inputs before what they feed.
+
+    Raises:
+        ProgramError: the program has no operators, or cannot be built; the text names the uid.
+    """
+    if not transformations:
+        raise ProgramError("the program has no operators: begin with from_source(...)")
+    generator = _Generator(registry, defaults)
+    try:
+        for transformation in transformations:
+            generator.add(transformation)
+    except GraphError as impossible:
+        raise ProgramError(str(impossible)) from impossible
+    return generator.graph
+
+
+class _Generator:
+    def __init__(self, registry: CodeRegistry, defaults: Defaults) -> None:
+        self.graph = StreamGraph()
+        self._registry = registry
+        self._defaults = defaults
+
+    def add(self, transformation: Transformation) -> None:
+        """Bind the operator's code and add its node, its edges, and the node of its local part where it has one."""
+        parallelism = transformation.parallelism or self._defaults.parallelism
+        self.graph.add_node(
+            StreamNode(
+                uid=transformation.uid,
+                name=transformation.name,
+                kind=transformation.kind,
+                ref=self._registry.bind(transformation.uid, transformation.code),
+                parallelism=parallelism,
+                max_parallelism=transformation.max_parallelism or self._defaults.max_parallelism,
+                slot_sharing_group=transformation.slot_sharing_group,
+                publishes_per_checkpoint=transformation.publishes_per_checkpoint,
+                event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
+                watermark_delay_ms=transformation.watermark_delay_ms,
+            )
+        )
+        for source in transformation.inputs:
+            self._add_input(transformation, source, parallelism)
+
+    def _add_input(self, transformation: Transformation, source: Input, parallelism: int) -> None:
+        feeding = source.source.uid
+        if transformation.local_code is not None:
+            feeding = self._add_local(transformation, feeding)
+        strategy = source.ship_strategy
+        if strategy is None:
+            same = self.graph.node(feeding).parallelism == parallelism
+            strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
+        key_by: OperatorRef | None = None
+        if source.key_by is not None:
+            key_by = self._registry.bind(f"{transformation.uid}-keys", source.key_by)
+        self.graph.add_edge(
+            StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
+        )
+
+    def _add_local(self, transformation: Transformation, feeding: str) -> str:
+        assert transformation.local_code is not None
+        uid = f"{transformation.uid}-local"
+        self.graph.add_node(
+            StreamNode(
+                uid=uid,
+                name=f"local {transformation.name}",
+                kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
+                ref=self._registry.bind(uid, transformation.local_code),
+                # Of its input's parallelism and, unnamed, of its sharing group, so that the two run as one task.
+                parallelism=self.graph.node(feeding).parallelism,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=uid))
+        return uid

@@ -1,0 +1,57 @@
+"""What a program writes down: one Transformation per operator the user sees, as in Flink.
+
+A transformation is a note, not an operator: `uid`, name and parallelism may still be set on it until the stream graph
+is made of it. It knows nothing of Spark but the code object that it hands on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flykka.messages.job_graph import OperatorKind, ShipStrategy
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, OperatorCode
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Input:
+    """Where rows come from. Without a strategy: forward, or rebalance where the parallelisms differ."""
+
+    source: Transformation
+    ship_strategy: ShipStrategy | None = None
+    key_by: KeyByCode | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Transformation:
+    """One operator of the program; what is None is decided by the environment when the stream graph is made.
+
+    `local_code` is the part of a window aggregation that runs upstream of the exchange, chained to what feeds it.
+    """
+
+    kind: OperatorKind
+    position: int
+    name: str
+    code: OperatorCode
+    inputs: tuple[Input, ...] = ()
+    local_code: LocalWindowCode | None = None
+    publishes_per_checkpoint: bool = False
+    watermark_delay_ms: int | None = None
+    explicit_uid: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    slot_sharing_group: str | None = None
+    default_uid: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.default_uid = f"{self.kind.value.lower().replace('_', '-')}-{self.position}"
+
+    @property
+    def uid(self) -> str:
+        """The uid the user gave, else one made of kind and position: it moves when operators are put in before it."""
+        return self.explicit_uid or self.default_uid
+
+    def __str__(self) -> str:
+        return self.uid if self.name == self.uid else f"{self.uid} ({self.name})"

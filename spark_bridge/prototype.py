@@ -1,0 +1,78 @@
+"""Prototypes: empty DataFrames with the schema of a stream, on which a user's code is tried where it is written.
+
+Spark analyses a plan as it is built, so a column that is not there, a type that does not fit or a function that gives
+no DataFrame is found without running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+__all__ = ["Column", "DataFrame", "PrototypeError", "check_event_time", "transformed", "windowed"]
+
+
+class PrototypeError(ValueError):
+    """The code does not fit the stream's columns; the text is Spark's, without its plan and stack."""
+
+
+def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """What `function` makes of the prototype.
+
+    What the function raises by itself is passed on as it is: its traceback points at the user's line.
+
+    Raises:
+        PrototypeError: Spark refuses a column, or what comes back is no DataFrame.
+    """
+    try:
+        result: object = function(prototype)
+        if not isinstance(result, DataFrame):
+            raise PrototypeError(f"the function must return a DataFrame, but returned {_a(result)}")
+        _check_names(result)
+    except PySparkException as refused:
+        raise PrototypeError(_text(refused)) from refused
+    return result
+
+
+def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:
+    """The prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates.
+
+    Raises:
+        PrototypeError: a key or an aggregate does not fit, is no aggregate, or two columns have one name.
+    """
+    bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in ("window_start", "window_end"))
+    return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
+
+
+def check_event_time(prototype: DataFrame, column: str) -> None:
+    """Raise `PrototypeError` unless `column` is there and is a timestamp with a time zone, Spark's TIMESTAMP."""
+    if column not in prototype.columns:
+        raise PrototypeError(f"there is no event-time column {column!r}; the columns are {', '.join(prototype.columns)}")
+    found = prototype.schema[column].dataType
+    if not isinstance(found, TimestampType):
+        raise PrototypeError(
+            f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
+            " (parquet written without a time zone reads as timestamp_ntz)"
+        )
+
+
+def _check_names(rows: DataFrame) -> None:
+    case_matters = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    seen: set[str] = set()
+    for column in rows.columns:
+        name = column if case_matters else column.lower()
+        if name in seen:
+            raise PrototypeError(f"two columns are called {column!r}; give one of them another name with .alias(...)")
+        seen.add(name)
+
+
+def _a(result: object) -> str:
+    return "nothing: is a `return` missing?" if result is None else f"a {type(result).__name__}"
+
+
+def _text(refused: PySparkException) -> str:
+    return refused.getMessage() or str(refused)

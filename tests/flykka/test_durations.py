@@ -1,0 +1,58 @@
+"""How lengths of time are read and written."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from flykka.durations import Duration, duration_ms, format_ms, positive_duration_ms
+from flykka.errors import DurationError
+
+
+@pytest.mark.parametrize(
+    ("written", "ms"),
+    [
+        ("500ms", 500),
+        ("1s", 1_000),
+        (" 10 s ", 10_000),
+        ("2 min", 120_000),
+        ("2m", 120_000),
+        ("1h", 3_600_000),
+        ("1 hour", 3_600_000),
+        ("3 Days", 259_200_000),
+        ("20 seconds", 20_000),
+        (timedelta(seconds=1.5), 1_500),
+        (250, 250),
+        (0, 0),
+    ],
+)
+def test_a_duration_is_read_to_the_millisecond(written: Duration, ms: int) -> None:
+    assert duration_ms(written) == ms
+
+
+@pytest.mark.parametrize("written", ["", "s", "1", "1.5s", "-1s", "1 fortnight", "1 ss", "1s 5ms", True, 1.5, None])
+def test_what_cannot_be_read_is_refused_by_its_value(written: object) -> None:
+    with pytest.raises(DurationError) as refused:
+        duration_ms(written, "checkpoint interval")  # type: ignore[arg-type]
+
+    assert repr(written) in str(refused.value)
+    assert str(refused.value).startswith("checkpoint interval ")
+
+
+@pytest.mark.parametrize("written", [-1, timedelta(seconds=-1), timedelta(microseconds=1)])
+def test_a_duration_is_a_whole_number_of_milliseconds_from_zero(written: Duration) -> None:
+    with pytest.raises(DurationError):
+        duration_ms(written)
+
+
+def test_where_time_must_pass_zero_is_refused() -> None:
+    with pytest.raises(DurationError, match="must be longer than 0 ms"):
+        positive_duration_ms("0s")
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0 ms"), (999, "999 ms"), (1_234, "1.2 s"), (59_949, "59.9 s"), (185_000, "3 min 5 s")]
+)
+def test_a_duration_is_written_short(ms: int, text: str) -> None:
+    assert format_ms(ms) == text

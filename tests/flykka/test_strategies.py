@@ -1,0 +1,53 @@
+"""Windows, watermarks and restart strategies as users write them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from flykka.errors import DurationError, ProgramError
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.restart_strategies import RestartStrategies
+from flykka.watermark_strategy import WatermarkStrategy
+from flykka.windows import TumblingEventTimeWindows
+
+
+def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:
+    windows = TumblingEventTimeWindows.of("1h", offset=timedelta(minutes=15))
+
+    assert (windows.size_ms, windows.offset_ms) == (3_600_000, 900_000)
+
+
+@pytest.mark.parametrize(("size", "offset"), [("0s", 0), ("1h", "1h"), ("1h", "2h"), ("1h", -1)])
+def test_a_window_without_length_or_moved_by_its_own_length_is_refused(size: str, offset: str | int) -> None:
+    with pytest.raises(DurationError):
+        TumblingEventTimeWindows.of(size, offset)
+
+
+def test_the_delay_of_a_watermark_is_how_long_late_rows_are_waited_for() -> None:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("time_hour")
+
+    assert strategy == WatermarkStrategy(delay_ms=3_600_000, timestamp_column="time_hour")
+
+
+def test_monotonous_timestamps_are_waited_for_no_time_and_none_not_at_all() -> None:
+    assert WatermarkStrategy.for_monotonous_timestamps().delay_ms == 0
+    assert WatermarkStrategy.no_watermarks().delay_ms is None
+
+
+def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:
+    limited = RestartStrategies.fixed_delay_restart(attempts=3, delay="10s")
+    endless = RestartStrategies.fixed_delay_restart()
+
+    assert limited == RestartStrategyConfiguration(attempts=3, delay_ms=10_000)
+    assert endless == RestartStrategyConfiguration(attempts=None, delay_ms=0)
+
+
+def test_no_restart_is_a_restart_strategy_without_attempts() -> None:
+    assert RestartStrategies.no_restart() == RestartStrategyConfiguration(attempts=0)
+
+
+def test_a_negative_number_of_restarts_is_refused() -> None:
+    with pytest.raises(ProgramError, match="-1 attempts"):
+        RestartStrategies.fixed_delay_restart(attempts=-1)
