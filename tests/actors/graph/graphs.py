@@ -1,0 +1,77 @@
+"""Job graphs and machines for tests: every argument has a default, so that a test shows only what it is about."""
+
+from __future__ import annotations
+
+from flykka.actors.graph.slot_sharing import AssignedSlot
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, TaskManagerId
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+    RestartStrategyConfiguration,
+    ShipStrategy,
+)
+from flykka.messages.ref import Ref
+
+JOB = JobId("job")
+
+
+def vertex(
+    name: str,
+    parallelism: int = 1,
+    *,
+    reads: tuple[str, ...] = (),
+    outputs: int = 0,
+    ship_strategy: ShipStrategy = ShipStrategy.REBALANCE,
+    group: str = "default",
+) -> JobVertex:
+    """A vertex of one operator; it reads output 0 of each vertex named in `reads`."""
+    return JobVertex(
+        vertex_id=JobVertexId(name),
+        name=name,
+        operators=(
+            Operator(
+                operator_id=OperatorId(name),
+                ref=OperatorRef(uid=name, fingerprint=""),
+                name=name,
+                kind=OperatorKind.STATELESS if reads else OperatorKind.SOURCE,
+            ),
+        ),
+        parallelism=parallelism,
+        max_parallelism=128,
+        inputs=tuple(
+            JobEdge(source=JobVertexId(source), source_output=0, ship_strategy=ship_strategy) for source in reads
+        ),
+        outputs=(OperatorId(name),) * outputs,
+        slot_sharing_group=group,
+    )
+
+
+def graph_of(*vertices: JobVertex, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
+    """A job of these vertices."""
+    return JobGraph(
+        job_id=JOB,
+        name="job",
+        vertices=vertices,
+        checkpointing=CheckpointingSettings(directory="/checkpoints"),
+        restart_strategy=restart or RestartStrategyConfiguration(),
+    )
+
+
+def slot(name: str = "a1", task_manager: str = "tm-1") -> AssignedSlot:
+    """A slot of a TaskManager."""
+    return AssignedSlot(
+        allocation_id=AllocationId(name),
+        task_manager_id=TaskManagerId(task_manager),
+        task_manager=Ref(f"/user/{task_manager}", 1),
+    )
+
+
+def failure(message: str = "boom", *, suppress_restarts: bool = False) -> SerializedThrowable:
+    """A failure with this text."""
+    return SerializedThrowable(type_name="TestError", message=message, suppress_restarts=suppress_restarts)

@@ -1,0 +1,269 @@
+"""The vocabulary of area 05 for a job, in events of the ExecutionGraph.
+
+The adapter stands for the slot pool (as many slots as the case gives, without end where it does not say), for the
+coordinator (there is never a checkpoint) and for the restart timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flykka.actors.graph.effects import CancelAttempt, Deploy, Effect, RequestRestoreState, StartRestartTimer
+from flykka.actors.graph.events import (
+    CancelJob,
+    Event,
+    FailJob,
+    RestartDue,
+    RestoreStateReady,
+    ScheduleJob,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SuspendJob,
+    TaskManagerDisconnected,
+    TaskStateUpdated,
+)
+from flykka.actors.graph.execution import Execution
+from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.graph.slot_sharing import CancelSlotRequest, ReleaseSlot, RequestSlots, SlotRequestId
+from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobVertexId, TaskManagerId
+from flykka.messages.task import ExecutionState, TaskExecutionState
+from tests.actors.graph.graphs import failure, graph_of, slot, vertex
+
+_RESTARTS: dict[str, int | None] = {
+    "none": 0,
+    "allows, delay never ends": None,
+    "allows, restart fires by hand": None,
+    "allows, restarts at once": None,
+    "allows once": 1,
+    "allows 10 times, restarts at once": 10,
+}
+_GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
+
+
+class JobCase:
+    """One ExecutionGraph under test and its surroundings."""
+
+    def __init__(self, given: Mapping[str, Any], *, unserved_requests_wait: bool) -> None:
+        assert given.keys() <= _GIVEN, f"unknown words: {given.keys() - _GIVEN}"
+        restart = given["restart"]
+        self._at_once = restart.get("restarts at once", "at once" in restart["type"]) or restart.get("delay_ms") == 0
+        attempts = restart["attempts"] if restart["type"] == "fixed-delay" else _RESTARTS[restart["type"]]
+        self._strategy = FixedDelayRestartStrategy(attempts, restart.get("delay_ms", 1))
+        sources = {target: source for source, target, _ in given.get("connections", ())}
+        job_graph = graph_of(
+            *(
+                vertex(
+                    name,
+                    parallelism,
+                    reads=(sources[name],) if name in sources else (),
+                    outputs=int(name in sources.values()),
+                    group="default" if "slot_sharing" in given else name,
+                )
+                for name, parallelism in given["vertices"].items()
+            )
+        )
+        self.graph = ExecutionGraph(job_graph, self._strategy, now=1)
+        self._now = 1
+        self._slots_left = given.get("slots", 1_000_000)
+        self._unserved_requests_wait = unserved_requests_wait
+        self._pending: dict[SlotRequestId, None] = {}
+        self._released: set[SlotRequestId] = set()
+        self._restarts: list[int] = []
+        self._effects: list[Effect] = []
+        self._before = (0, 0)
+        self._addressed: dict[str, Execution] = {}
+
+    def do(self, step: Mapping[str, Any]) -> None:
+        """One step of the case."""
+        self._now += 1
+        self._before = (self.graph.version, self._rpcs())
+        match step["do"]:
+            case "schedule":
+                self._tell(ScheduleJob())
+            case "cancel":
+                self._tell(CancelJob())
+            case "suspend":
+                self._tell(SuspendJob(cause=_cause(step)))
+            case "fail_global":
+                self._tell(FailJob(cause=_cause(step)))
+            case "fail_global_if_running":
+                self._tell(FailJob(cause=_cause(step), attempt=self._earlier(step).attempt))
+            case "lose_task_manager":
+                self._tell(TaskManagerDisconnected(task_manager_id=TaskManagerId("tm-1"), cause=failure("lost")))
+            case "restart_fires":
+                self._fire_restarts()
+            case "all_running":
+                self._report_all(ExecutionState.DEPLOYING, ExecutionState.RUNNING)
+            case "all_cancelled":
+                self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
+            case "finish_all":
+                self._report_all(ExecutionState.RUNNING, ExecutionState.FINISHED)
+            case "finish_task":
+                self._report(self._task(step["task"]).execution, ExecutionState.FINISHED)
+            case "fail_task":
+                self._addressed[step["task"]] = self._task(step["task"]).execution
+                self._report(self._addressed[step["task"]], ExecutionState.FAILED, _cause(step))
+            case "cancel_task":
+                self._cancel_task(step["task"])
+            case "report_canceled":
+                self._report(self._reporting(step["task"]), ExecutionState.CANCELED)
+            case "report_failed":
+                self._report(self._reporting(step["task"]), ExecutionState.FAILED, _cause(step))
+            case "fail_attempt":
+                self._report(self._earlier(step), ExecutionState.FAILED, _cause(step))
+            case unknown:
+                raise AssertionError(f"unknown word {unknown!r}")
+
+    # The surroundings
+
+    def _tell(self, event: Event) -> None:
+        self._surround(self.graph.handle(event, self._now))
+        self.graph.check()
+
+    def _surround(self, effects: list[Effect]) -> None:
+        self._effects += effects
+        for effect in effects:
+            match effect:
+                case RequestSlots(request_ids=request_ids):
+                    self._serve(request_ids)
+                case ReleaseSlot(request_id=request_id):
+                    self._slots_left += 1
+                    self._released.add(request_id)
+                case CancelSlotRequest(request_id=request_id):
+                    self._pending.pop(request_id, None)
+                case RequestRestoreState(version=version):
+                    self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
+                case StartRestartTimer(version=version):
+                    self._restarts.append(version)
+                    if self._at_once:
+                        self._fire_restarts()
+
+    def _serve(self, request_ids: tuple[SlotRequestId, ...]) -> None:
+        for request_id in request_ids:
+            if self._slots_left > 0:
+                self._slots_left -= 1
+                self._tell(SlotAllocated(request_id=request_id, slot=slot(request_id)))
+            elif self._unserved_requests_wait:
+                self._pending[request_id] = None
+            else:
+                self._tell(SlotAllocationFailed(request_id=request_id, cause=failure("no resource available")))
+
+    def _fire_restarts(self) -> None:
+        due, self._restarts = self._restarts, []
+        for version in due:
+            self._tell(RestartDue(version=version))
+
+    # The tasks
+
+    def _tasks(self) -> list[ExecutionVertex]:
+        return [
+            self.graph.subtask(each.vertex_id, subtask)
+            for each in self.graph.job_graph.vertices
+            for subtask in range(each.parallelism)
+        ]
+
+    def _task(self, name: str) -> ExecutionVertex:
+        vertex_id, _, subtask = name.rpartition("_")
+        return self.graph.subtask(JobVertexId(vertex_id), int(subtask))
+
+    def _reporting(self, name: str) -> Execution:
+        return self._addressed.get(name, self._task(name).execution)
+
+    def _earlier(self, step: Mapping[str, Any]) -> Execution:
+        return self._attempt(step["task"], step["attempt"])
+
+    def _attempt(self, name: str, number: int) -> Execution:
+        task = self._task(name)
+        return next(execution for execution in (*task.prior, task.execution) if execution.number == number)
+
+    def _cancel_task(self, name: str) -> None:
+        # Alone among its fellows a task is cancelled by nobody yet: the graph is asked to draw the consequences.
+        execution = self._task(name).execution
+        self._addressed[name] = execution
+        self._surround(self.graph._perform(execution.cancel(self._now), self._now))
+
+    def _report_all(self, standing: ExecutionState, reported: ExecutionState) -> None:
+        for task in self._tasks():
+            if task.execution.state is standing:
+                self._report(task.execution, reported)
+
+    def _report(self, execution: Execution, state: ExecutionState, cause: SerializedThrowable | None = None) -> None:
+        update = TaskExecutionState(attempt=execution.attempt, state=state, failure=cause)
+        self._tell(TaskStateUpdated(update=update))
+
+    # What is seen
+
+    def _rpcs(self) -> int:
+        return sum(isinstance(effect, Deploy | CancelAttempt) for effect in self._effects)
+
+    def see(self, word: str) -> Any:
+        """What the case wants to know under this word."""
+        version, rpcs = self._before
+        match word:
+            case "job":
+                return self.graph.status
+            case "version":
+                return self.graph.version
+            case "version_changed":
+                return self.graph.version != version
+            case "new_rpcs":
+                return self._rpcs() - rpcs
+            case "cancel_rpcs":
+                return sum(isinstance(effect, CancelAttempt) for effect in self._effects)
+            case "failure_cause":
+                return self.graph.failure_cause.message if self.graph.failure_cause else None
+            case "registered_executions":
+                return self.graph.live_attempts
+            case "queued_restarts":
+                return len(self._restarts)
+            case "pending_slot_requests":
+                return len(self._pending)
+            case "number_of_restarts":
+                return self.graph.number_of_restarts
+            case "restart_attempts_used":
+                return self._strategy.attempts_used
+            case "local_failovers":
+                # Restart-all knows no local failover: every failure is the job's.
+                return 0
+            case unknown:
+                raise AssertionError(f"unknown word {unknown!r}")
+
+    def holds(self, word: str, wanted: Any) -> bool:
+        """Whether what the case wants is so."""
+        match word:
+            case "all_wants_hold":
+                return True
+            case "all_tasks":
+                return {task.execution.state for task in self._tasks()} == {ExecutionState(wanted)}
+            case "states":
+                return all(self._task(name).execution.state == state for name, state in wanted.items())
+            case "number_of_restarts_at_most":
+                return self.graph.number_of_restarts <= wanted
+            case "state_of_attempt":
+                return all(self._state_of(attempt) == state for attempt, state in wanted.items())
+            case "slot_released":
+                requests = {(task.job_vertex.slot_sharing_group, task.subtask) for task in map(self._task, wanted)}
+                return requests <= {_place(request_id) for request_id in self._released}
+            case _ if word.startswith("state_of_") and word.endswith("_one_of"):
+                task = self._task(word.removeprefix("state_of_").removesuffix("_one_of"))
+                return task.execution.state in wanted
+            case _:
+                return bool(self.see(word) == wanted)
+
+    def _state_of(self, attempt: str) -> ExecutionState:
+        name, _, number = attempt.partition("/")
+        return self._attempt(name, int(number)).state
+
+
+def _place(request_id: SlotRequestId) -> tuple[str, int]:
+    group, subtask, _ = request_id.rsplit("/", 2)
+    return group, int(subtask)
+
+
+def _cause(step: Mapping[str, Any]) -> SerializedThrowable:
+    message = step.get("cause", step["do"])
+    return failure(message, suppress_restarts=message == "unrecoverable")
