@@ -179,6 +179,6 @@ class MetadataReadFailed(Message):
 
 @message("coordination.disposed")
 class Disposed(Message):
-    """checkpoint storage -> CheckpointCoordinator: what was to be deleted is gone; with a cause, some of it may not be."""
+    """checkpoint storage -> CheckpointCoordinator: what was to be deleted is gone; with a cause, some may not be."""
 
     cause: SerializedThrowable | None = None

@@ -1,0 +1,175 @@
+"""What the CheckpointCoordinator asks its shell to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flykka.actors.checkpoint.statistics import CheckpointStats
+from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle
+
+
+class TimerKind(StrEnum):
+    """The timers of a coordinator; there is one TIMEOUT per pending checkpoint, of the others one."""
+
+    PERIODIC = "periodic"
+    FINAL_RETRY = "final-retry"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawCheckpointId:
+    """Get an id from the counter and come back with `CheckpointIdDrawn`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotCoordinators:
+    """Have the JobMaster snapshot its operator coordinators."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerTask:
+    """Tell a source to take its snapshot and to send the barrier."""
+
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMetadata:
+    """Make the checkpoint durable and come back with `MetadataWritten` or `MetadataWriteFailed`."""
+
+    checkpoint: CompletedCheckpoint
+    target_location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTimer:
+    """Come back with the timer's event after `delay_ms`; it replaces a running one of the same kind and checkpoint."""
+
+    kind: TimerKind
+    delay_ms: int
+    checkpoint_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTimer:
+    """Forget a timer."""
+
+    kind: TimerKind
+    checkpoint_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyComplete:
+    """Tell an attempt that the checkpoint is complete and durable."""
+
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyAborted:
+    """Tell an attempt that the checkpoint will not complete."""
+
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    latest_completed_id: int | None
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispose:
+    """Delete written checkpoints and state that nothing refers to any more; come back with `DisposalEnded`.
+
+    Checkpoints first: at no moment is there one whose state is gone.
+    """
+
+    checkpoints: tuple[str, ...] = ()
+    state: tuple[ExclusiveStateHandle | SharedStateHandle, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob:
+    """Nothing of the job is retained: delete its folder; come back with `DisposalEnded`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailJob:
+    """Too many checkpoints failed: fail the job."""
+
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportCompleted:
+    """Tell those who listen that the checkpoint is complete."""
+
+    checkpoint: CompletedCheckpoint
+    stats: CheckpointStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportAborted:
+    """Tell those who listen that a pending checkpoint was given up."""
+
+    checkpoint_id: int
+    reason: CheckpointDeclineReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerDeclined:
+    """A request was declined: the answer to whoever asked."""
+
+    reason: CheckpointDeclineReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """Answer `RestoreRequested`."""
+
+    checkpoint: CompletedCheckpoint | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportStopped:
+    """Everything is over: nothing is pending, nothing is being written or deleted."""
+
+    retained: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignore:
+    """Nothing is to be done, and why: the message came late, twice, or for somebody else."""
+
+    reason: str
+
+
+CoordinatorEffect = (
+    DrawCheckpointId
+    | SnapshotCoordinators
+    | TriggerTask
+    | WriteMetadata
+    | StartTimer
+    | CancelTimer
+    | NotifyComplete
+    | NotifyAborted
+    | Dispose
+    | DeleteJob
+    | FailJob
+    | ReportCompleted
+    | ReportAborted
+    | TriggerDeclined
+    | Restore
+    | ReportStopped
+    | Ignore
+)

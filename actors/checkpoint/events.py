@@ -1,0 +1,124 @@
+"""What can happen to the CheckpointCoordinator, beside the messages of the checkpoint conversation themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    OperatorCoordinatorsSnapshotted,
+)
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.coordination import (
+    CheckpointTimedOut,
+    FinalCheckpointRetryDue,
+    MetadataWriteFailed,
+    MetadataWritten,
+    PeriodicTriggerDue,
+)
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksChanged:
+    """The job has these attempts now, and no other."""
+
+    tasks: tuple[PlannedTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStateChanged:
+    """One of the attempts has a new state."""
+
+    attempt: ExecutionAttemptId
+    state: ExecutionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStarted:
+    """The job runs: trigger periodically, the first time one interval from now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStopped:
+    """The job does not run: trigger no more and give up what is pending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerRequested:
+    """Somebody wants a checkpoint."""
+
+    properties: CheckpointProperties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointIdDrawn:
+    """The counter has answered `DrawCheckpointId`."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalCheckpointRequested:
+    """Every attempt has reported the end of its data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingAborted:
+    """Every pending checkpoint is to be given up."""
+
+    reason: CheckpointDeclineReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRequested:
+    """New attempts are about to be made: from what?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointAdopted:
+    """The job starts from this checkpoint of an earlier one, whose files stay that one's."""
+
+    checkpoint: CompletedCheckpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shutdown:
+    """The job has ended in this status."""
+
+    job_status: JobStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisposalEnded:
+    """One `Dispose` or `DeleteJob` has run its course."""
+
+
+CoordinatorEvent = (
+    TasksChanged
+    | TaskStateChanged
+    | SchedulerStarted
+    | SchedulerStopped
+    | PeriodicTriggerDue
+    | TriggerRequested
+    | CheckpointIdDrawn
+    | OperatorCoordinatorsSnapshotted
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | CheckpointTimedOut
+    | MetadataWritten
+    | MetadataWriteFailed
+    | FinalCheckpointRequested
+    | FinalCheckpointRetryDue
+    | PendingAborted
+    | RestoreRequested
+    | CheckpointAdopted
+    | Shutdown
+    | DisposalEnded
+)

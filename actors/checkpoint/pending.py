@@ -1,0 +1,132 @@
+"""A checkpoint that has begun and is not complete. Mirrors Flink's PendingCheckpoint."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from flykka.actors.checkpoint.plan import CheckpointPlan, PlannedTask
+from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.state.handles import exclusive_state
+from flykka.messages.checkpoint import CheckpointMetrics, OperatorCoordinatorState
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.ids import ExecutionAttemptId, JobId
+from flykka.messages.state import ExclusiveStateHandle, TaskStateSnapshot
+
+
+class TaskAcknowledgeResult(Enum):
+    """What an acknowledgement meant to a pending checkpoint."""
+
+    SUCCESS = auto()
+    DUPLICATE = auto()
+    UNKNOWN = auto()
+
+
+class PendingPhase(Enum):
+    """What a pending checkpoint waits for, in this order."""
+
+    COORDINATORS = auto()
+    TASKS = auto()
+    METADATA = auto()
+
+
+class PendingCheckpoint:
+    """Who has acknowledged, and with what."""
+
+    def __init__(
+        self,
+        *,
+        job_id: JobId,
+        checkpoint_id: int,
+        timestamp_ms: int,
+        properties: CheckpointProperties,
+        plan: CheckpointPlan,
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.timestamp_ms = timestamp_ms
+        self.properties = properties
+        self.plan = plan
+        self.phase = PendingPhase.COORDINATORS
+        self._job_id = job_id
+        self._coordinators: tuple[OperatorCoordinatorState, ...] = ()
+        self._awaited = {task.attempt: task for task in plan.to_wait_for}
+        self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
+        self._metrics: list[CheckpointMetrics] = []
+
+    @property
+    def acknowledged(self) -> frozenset[ExecutionAttemptId]:
+        """The attempts that have acknowledged."""
+        return frozenset(self._states)
+
+    @property
+    def awaited(self) -> frozenset[ExecutionAttemptId]:
+        """The attempts that have not acknowledged."""
+        return frozenset(self._awaited)
+
+    @property
+    def is_fully_acknowledged(self) -> bool:
+        """Whether nothing is missing but the metadata."""
+        return self.phase is not PendingPhase.COORDINATORS and not self._awaited
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the state acknowledged so far."""
+        return sum(metrics.size_bytes for metrics in self._metrics)
+
+    @property
+    def incremental_bytes(self) -> int:
+        """How much of it was written for this checkpoint."""
+        return sum(metrics.incremental_bytes for metrics in self._metrics)
+
+    def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
+        """The operator coordinators are snapshotted: it is the tasks' turn."""
+        assert self.phase is PendingPhase.COORDINATORS, self.phase
+        self._coordinators = states
+        self.phase = PendingPhase.TASKS
+
+    def expects(self, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
+        """What an acknowledgement of this attempt would mean."""
+        if attempt in self._awaited:
+            return TaskAcknowledgeResult.SUCCESS
+        return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
+
+    def acknowledge(
+        self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None, metrics: CheckpointMetrics
+    ) -> None:
+        """Take note of the acknowledgement of an attempt that is awaited."""
+        self._states[attempt] = _entry(self._awaited.pop(attempt), state)
+        self._metrics.append(metrics)
+
+    def finalize(self, now: int) -> CompletedCheckpoint:
+        """The checkpoint as it is to be written, its subtasks in the order of the plan."""
+        assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
+        self.phase = PendingPhase.METADATA
+        finished = (_entry(task, None) for task in self.plan.finished)
+        return CompletedCheckpoint(
+            job_id=self._job_id,
+            checkpoint_id=self.checkpoint_id,
+            timestamp_ms=self.timestamp_ms,
+            duration_ms=now - self.timestamp_ms,
+            task_states=(*(self._states[task.attempt] for task in self.plan.to_wait_for), *finished),
+            coordinator_states=self._coordinators,
+            snapshot_type=self.properties.options.snapshot_type,
+        )
+
+    def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
+        """What goes when the checkpoint is given up."""
+        return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
+
+    def check(self) -> None:
+        """Raise `AssertionError` where tasks are lost or counted twice, or the metadata came too early."""
+        assert not self._awaited.keys() & self._states.keys()
+        assert len(self._awaited) + len(self._states) == len(self.plan.to_wait_for)
+        assert self.phase is not PendingPhase.METADATA or not self._awaited
+
+
+def _entry(task: PlannedTask, state: TaskStateSnapshot | None) -> TaskStateEntry:
+    return TaskStateEntry(
+        vertex_id=task.vertex_id,
+        subtask=task.subtask,
+        parallelism=task.parallelism,
+        max_parallelism=task.max_parallelism,
+        state=state,
+    )

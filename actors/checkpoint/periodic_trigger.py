@@ -1,0 +1,60 @@
+"""The clockwork that asks for a checkpoint once per interval while the job runs.
+
+The rate is fixed: a late tick does not move those that follow. Where a request has to wait for a slot, for the end of
+a pause or for the tasks, the clockwork is parked or set anew from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.checkpoint.effects import CancelTimer, StartTimer, TimerKind
+
+
+class PeriodicTrigger:
+    """Whether the scheduler is on, and when it is due."""
+
+    def __init__(self, interval_ms: int | None) -> None:
+        if interval_ms is not None and interval_ms < 1:
+            raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
+        self._interval_ms = interval_ms
+        self._due: int | None = None
+        self.is_on = False
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a next trigger is scheduled."""
+        return self._due is not None
+
+    def start(self, now: int) -> Iterator[StartTimer]:
+        """Switch on: due one interval from now."""
+        self.is_on = True
+        if self._interval_ms is not None:
+            yield self._arm(now, self._interval_ms)
+
+    def stop(self) -> Iterator[CancelTimer]:
+        """Switch off."""
+        self.is_on = False
+        yield from self.park()
+
+    def park(self) -> Iterator[CancelTimer]:
+        """Stay on, but ask no more until `rearm`."""
+        if self._due is not None:
+            self._due = None
+            yield CancelTimer(kind=TimerKind.PERIODIC)
+
+    def rearm(self, now: int, delay_ms: int) -> Iterator[StartTimer]:
+        """Be due `delay_ms` from now and go on from there; nothing happens while switched off."""
+        if self.is_on and self._interval_ms is not None:
+            yield self._arm(now, delay_ms)
+
+    def tick(self, now: int) -> Iterator[StartTimer]:
+        """It was due: set the next time."""
+        assert self._due is not None
+        assert self._interval_ms is not None
+        missed = (now - self._due) // self._interval_ms
+        yield self._arm(now, self._due + (missed + 1) * self._interval_ms - now)
+
+    def _arm(self, now: int, delay_ms: int) -> StartTimer:
+        self._due = now + delay_ms
+        return StartTimer(kind=TimerKind.PERIODIC, delay_ms=delay_ms)

@@ -1,0 +1,170 @@
+"""Everything of a job's checkpoints that is in storage, on its way there, or being deleted.
+
+Where Flink has a CompletedCheckpointStore, a SharedStateRegistry and a CheckpointsCleaner side by side, this is what
+holds them together: a checkpoint is written, retained, subsumed; what nobody refers to any more is disposed of once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+
+from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.checkpoint.effects import DeleteJob, Dispose, ReportStopped, Restore, WriteMetadata
+from flykka.actors.checkpoint.properties import DISCARDED_WHEN
+from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.state.handles import (
+    exclusive_state,
+    exclusive_state_of,
+    shared_state,
+    shared_state_of,
+    with_shared_state,
+)
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
+
+Handle = ExclusiveStateHandle | SharedStateHandle
+
+
+class _Closing(Enum):
+    OPEN = auto()
+    WAITING = auto()
+    CLEANING = auto()
+    CLOSED = auto()
+
+
+class StoredCheckpoints:
+    """The completed checkpoints, the shared state, and how many writes and deletions are under way."""
+
+    def __init__(self, store: CompletedCheckpointStore, retention: ExternalizedCheckpointRetention) -> None:
+        self.store = store
+        self.registry = SharedStateRegistry()
+        self._retention = retention
+        self._writing: dict[int, CompletedCheckpoint] = {}
+        self._disposals = 0
+        self._restores_waiting = 0
+        self._adopted: int | None = None
+        self._closing = _Closing.OPEN
+        self._status: JobStatus | None = None
+
+    @property
+    def writing(self) -> frozenset[int]:
+        """The checkpoints whose metadata is being written, those given up meanwhile included."""
+        return frozenset(self._writing)
+
+    def check(self) -> None:
+        """Raise `AssertionError` where what is retained and what is registered do not agree."""
+        self.store.check()
+        self.registry.check()
+        assert self._disposals >= 0
+        referenced: dict[str, int] = {}
+        for checkpoint in self.store:
+            for state_id in shared_state_of(checkpoint):
+                referenced[state_id] = referenced.get(state_id, 0) + 1
+        for state_id, references in referenced.items():
+            assert self.registry.references(state_id) == references, state_id
+
+    def acknowledge(
+        self, checkpoint_id: int, state: TaskStateSnapshot | None
+    ) -> tuple[TaskStateSnapshot | None, tuple[SharedStateHandle, ...]]:
+        """The state as it is to be kept, and what was written although it was there already."""
+        redundant = tuple(
+            handle
+            for handle in shared_state(state)
+            if self.registry.acknowledge(checkpoint_id, handle).path != handle.path
+        )
+        return with_shared_state(state, self.registry.kept), redundant
+
+    def write(self, checkpoint: CompletedCheckpoint, target_location: str | None) -> Iterator[WriteMetadata]:
+        """Make the metadata durable."""
+        self._writing[checkpoint.checkpoint_id] = checkpoint
+        yield WriteMetadata(checkpoint=checkpoint, target_location=target_location)
+
+    def written(self, checkpoint_id: int) -> CompletedCheckpoint:
+        """The write has ended, one way or the other."""
+        assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
+        return self._writing.pop(checkpoint_id)
+
+    def retain(self, checkpoint: CompletedCheckpoint) -> Iterator[Dispose]:
+        """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused."""
+        self.registry.register(shared_state_of(checkpoint))
+        subsumed = self.store.add(checkpoint)
+        for older in subsumed:
+            self.registry.unregister(shared_state_of(older))
+        owned = [older for older in subsumed if older.checkpoint_id != self._adopted]
+        unused = self.registry.release_unused(checkpoint.checkpoint_id)
+        yield from self.dispose(
+            checkpoints=[older.path for older in owned],
+            state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
+        )
+
+    def adopt(self, checkpoint: CompletedCheckpoint) -> None:
+        """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
+        assert not len(self.store), "a job starts from somebody else's checkpoint before it has one"
+        self._adopted = checkpoint.checkpoint_id
+        self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
+        self.registry.register(shared_state_of(checkpoint))
+        self.store.add(checkpoint)
+
+    def discard_late(
+        self, checkpoint_id: int, state: TaskStateSnapshot | None, *, attempt_lives: bool
+    ) -> Iterator[Dispose]:
+        """State for a checkpoint that is over. A living attempt may refer to its shared state again; a dead one not."""
+        unneeded: list[Handle] = list(exclusive_state(state))
+        if attempt_lives and self._closing is _Closing.OPEN:
+            unneeded += self.acknowledge(checkpoint_id, state)[1]
+            if self.store.latest is not None:
+                unneeded += self.registry.release_unused(self.store.latest.checkpoint_id)
+        else:
+            unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
+        yield from self.dispose(state=unneeded)
+
+    def dispose(self, *, checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()) -> Iterator[Dispose]:
+        """Delete this, if it is anything."""
+        disposal = Dispose(checkpoints=tuple(checkpoints), state=tuple(state))
+        if disposal != Dispose():
+            self._disposals += 1
+            yield disposal
+
+    def disposal_ended(self) -> None:
+        """One deletion has run its course."""
+        assert self._disposals > 0, "a deletion ends once"
+        self._disposals -= 1
+
+    def restore(self) -> None:
+        """Somebody wants to know what to start from; `settle` answers when nothing is being written."""
+        self._restores_waiting += 1
+
+    def close(self, status: JobStatus) -> None:
+        """The job has ended: when nothing is under way any more, `settle` cleans up and reports."""
+        assert self._closing is _Closing.OPEN
+        self._status = status
+        self._closing = _Closing.WAITING
+
+    def settle(self) -> Iterator[Restore | Dispose | DeleteJob | ReportStopped]:
+        """Take the steps that waited for a write or a deletion to end."""
+        if self._writing:
+            return
+        for _ in range(self._restores_waiting):
+            yield Restore(checkpoint=self.store.latest)
+        self._restores_waiting = 0
+        if self._closing is _Closing.WAITING and not self._disposals:
+            self._closing = _Closing.CLEANING
+            yield from self._clean_up()
+        if self._closing is _Closing.CLEANING and not self._disposals:
+            self._closing = _Closing.CLOSED
+            yield ReportStopped(retained=self._retained())
+
+    def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
+        if self._retained():
+            yield from self.dispose(state=self.registry.release_unused())
+        else:
+            self._disposals += 1
+            yield DeleteJob()
+
+    def _retained(self) -> tuple[str, ...]:
+        if self._status in DISCARDED_WHEN[self._retention]:
+            return ()
+        return tuple(checkpoint.path for checkpoint in self.store if checkpoint.checkpoint_id != self._adopted)

@@ -1,0 +1,48 @@
+"""Looking into snapshots: which files they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
+
+
+def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHandle]:
+    """The shared state that a subtask refers to."""
+    for operator in snapshot.operators if snapshot else ():
+        yield from operator.shared
+
+
+def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveStateHandle]:
+    """The state of a subtask that belongs to one checkpoint alone."""
+    for operator in snapshot.operators if snapshot else ():
+        yield from operator.exclusive
+
+
+def with_shared_state(
+    snapshot: TaskStateSnapshot | None, kept: Callable[[SharedStateHandle], SharedStateHandle]
+) -> TaskStateSnapshot | None:
+    """The snapshot with each handle of shared state replaced by `kept(handle)`."""
+    if snapshot is None:
+        return None
+    operators = tuple(
+        replace(operator, shared=tuple(kept(handle) for handle in operator.shared)) for operator in snapshot.operators
+    )
+    return replace(snapshot, operators=operators)
+
+
+def snapshots(checkpoint: CompletedCheckpoint) -> Iterable[TaskStateSnapshot | None]:
+    """The snapshots of all subtasks."""
+    return (entry.state for entry in checkpoint.task_states)
+
+
+def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHandle]:
+    """The shared state of a whole checkpoint by its id: subtasks may refer to the same."""
+    return {handle.state_id: handle for snapshot in snapshots(checkpoint) for handle in shared_state(snapshot)}
+
+
+def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateHandle, ...]:
+    """The exclusive state of a whole checkpoint."""
+    return tuple(handle for snapshot in snapshots(checkpoint) for handle in exclusive_state(snapshot))
