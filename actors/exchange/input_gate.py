@@ -197,6 +197,7 @@ class InputGate:
             effects.extend(ReleaseBatch(batch=batch) for batch in channel.release())
         self._turns.clear()
         self._blocked.clear()
+        self.failure = None
         return effects
 
     def check(self) -> None:
