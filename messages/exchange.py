@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ResultPartitionId
 from flykka.messages.message import Message, Value, message, value
@@ -26,6 +27,7 @@ class CheckpointBarrier(Event):
 
     checkpoint_id: int
     timestamp_ms: int
+    options: CheckpointOptions = CheckpointOptions()
 
 
 @value("exchange.cancel_checkpoint_marker")
@@ -128,3 +130,10 @@ class ErrorResponse(Message):
     subpartition: int
     cause: SerializedThrowable
     partition_not_found: bool = False
+
+
+@message("exchange.partition_request_due")
+class PartitionRequestDue(Message):
+    """Task's timer -> itself: ask again for the subpartition of this channel."""
+
+    channel: int

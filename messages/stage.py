@@ -9,6 +9,7 @@ from __future__ import annotations
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import BatchId
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.source import SourceSplit
 from flykka.messages.state import TaskStateSnapshot
@@ -143,6 +144,13 @@ class AbortCheckpoint(Message):
     """Task -> bridge: the checkpoint will not complete; its staged output goes into the next one."""
 
     checkpoint_id: int
+
+
+@message("stage.release_batches")
+class ReleaseBatches(Message):
+    """Task -> bridge: nobody will read these."""
+
+    batch_ids: tuple[BatchId, ...]
 
 
 @message("stage.close_bridge")

@@ -1,0 +1,88 @@
+"""The life of one execution attempt on its TaskManager (the states of Flink's Task).
+
+CREATED -> DEPLOYING while the bridge restores -> RUNNING -> FINISHED, CANCELED or FAILED. The end is a handshake: the
+bridge is closed first and the end is reported when it has answered, so that the next attempt never runs beside this
+one. The first reason to end is the one that counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.execution.effects import EndAttempt, Ignore, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.graph.states import execution_may_move
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.stage import CloseBridge
+from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    state: ExecutionState
+    failure: SerializedThrowable | None = None
+
+
+class AttemptLife:
+    """The state of an attempt and the end it is on its way to."""
+
+    def __init__(self, attempt: ExecutionAttemptId) -> None:
+        self._attempt = attempt
+        self._end: _End | None = None
+        self.state = ExecutionState.CREATED
+
+    @property
+    def is_running(self) -> bool:
+        """The attempt processes: it is RUNNING and not on its way to an end."""
+        return self.state is ExecutionState.RUNNING and self._end is None
+
+    def deploy(self) -> None:
+        """The attempt is being made ready."""
+        self._move(ExecutionState.DEPLOYING)
+
+    def run(self) -> list[TaskEffect]:
+        """The bridge is ready."""
+        if self._end is not None:
+            return [Ignore(reason=f"the attempt is on its way to {self._end.state}")]
+        self._move(ExecutionState.RUNNING)
+        return [self._report(_End(state=ExecutionState.RUNNING))]
+
+    def finish(self) -> list[TaskEffect]:
+        """All is processed and committed."""
+        return self._begin_end(_End(state=ExecutionState.FINISHED), cancel=False)
+
+    def cancel(self) -> list[TaskEffect]:
+        """The JobMaster wants the attempt to stop."""
+        if self._end is None:
+            self._move(ExecutionState.CANCELING)
+        return self._begin_end(_End(state=ExecutionState.CANCELED), cancel=True)
+
+    def fail(self, failure: SerializedThrowable) -> list[TaskEffect]:
+        """The attempt cannot go on."""
+        return self._begin_end(_End(state=ExecutionState.FAILED, failure=failure), cancel=True)
+
+    def bridge_closed(self) -> list[TaskEffect]:
+        """Nothing of the attempt runs any more: report its end."""
+        assert self._end is not None, "the bridge closed without being told to"
+        self._move(self._end.state)
+        return [self._report(self._end), EndAttempt()]
+
+    def bridge_lost(self, failure: SerializedThrowable) -> list[TaskEffect]:
+        """The bridge died. Where it was closing anyway, that is as good as closed."""
+        if self._end is None:
+            self._end = _End(state=ExecutionState.FAILED, failure=failure)
+        return self.bridge_closed()
+
+    def _begin_end(self, end: _End, *, cancel: bool) -> list[TaskEffect]:
+        if self._end is not None:
+            return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
+        self._end = end
+        return [TellBridge(message=CloseBridge(cancel=cancel))]
+
+    def _report(self, end: _End) -> TellJobMaster:
+        reached = TaskExecutionState(attempt=self._attempt, state=end.state, failure=end.failure)
+        return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
+
+    def _move(self, target: ExecutionState) -> None:
+        assert execution_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"
+        self.state = target

@@ -1,0 +1,53 @@
+"""What the machine of a Task asks its shell to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellBridge:
+    """Tell the bridge of this attempt."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellJobMaster:
+    """Tell the JobMaster, under its leader session."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellPeer:
+    """Tell another part of the exchange: a consuming Task, or the TaskManager of a producing one."""
+
+    receiver: Ref
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPartitionRequest:
+    """Come back with `PartitionRequestDue(channel)` after `delay_ms`."""
+
+    channel: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndAttempt:
+    """The attempt is over and nothing of it runs: stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignore:
+    """Nothing is to be done, and why: the message came late, twice, or for somebody else."""
+
+    reason: str
+
+
+TaskEffect = TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | EndAttempt | Ignore

@@ -1,0 +1,66 @@
+"""What happens to a Task: the messages it is told, and two things that only its shell knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.exchange import (
+    AddCredit,
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+    PartitionRequest,
+    PartitionRequestDue,
+)
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.source import AddSplits, NoMoreSplits
+from flykka.messages.stage import (
+    BridgeClosed,
+    BridgeOpened,
+    CheckpointCommitted,
+    SnapshotFailed,
+    StageFailed,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.messages.task import CancelTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTask:
+    """The Task's actor and its bridge are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeLost:
+    """The bridge's actor died."""
+
+    cause: SerializedThrowable
+
+
+TaskEvent = (
+    StartTask
+    | BridgeLost
+    | PartitionRequestDue
+    | BridgeOpened
+    | StageFinished
+    | StageFailed
+    | StateSnapshotted
+    | SnapshotFailed
+    | CheckpointCommitted
+    | BridgeClosed
+    | BufferResponse
+    | BacklogAnnouncement
+    | ErrorResponse
+    | PartitionRequest
+    | AddCredit
+    | CancelPartitionRequest
+    | TriggerCheckpoint
+    | NotifyCheckpointComplete
+    | NotifyCheckpointAborted
+    | AddSplits
+    | NoMoreSplits
+    | CancelTask
+)

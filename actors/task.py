@@ -1,0 +1,81 @@
+"""The Task: the actor of one execution attempt.
+
+It hands every message to its machine, `StreamTask`, and does what the machine decides. Beside it runs the bridge of
+the attempt, its only child, which moves the rows.
+"""
+
+from __future__ import annotations
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.execution.effects import (
+    EndAttempt,
+    Ignore,
+    RetryPartitionRequest,
+    TaskEffect,
+    TellBridge,
+    TellJobMaster,
+    TellPeer,
+)
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.execution.stream_task import StreamTask
+from flykka.messages.exchange import PartitionRequestDue
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.message import Message
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.actor import Actor
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import STOPPING_STRATEGY
+
+
+class Task(Actor):
+    """Runs one execution attempt. The bridge is not restarted when it fails: a new attempt is."""
+
+    supervisor_strategy = STOPPING_STRATEGY
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway, data_plane: DataPlane) -> None:
+        self._descriptor = descriptor
+        self._job_master = job_master
+        self._data_plane = data_plane
+        self._machine = StreamTask(descriptor, self.context.ref)
+
+    def pre_start(self) -> None:
+        """Start the bridge and let it restore."""
+        self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
+        self.context.watch(self._bridge)
+        self._take(StartTask())
+
+    def handle_message(self, message: Message) -> None:
+        """Everything but the bridge's death is the machine's to decide."""
+        match message:
+            case Terminated():
+                self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
+            case _ if isinstance(message, TaskEvent):
+                self._take(message)
+            case _:
+                self.context.unhandled(message)
+
+    def _take(self, event: TaskEvent) -> None:
+        for effect in self._machine.handle(event, self.context.now()):
+            self._perform(effect)
+
+    def _perform(self, effect: TaskEffect) -> None:
+        match effect:
+            case TellBridge(message=message):
+                self._bridge.tell(message)
+            case TellJobMaster(message=message):
+                self._job_master.tell(message)
+            case TellPeer(receiver=receiver, message=message):
+                receiver.tell(message)
+            case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):
+                due = PartitionRequestDue(channel=channel)
+                self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)
+            case EndAttempt():
+                self.context.unwatch(self._bridge)
+                self.context.stop()
+            case Ignore():
+                pass
+
+
+def _bridge_died(path: str) -> SerializedThrowable:
+    return SerializedThrowable(type_name="BridgeLost", message=f"the bridge {path} ended by itself")

@@ -1,0 +1,56 @@
+"""The splits a source subtask holds."""
+
+from flykka.actors.execution.split_reader import SplitReader
+from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.source import FileSplit
+
+
+def split(name: str) -> FileSplit:
+    return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
+
+
+def reader(ahead: int = 4) -> SplitReader:
+    return SplitReader(OperatorId("source"), ahead)
+
+
+def test_splits_are_asked_for_ahead_and_once() -> None:
+    held = reader(ahead=4)
+
+    asked = [held.splits_to_request(), held.splits_to_request()]
+
+    assert asked == [4, 0]
+
+
+def test_reading_a_split_makes_room_to_ask_for_one() -> None:
+    held = reader(ahead=2)
+    held.splits_to_request()
+    held.add((split("a"), split("b")))
+
+    read = held.next()
+
+    assert read == split("a")
+    assert held.splits_to_request() == 1
+
+
+def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
+    held = reader()
+    held.add((split("a"), split("b"), split("c")))
+    held.next()
+
+    restored = reader()
+    restored.restore(held.snapshot())
+
+    assert [restored.next(), restored.next(), restored.next()] == [split("b"), split("c"), None]
+
+
+def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None:
+    held = reader()
+    held.add((split("a"),))
+    held.no_more()
+
+    before = held.exhausted
+    held.next()
+
+    assert not before
+    assert held.exhausted
+    assert held.splits_to_request() == 0

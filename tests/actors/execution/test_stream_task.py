@@ -1,0 +1,375 @@
+"""What a Task decides while it runs, as events and effects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster, TellPeer
+from flykka.actors.execution.events import StartTask, TaskEvent
+from flykka.actors.execution.stream_task import SPLITS_AHEAD, StreamTask
+from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    DeclineCheckpoint,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.exchange import (
+    WATERMARK_MAX,
+    WATERMARK_MIN,
+    AddCredit,
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    PartitionRequest,
+    Watermark,
+)
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import (
+    AllocationId,
+    BatchId,
+    ExecutionAttemptId,
+    JobId,
+    JobVertexId,
+    OperatorId,
+    ResultPartitionId,
+    SplitId,
+)
+from flykka.messages.job_graph import FiringMode, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.source import AddSplits, FileSplit, NoMoreSplits, RequestSplits
+from flykka.messages.stage import (
+    AdvanceWatermark,
+    BridgeClosed,
+    BridgeOpened,
+    CheckpointCommitted,
+    CloseBridge,
+    CommitCheckpoint,
+    ReadSplits,
+    RunStage,
+    SnapshotState,
+    StageFailed,
+    StageFinished,
+    StageOutput,
+    StateSnapshotted,
+)
+from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.task import (
+    ExecutionState,
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    NotifyEndOfData,
+    ReportTaskMetrics,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
+
+JOB = JobId("job")
+ATTEMPT = ExecutionAttemptId("job_vertex_0_0")
+OUT = ResultPartitionId(f"{ATTEMPT}:0")
+UPSTREAM = (ResultPartitionId("up-0:0"), ResultPartitionId("up-1:0"))
+SOURCE = OperatorId("source")
+TASK, CONSUMER, MANAGER = Ref("/task", 1), Ref("/consumer", 2), Ref("/manager", 3)
+
+
+def descriptor(kind: OperatorKind, channels: int = 0, outputs: int = 0, **vertex: object) -> TaskDeploymentDescriptor:
+    operator = Operator(operator_id=SOURCE, ref=OperatorRef(uid="op", fingerprint="f"), name="op", kind=kind)
+    gate = InputGateDescriptor(
+        gate=0,
+        channels=tuple(
+            InputChannelDescriptor(partition_id=UPSTREAM[channel], subpartition=0, task_manager=MANAGER)
+            for channel in range(channels)
+        ),
+    )
+    partition = ResultPartitionDescriptor(
+        partition_id=OUT, output=0, subpartitions=1, ship_strategy=ShipStrategy.HASH, max_parallelism=128
+    )
+    made = JobVertex(
+        vertex_id=JobVertexId("vertex"), name="op", operators=(operator,), parallelism=1, max_parallelism=128
+    )
+    return TaskDeploymentDescriptor(
+        job_id=JOB,
+        job_name="job",
+        attempt=ATTEMPT,
+        attempt_number=0,
+        vertex=replace(made, **vertex),
+        subtask=0,
+        allocation_id=AllocationId("slot"),
+        outputs=(partition,) * outputs,
+        inputs=(gate,) if channels else (),
+        checkpoint_directory="/checkpoints",
+    )
+
+
+class Harness:
+    """A machine that is fed events and validated after each."""
+
+    def __init__(self, deployed: TaskDeploymentDescriptor) -> None:
+        self.machine = StreamTask(deployed, TASK)
+        self._sequence_numbers = [0, 0]
+
+    def feed(self, *events: TaskEvent) -> list[TaskEffect]:
+        effects: list[TaskEffect] = []
+        for event in events:
+            effects += self.machine.handle(event, now=1000)
+            self.machine.check()
+        return effects
+
+    def arrive(self, channel: int, *buffers: Buffer) -> list[TaskEffect]:
+        effects: list[TaskEffect] = []
+        for buffer in buffers:
+            number = self._sequence_numbers[channel]
+            self._sequence_numbers[channel] += 1
+            effects += self.feed(
+                BufferResponse(
+                    partition_id=UPSTREAM[channel], subpartition=0, sequence_number=number, buffer=buffer, backlog=0
+                )
+            )
+        return effects
+
+
+def source() -> Harness:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=100))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request)
+    return task
+
+
+def window(firing: FiringMode, channels: int = 1) -> Harness:
+    task = Harness(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=channels, firing_mode=firing))
+    task.feed(StartTask(), BridgeOpened())
+    return task
+
+
+def batch(name: str) -> BatchRef:
+    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
+
+
+def split(name: str) -> FileSplit:
+    return FileSplit(split_id=SplitId(name), path=name, start_row=0, rows=1)
+
+
+def splits(*names: str) -> AddSplits:
+    return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(split(name) for name in names))
+
+
+def finished(stage: int, *outputs: str, event_time_max: int | None = None) -> StageFinished:
+    made = tuple(StageOutput(output=0, batch=batch(name)) for name in outputs)
+    return StageFinished(stage=stage, outputs=made, event_time_max=event_time_max)
+
+
+def trigger(checkpoint_id: int, *, is_final: bool = False) -> TriggerCheckpoint:
+    options = CheckpointOptions(is_final=is_final)
+    return TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
+
+
+def barrier(checkpoint_id: int, *, is_final: bool = False) -> CheckpointBarrier:
+    options = CheckpointOptions(is_final=is_final)
+    return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
+
+
+def durable(checkpoint_id: int) -> StateSnapshotted:
+    return StateSnapshotted(
+        checkpoint_id=checkpoint_id,
+        state=TaskStateSnapshot(),
+        size_bytes=0,
+        incremental_bytes=0,
+        sync_ms=0,
+        async_ms=0,
+    )
+
+
+def to_bridge(effects: list[TaskEffect]) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, TellBridge)]
+
+
+def to_job_master(effects: list[TaskEffect]) -> list[Message]:
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    return [message for message in told if not isinstance(message, ReportTaskMetrics)]
+
+
+def down(effects: list[TaskEffect]) -> list[Buffer]:
+    sent = [effect.message for effect in effects if isinstance(effect, TellPeer) and effect.receiver == CONSUMER]
+    return [message.buffer for message in sent if isinstance(message, BufferResponse)]
+
+
+def test_a_running_source_asks_for_splits_ahead() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE))
+
+    effects = task.feed(StartTask(), BridgeOpened())
+
+    assert RequestSplits(attempt=ATTEMPT, operator_id=SOURCE, count=SPLITS_AHEAD) in to_job_master(effects)
+
+
+def test_two_stages_are_in_flight_and_no_more() -> None:
+    task = source()
+
+    started = to_bridge(task.feed(splits("a", "b", "c")))
+    next_started = to_bridge(task.feed(finished(0)))
+
+    assert started == [ReadSplits(stage=0, splits=(split("a"),)), ReadSplits(stage=1, splits=(split("b"),))]
+    assert next_started == [ReadSplits(stage=2, splits=(split("c"),))]
+
+
+def test_a_source_sends_the_watermark_behind_the_rows_it_follows_from() -> None:
+    task = source()
+    task.feed(splits("a"))
+
+    effects = task.feed(finished(0, "rows", event_time_max=1_000))
+
+    assert down(effects) == [batch("rows"), Watermark(timestamp_ms=899)]
+
+
+def test_a_barrier_goes_down_behind_the_batches_in_hand() -> None:
+    task = source()
+    task.feed(splits("a"))
+
+    triggered = task.feed(trigger(1))
+    rows = task.feed(finished(0, "rows"))
+    snapshot = task.feed(finished(1))
+
+    assert [type(message) for message in to_bridge(triggered)] == [SnapshotState]
+    assert (down(triggered), down(rows), down(snapshot)) == ([], [batch("rows")], [barrier(1)])
+
+
+def test_the_readers_state_holds_what_was_unread_at_the_barrier() -> None:
+    task = source()
+    task.feed(splits("a", "b", "c"))
+
+    task.feed(trigger(1))
+    effects = task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    (acknowledged,) = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    restored = Harness(replace(descriptor(OperatorKind.SOURCE), restore=acknowledged.state, restored_checkpoint_id=1))
+    assert to_bridge(restored.feed(StartTask(), BridgeOpened()))[1:] == [ReadSplits(stage=0, splits=(split("c"),))]
+
+
+def test_a_trigger_before_running_is_declined() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE))
+    task.feed(StartTask())
+
+    effects = task.feed(trigger(1))
+
+    reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+    assert to_job_master(effects) == [DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)]
+
+
+def test_an_exhausted_source_ends_event_time_and_data_and_says_so() -> None:
+    task = source()
+
+    effects = task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0, "rows"))
+
+    assert down(effects) == [batch("rows"), Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
+    assert NotifyEndOfData(attempt=ATTEMPT) in to_job_master(effects)
+
+
+def test_a_task_finishes_when_the_final_checkpoint_is_committed() -> None:
+    task = source()
+    task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1, is_final=True), finished(0), durable(1))
+
+    complete = NotifyCheckpointComplete(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=8)
+    notified = task.feed(complete)
+    committed = task.feed(CheckpointCommitted(checkpoint_id=1))
+    closed = task.feed(BridgeClosed())
+
+    assert to_bridge(notified) == [CommitCheckpoint(checkpoint_id=1)]
+    assert down(committed) == [EndOfPartition()]
+    assert to_bridge(committed) == [CloseBridge(cancel=False)]
+    (update,) = to_job_master(closed)
+    assert isinstance(update, UpdateTaskExecutionState)
+    assert update.state.state is ExecutionState.FINISHED
+    assert closed[-1] == EndAttempt()
+
+
+def test_an_ordinary_checkpoint_ends_nothing() -> None:
+    task = source()
+    task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1), finished(0), durable(1))
+
+    committed = task.feed(CheckpointCommitted(checkpoint_id=1))
+
+    assert to_bridge(committed) == []
+    assert task.machine.life.is_running
+
+
+def test_a_batch_is_processed_with_the_event_time_of_its_arrival() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+
+    effects = task.arrive(0, batch("a"), Watermark(timestamp_ms=50), batch("b"))
+
+    runs = [message for message in to_bridge(effects) if isinstance(message, RunStage)]
+    assert [(run.batch, run.watermark_ms) for run in runs] == [(batch("a"), WATERMARK_MIN), (batch("b"), 50)]
+
+
+def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+    task.arrive(0, *(batch(name) for name in "abcd"))
+
+    processed = task.feed(finished(0))
+
+    assert (
+        TellPeer(receiver=MANAGER, message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
+    )
+
+
+def test_windows_fire_with_the_watermark_where_somebody_can_tell() -> None:
+    task = window(FiringMode.ON_WATERMARK)
+
+    effects = task.arrive(0, Watermark(timestamp_ms=50))
+
+    assert to_bridge(effects) == [AdvanceWatermark(stage=0, watermark_ms=50)]
+
+
+def test_deferred_windows_fire_with_the_barrier() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+
+    advanced = task.arrive(0, Watermark(timestamp_ms=50))
+    snapshot = task.arrive(0, barrier(1))
+
+    assert to_bridge(advanced) == []
+    assert to_bridge(snapshot) == [
+        SnapshotState(stage=0, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=50)
+    ]
+
+
+def test_a_channel_that_has_delivered_the_barrier_waits_for_the_others() -> None:
+    task = window(FiringMode.ON_CHECKPOINT, channels=2)
+
+    first = task.arrive(0, barrier(1), batch("behind"))
+    second = task.arrive(1, batch("before"), barrier(1))
+
+    assert to_bridge(first) == []
+    started = to_bridge(second)
+    assert isinstance(started[0], RunStage)
+    assert started[0].batch == batch("before")
+    assert isinstance(started[1], SnapshotState)
+
+
+def test_a_failed_stage_closes_the_bridge_and_reports_the_cause() -> None:
+    task = source()
+    cause = SerializedThrowable(type_name="ValueError", message="boom")
+
+    failed = task.feed(StageFailed(what="stage 0", cause=cause))
+    closed = task.feed(BridgeClosed())
+
+    assert to_bridge(failed) == [CloseBridge(cancel=True)]
+    (update,) = to_job_master(closed)
+    assert isinstance(update, UpdateTaskExecutionState)
+    assert (update.state.state, update.state.failure) == (ExecutionState.FAILED, cause)
+
+
+def test_a_slow_consumer_stops_the_source() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    task.feed(StartTask(), BridgeOpened(), splits(*"abcdefgh"))
+
+    started = [to_bridge(task.feed(finished(stage, f"rows-{stage}"))) for stage in range(4)]
+    resumed = task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=3, consumer=CONSUMER))
+
+    assert [len(stages) for stages in started] == [1, 1, 0, 0]
+    assert len(down(resumed)) == 3
+    assert len(to_bridge(resumed)) == 2
