@@ -21,3 +21,8 @@ class Heartbeat(Message):
 
     task_manager_id: TaskManagerId
     slot_report: SlotReport | None = None
+
+
+@message("heartbeat.due")
+class HeartbeatDue(Message):
+    """heartbeat timer -> its ResourceManager, JobMaster or TaskManager: another interval has passed."""

@@ -34,3 +34,8 @@ def partition_id(attempt: ExecutionAttemptId, output: int) -> ResultPartitionId:
 def slot_id(task_manager: TaskManagerId, index: int) -> SlotId:
     """The id of the slot number `index` (from 0) of a TaskManager."""
     return SlotId(f"{task_manager}/{index}")
+
+
+def producer_of(partition: ResultPartitionId) -> ExecutionAttemptId:
+    """The attempt that produces a partition."""
+    return ExecutionAttemptId(partition.rpartition(":")[0])

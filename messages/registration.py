@@ -70,3 +70,15 @@ class DisconnectJobMaster(Message):
     """JobMaster -> ResourceManager and TaskManagers: the job is over; forget me and free my slots."""
 
     job_id: JobId
+
+
+@message("registration.due")
+class RegistrationDue(Message):
+    """TaskManager's timer -> itself: nobody has acknowledged me yet; register again."""
+
+
+@message("registration.start_task_manager_due")
+class StartTaskManagerDue(Message):
+    """ResourceManager's timer -> itself: the pause before this TaskManager is started is over."""
+
+    task_manager_id: TaskManagerId

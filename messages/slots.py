@@ -34,6 +34,15 @@ class AllocateSlot(Message):
     job_leader_session_id: LeaderSessionId
 
 
+@message("slots.allocate_confirmed")
+class AllocateSlotConfirmed(Message):
+    """TaskManager -> ResourceManager: the slot is the job's, and is being offered there."""
+
+    slot_id: SlotId
+    job_id: JobId
+    allocation_id: AllocationId
+
+
 @message("slots.allocate_refused")
 class AllocateSlotRefused(Message):
     """TaskManager -> ResourceManager: the slot is not free; my report is the truth."""

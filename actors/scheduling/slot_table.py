@@ -36,6 +36,7 @@ from flykka.actors.scheduling.slot_table_events import (
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, SlotId, TaskManagerId, slot_id
 from flykka.messages.registration import SlotReport, SlotStatus
 from flykka.messages.slots import SlotOffer
+from flykka.messages.task import TaskDeploymentDescriptor
 
 
 class TaskSlotState(Enum):
@@ -87,8 +88,8 @@ class SlotTable:
                 return self._offer(job_id, job)
             case OfferAnswered():
                 return self._on_offer_answered(event)
-            case TaskSubmitted():
-                return self._on_task_submitted(event)
+            case TaskSubmitted(descriptor=descriptor):
+                return self._on_task_submitted(descriptor)
             case TaskEnded(attempt=attempt):
                 return self._on_task_ended(attempt)
             case SlotFreeRequested(allocation_id=allocation_id):
@@ -170,16 +171,17 @@ class SlotTable:
                 slot.state = TaskSlotState.ACTIVE
         return effects + self._offer(event.job_id, job)
 
-    def _on_task_submitted(self, event: TaskSubmitted) -> list[SlotTableEffect]:
-        slot = self._allocations.get(event.allocation_id)
-        if event.attempt in self._tasks:
-            return [Ignore(reason=f"{event.attempt} was submitted before")]
-        if slot is None or slot.job_id != event.job_id or slot.state is TaskSlotState.RELEASING:
-            return [RejectTask(attempt=event.attempt, reason=f"{event.job_id} holds no slot by {event.allocation_id}")]
+    def _on_task_submitted(self, descriptor: TaskDeploymentDescriptor) -> list[SlotTableEffect]:
+        attempt, allocation_id, job_id = descriptor.attempt, descriptor.allocation_id, descriptor.job_id
+        if attempt in self._tasks:
+            return [Ignore(reason=f"{attempt} was submitted before")]
+        slot = self._allocations.get(allocation_id)
+        if slot is None or slot.job_id != job_id or slot.state is TaskSlotState.RELEASING:
+            return [RejectTask(job_id=job_id, attempt=attempt, reason=f"{job_id} holds no slot by {allocation_id}")]
         slot.state = TaskSlotState.ACTIVE
-        slot.tasks[event.attempt] = None
-        self._tasks[event.attempt] = slot
-        return [RunTask(attempt=event.attempt)]
+        slot.tasks[attempt] = None
+        self._tasks[attempt] = slot
+        return [RunTask(descriptor=descriptor)]
 
     def _on_task_ended(self, attempt: ExecutionAttemptId) -> list[SlotTableEffect]:
         slot = self._tasks.pop(attempt, None)

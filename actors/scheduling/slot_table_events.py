@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flykka.actors.scheduling.ignore import Ignore
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, SlotId
 from flykka.messages.slots import SlotOffer
+from flykka.messages.task import TaskDeploymentDescriptor
 
 # Events
 
@@ -37,11 +38,9 @@ class OfferAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSubmitted:
-    """An attempt is to run in the slot of this allocation."""
+    """An attempt is to run in the slot of the allocation that its descriptor names."""
 
-    job_id: JobId
-    allocation_id: AllocationId
-    attempt: ExecutionAttemptId
+    descriptor: TaskDeploymentDescriptor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +102,14 @@ class OfferToJobMaster:
 class RunTask:
     """Run the attempt that was submitted."""
 
-    attempt: ExecutionAttemptId
+    descriptor: TaskDeploymentDescriptor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectTask:
     """Tell the JobMaster that the attempt cannot run here."""
 
+    job_id: JobId
     attempt: ExecutionAttemptId
     reason: str
 
