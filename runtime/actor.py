@@ -1,0 +1,49 @@
+"""What a user of the kernel derives from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.runtime.context import ActorContext
+
+
+class Actor:
+    """One instance of an actor. The kernel makes it, in its own turn, from its Props; a restart makes another one.
+
+    The hooks run in turns too, so they may tell, spawn, watch and start timers. Order of a life: factory, `pre_start`,
+    messages, children stopped, `post_stop`. Order of a restart: `pre_restart` on the old instance, factory,
+    `post_restart` on the new one.
+    """
+
+    context: ActorContext
+    """Set before `pre_start`."""
+
+    supervisor_strategy: ClassVar[SupervisorStrategy] = DEFAULT_STRATEGY
+    """What becomes of children that fail."""
+
+    def handle_message(self, message: Message) -> None:
+        """Handle one message; what it raises is decided on by the parent."""
+        self.context.unhandled(message)
+
+    def pre_start(self) -> None:
+        """Begin; called once, before the first message of an actor."""
+
+    def post_stop(self) -> None:
+        """End; called when all children have ended, also after a failure, but not on a kill."""
+
+    def pre_restart(self, cause: BaseException | None) -> None:
+        """Give way to a new instance. As in Akka: the children are stopped, then `post_stop` runs.
+
+        `cause` is None where the failure was a sibling's.
+        """
+        for child in self.context.children:
+            self.context.stop(child)
+        self.post_stop()
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """Begin as a new instance. As in Akka: `pre_start` runs."""
+        self.pre_start()

@@ -1,0 +1,394 @@
+"""The cell: what stays of an actor when its instance is replaced (Akka's ActorCell). It is the Pykka actor.
+
+Rules of the house:
+
+- The state of a cell is touched in its own turns only. Whoever wants something of it sends a signal.
+- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the system's tree lock, and
+  from then on the cell has no effects. So each effect looks at `end_reason` first, and what is handed over in the same
+  moment (a resource, a watcher, an alarm) is looked at again behind the handing over.
+- Whoever sets `end_reason` buries the cell, and no one else.
+
+What is not here: children, death watch, faults, timers and resources have files of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn, ParamSpec
+
+import pykka
+
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.runtime import registry
+from flykka.runtime.actor import Actor
+from flykka.runtime.children import Children
+from flykka.runtime.context import ActorContext
+from flykka.runtime.death_watch import DeathWatch
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.events import ActorTerminated, EndReason
+from flykka.runtime.fault_handling import FaultHandling
+from flykka.runtime.future import Future, Termination
+from flykka.runtime.leader_session import Sessions
+from flykka.runtime.life import Life
+from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.resources import Resources
+from flykka.runtime.signals import Create, DeathWatchNotification, Failed, Recreate, Resume, Stop, Unwatch, Watch
+from flykka.runtime.timers import Timers
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect, Recorder
+    from flykka.runtime.system import ActorSystem
+
+P = ParamSpec("P")
+
+logger = logging.getLogger("flykka.runtime")
+
+
+class Cell(pykka.Actor):
+    """One actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
+
+    __slots__ = (
+        "_made_ids",
+        "_now",
+        "_random",
+        "asking",
+        "children",
+        "death_watch",
+        "dispatcher",
+        "effects",
+        "end_reason",
+        "faults",
+        "instance",
+        "life",
+        "mailbox",
+        "name",
+        "parent",
+        "props",
+        "ref",
+        "resources",
+        "sender",
+        "sequence",
+        "sessions",
+        "system",
+        "termination",
+        "timers",
+    )
+
+    def __init__(
+        self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
+    ) -> None:
+        # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
+        self.system = system
+        self.termination = Termination(system.driver)
+        self.mailbox = Mailbox(self)
+        self.ref = ActorRef(system, path, incarnation, self.mailbox)
+        self.actor_urn = self.ref.actor_urn
+        self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
+        self.actor_stopped = self.termination  # type: ignore[assignment]  # Answers as an Event does.
+        self._actor_ref = self.ref
+
+        self.parent = parent
+        self.props = props
+        self.name = name
+        self.dispatcher: Dispatcher = system.dispatcher.for_cell(props.dispatcher)
+        self.life = Life.STARTING
+        self.end_reason: EndReason | None = None
+        self.instance: Actor | None = None
+        self.children = Children()
+        self.death_watch = DeathWatch(self)
+        self.faults = FaultHandling(self)
+        self.timers = Timers(self)
+        self.resources = Resources(self)
+        self.sessions = Sessions()
+        self.sender: Ref | None = None
+        self.asking: ActorRef | None = None
+        self.sequence: int | None = None
+        self.effects: list[Effect] | None = None
+        self._now: int | None = None
+        self._random: random.Random | None = None
+        self._made_ids = 0
+
+    # What Pykka calls
+
+    @staticmethod
+    def _create_actor_inbox() -> NoReturn:
+        raise TypeError("a cell makes its mailbox itself")
+
+    @staticmethod
+    def _create_future() -> Future[object]:
+        return Future()
+
+    def _start_actor_loop(self) -> None:
+        self.ref.signal(Create())
+
+    def __str__(self) -> str:
+        return str(self.ref)
+
+    # What an instance sees of its cell through the context
+
+    def now(self) -> int:
+        """The time of this turn, read once."""
+        if self._now is None:
+            self._now = self.system.clock.now_ms()
+        return self._now
+
+    @property
+    def random(self) -> random.Random:
+        """Seeded by system, path and incarnation; a restart goes on with it."""
+        if self._random is None:
+            self._random = random.Random(self._identity())
+        return self._random
+
+    def new_id(self, prefix: str) -> str:
+        """`<prefix>-<digest of seed, path and incarnation>-<count>`."""
+        self._made_ids += 1
+        digest = hashlib.blake2s(self._identity().encode(), digest_size=4).hexdigest()
+        return f"{prefix}-{digest}-{self._made_ids}"
+
+    def may_effect(self, *effect: object) -> bool:
+        """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
+        if self.end_reason is not None:
+            return False
+        if self.effects is not None:
+            self.effects.append(effect)
+        return True
+
+    # Life
+
+    def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
+        """Make the instance, in a turn of its own."""
+        self._start_actor_loop()
+
+    def make_instance(self) -> Actor:
+        """A new instance with its context."""
+        instance = self.props.make()
+        if not isinstance(instance, Actor):
+            raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
+        instance.context = ActorContext(self)
+        self.instance = instance
+        return instance
+
+    def guarded(self, hook: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a hook on the way out. If it fails this is made known, and the way goes on."""
+        try:
+            hook(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - reported, not swallowed.
+            self.faults.report(error)
+
+    def release_all(self) -> None:
+        """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
+        self.mailbox.close()
+        self.timers.cancel_all()
+        self.resources.close_all()
+        registry.unregister(self.ref)
+        self.instance = None
+
+    def announce_end(self) -> None:
+        """Tell parent, watchers, event stream, and whoever waits for the end."""
+        assert self.end_reason is not None
+        self.death_watch.announce()
+        self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
+        self.dispatcher.release()
+        self.termination.set()
+
+    # What the mailbox asks of its owner
+
+    @property
+    def receptive(self) -> bool:
+        """Whether messages may be handled now."""
+        return self.life is Life.RUNNING
+
+    def schedule(self) -> None:
+        """Have the dispatcher run this cell."""
+        self.dispatcher.execute(self)
+
+    def reject(self, envelope: Envelope) -> None:
+        """A message that this cell will not handle any more: a dead letter, and a failed ask."""
+        reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
+        self.system.dead_letters.reject(envelope, self.ref, reason)
+
+    def reject_signal(self, envelope: Envelope) -> None:
+        """A signal that came too late; only a watcher has to know."""
+        if isinstance(envelope.message, Watch):
+            self.death_watch.on_watch(envelope.message.watcher)
+
+    # Turns
+
+    def run(self) -> None:
+        """Take as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
+        mailbox = self.mailbox
+        outer, RUNNING.cell = RUNNING.cell, self
+        try:
+            for _ in range(self.dispatcher.throughput):
+                envelope = mailbox.take(self.life is Life.RUNNING)
+                if envelope is None:
+                    break
+                if envelope.kind == "signal":
+                    self._signal_turn(envelope)
+                else:
+                    self._message_turn(envelope)
+            if self.life is Life.ENDING:
+                self.life = Life.ENDED
+                self.release_all()
+                self.announce_end()
+        finally:
+            RUNNING.cell = outer
+            mailbox.release()
+
+    def _message_turn(self, envelope: Envelope) -> None:
+        recorder = self.system.recorder
+        instance = self.instance
+        self._now = None
+        if recorder is not None:
+            self._begin_record()
+        # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
+        if self.end_reason is not None or instance is None:
+            self.reject(envelope)
+            return
+        self.sender = envelope.sender
+        failure = None
+        try:
+            message = envelope.message if type(envelope) is Envelope else envelope.open(self)
+            if type(message) is LeaderSessionMessage:
+                message = self._within_session(message, envelope)
+            if message is None or (self.system.hooks and not self._passes_hooks(message, envelope)):
+                self.effects = None
+                return
+            instance.handle_message(message)
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            failure = self._on_raised(error, envelope)
+        if recorder is not None:
+            self._end_record(recorder, envelope, failure)
+        if envelope.reply_to is not None and self._was_killed():
+            envelope.reply_to.refuse("it was killed while it handled the message")
+
+    def _signal_turn(self, envelope: Envelope) -> None:
+        recorder = self.system.recorder
+        self._now = None
+        self.sender = envelope.sender
+        if recorder is not None:
+            self._begin_record()
+        if self.end_reason is not None:
+            self.reject_signal(envelope)
+            return
+        failure = self._obey(envelope)
+        if recorder is not None:
+            self._end_record(recorder, envelope, failure)
+
+    def _obey(self, envelope: Envelope) -> SerializedThrowable | None:
+        """Carry out a signal; what `Create` failed with."""
+        match envelope.message:
+            case Create():
+                return self._create()
+            case Stop():
+                self._stop()
+            case Failed() as failed:
+                self.faults.on_failed(failed)
+            case Resume():
+                self.faults.resume()
+            case Recreate():
+                self.faults.recreate()
+            case Watch(watcher=watcher):
+                self.death_watch.on_watch(watcher)
+            case Unwatch(watcher=watcher):
+                self.death_watch.on_unwatch(watcher)
+            case DeathWatchNotification(ref=ref):
+                self._on_death(ref, envelope.cause)
+            case unknown:
+                raise TypeError(f"{self.ref}: {unknown} is no kernel signal")
+        return None
+
+    def _create(self) -> SerializedThrowable | None:
+        if self.life is not Life.STARTING:
+            return None
+        try:
+            self.make_instance().pre_start()
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            return self.faults.fail_to_start(error)
+        self.life = Life.RUNNING
+        return None
+
+    def _stop(self) -> None:
+        if self.life in (Life.STOPPING, Life.ENDING):
+            return
+        with self.system.tree_lock:
+            # From here on no child is added from any thread, so that none is missed below.
+            self.life = Life.STOPPING
+        for child in self.children.all():
+            self.children.stop(child)
+        self._end_if_childless()
+
+    def _on_death(self, ref: Ref, cause: int | None) -> None:
+        child = self.children.find(ref)
+        if child is not None:
+            self.children.remove(child)
+        if self.life is Life.STOPPING:
+            self._end_if_childless()
+            return
+        self.death_watch.on_notification(ref, cause)
+        if self.life is Life.RESTARTING:
+            self.faults.finish_recreate()
+
+    def _end_if_childless(self) -> None:
+        if len(self.children):
+            return
+        if self.instance is not None:
+            self.guarded(self.instance.post_stop)
+        if self.system.end(self):
+            self.life = Life.ENDING
+
+    def _within_session(self, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
+        refusal = self.sessions.refusal(message)
+        if refusal is None:
+            return message.message
+        self.system.dead_letters.reject(envelope, self.ref, refusal)
+        return None
+
+    def _passes_hooks(self, message: Message, envelope: Envelope) -> bool:
+        self.system.call_hooks(self.ref, message, envelope.sender)
+        if self.end_reason is None:
+            return True
+        self.reject(envelope)
+        return False
+
+    def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
+        if self.end_reason is not None:
+            # Killed under its turn, perhaps failed for that reason: no one is left to decide about it.
+            logger.debug("%s raised behind its end", self.ref, exc_info=error)
+            return None
+        failure = self.faults.fail(error)
+        if envelope.reply_to is not None:
+            envelope.reply_to.fail(failure)
+        return failure
+
+    def _begin_record(self) -> None:
+        self.sequence = self.system.next_sequence()
+        self._now = self.system.clock.now_ms()
+        self.effects = []
+
+    def _end_record(self, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
+        effects, self.effects = self.effects, None
+        if not self._was_killed():
+            assert self.sequence is not None
+            assert self._now is not None
+            recorder.turn(self.sequence, self._now, self.ref, envelope, effects or [], failure)
+
+    def _was_killed(self) -> bool:
+        return self.end_reason is EndReason.KILLED
+
+    def _identity(self) -> str:
+        return f"{self.system.seed}:{self.ref.path}#{self.ref.incarnation}"
+
+
+# What Pykka's registry looks actors up by.
+ActorRef.actor_class = Cell  # type: ignore[misc]

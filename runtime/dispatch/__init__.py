@@ -1,0 +1,1 @@
+"""Dispatchers: which thread takes an actor's turns."""

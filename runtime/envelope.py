@@ -1,0 +1,93 @@
+"""What lies in a mailbox: a message with its sender and its cause, some of them to be looked at again on delivery.
+
+A timer may be cancelled and a watch withdrawn while their message already waits in the mailbox. So these messages lie
+in envelopes of their own, which are opened in the actor's turn and may turn out to be void.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pykka._envelope import Envelope as PykkaEnvelope
+
+from flykka.messages.message import Message
+
+if TYPE_CHECKING:
+    from flykka.messages.ref import Ref
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.promise import PromiseRef
+    from flykka.runtime.timers import Timer
+
+TurnKind = Literal["message", "timer", "signal"]
+
+
+class Envelope(PykkaEnvelope[Message]):
+    """A message told or asked. `cause` is the sequence number of the turn that sent it, where turns are numbered."""
+
+    __slots__ = ("cause", "sender")
+
+    kind: ClassVar[TurnKind] = "message"
+
+    reply_to: PromiseRef | None  # type: ignore[assignment]  # Pykka keeps a future here; ours stands behind a ref.
+
+    def __init__(self, message: Message, sender: Ref | None, cause: int | None, reply_to: PromiseRef | None = None):
+        self.message = message
+        self.reply_to = reply_to
+        self.sender = sender
+        self.cause = cause
+
+    def open(self, cell: Cell) -> Message | None:
+        """The message to handle, or None where it has become void; called in the turn of the recipient."""
+        return self.message
+
+
+class SignalEnvelope(Envelope):
+    """A kernel signal, for the control lane."""
+
+    __slots__ = ()
+
+    kind = "signal"
+
+
+class TimerEnvelope(Envelope):
+    """The message of a timer that has fired."""
+
+    __slots__ = ("timer",)
+
+    kind = "timer"
+
+    def __init__(self, timer: Timer) -> None:
+        super().__init__(timer.message, None, timer.cause)
+        self.timer = timer
+
+    def open(self, cell: Cell) -> Message | None:
+        """The message, unless the timer was cancelled or started anew in the meantime."""
+        return self.message if cell.timers.accept(self.timer) else None
+
+
+class TerminatedEnvelope(Envelope):
+    """The end of a watched actor, queued behind everything that the actor had told before."""
+
+    __slots__ = ("ref",)
+
+    def __init__(self, message: Message, ref: Ref, cause: int | None) -> None:
+        super().__init__(message, ref, cause)
+        self.ref = ref
+
+    def open(self, cell: Cell) -> Message | None:
+        """The message for the watcher, unless it has unwatched in the meantime."""
+        return cell.death_watch.accept(self.ref)
+
+
+class FaultEnvelope(Envelope):
+    """An error on the way to the actor that must become the actor's failure, in its turn."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, message: Message, error: BaseException, cause: int | None) -> None:
+        super().__init__(message, None, cause)
+        self.error = error
+
+    def open(self, cell: Cell) -> Message | None:
+        """Raise what went wrong on the way."""
+        raise self.error

@@ -1,0 +1,98 @@
+"""What can go wrong in the kernel, named for whose fault it is.
+
+KernelError
+├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken
+├── SpawnRefusedError           the spawner: it is ending, so no child of it could live
+├── ProxyNotSupportedError      the caller: asked a kernel actor for a Pykka proxy
+├── ActorInitializationError    the actor: its factory or `pre_start` failed
+├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
+├── AskTimeoutError             nobody replied within the deadline (a `pykka.Timeout`)
+├── AskFailedError              the asked actor failed while it handled the message
+├── AskCycleError               actors that wait for each other; the text names the chain
+├── FutureCancelledError        the asker gave up
+└── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+import pykka
+
+from flykka.messages.failure import SerializedThrowable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class KernelError(Exception):
+    """Any failure that the kernel itself reports."""
+
+
+class InvalidActorNameError(KernelError):
+    """An actor cannot have this name here."""
+
+
+class SpawnRefusedError(KernelError):
+    """The parent is stopping or has ended."""
+
+
+class ProxyNotSupportedError(KernelError):
+    """A Pykka proxy would put arbitrary objects into messages and read the live actor from another thread."""
+
+
+class ActorInitializationError(KernelError):
+    """The factory or `pre_start` of an actor failed; the cause is chained."""
+
+
+class ActorDeadError(KernelError, pykka.ActorDeadError):
+    """The asked actor ended, or had ended, without a reply."""
+
+
+class AskTimeoutError(KernelError, pykka.Timeout):
+    """No reply within the time that the asker allowed."""
+
+
+class AskFailedError(KernelError):
+    """The asked actor raised. `failure` is what, as text: the living exception would keep its frames alive."""
+
+    def __init__(self, failure: SerializedThrowable) -> None:
+        super().__init__(f"{failure.type_name}: {failure.message}")
+        self.failure = failure
+
+
+class AskCycleError(KernelError):
+    """A blocking ask that could never be answered, because its chain of waiting actors leads back to the asker."""
+
+    def __init__(self, chain: Sequence[object]) -> None:
+        super().__init__(" -> ".join(str(link) for link in chain))
+
+
+class FutureCancelledError(KernelError):
+    """The future was cancelled before a result came."""
+
+
+class TerminationTimeoutError(KernelError):
+    """The system was told to terminate and had not ended at the deadline."""
+
+    def __init__(self, system: str, stragglers: Sequence[str]) -> None:
+        super().__init__(f"actor system {system} still runs: {', '.join(stragglers)}")
+        self.stragglers = tuple(stragglers)
+
+
+def serialized(error: BaseException) -> SerializedThrowable:
+    """The text of a living exception, as it may travel and be kept."""
+    return SerializedThrowable(
+        type_name=f"{type(error).__module__}.{type(error).__qualname__}",
+        message=_text(error),
+        stack_trace="".join(traceback.format_exception(error)),
+    )
+
+
+def _text(error: BaseException) -> str:
+    # An exception whose own __str__ fails is still a failure to report.
+    try:
+        return str(error)
+    except Exception as unprintable:  # noqa: BLE001
+        return f"<unprintable: {type(unprintable).__name__}>"

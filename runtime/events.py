@@ -1,0 +1,51 @@
+"""What the kernel publishes on the event stream."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+
+
+class EndReason(StrEnum):
+    """How an actor ended."""
+
+    STOPPED = "STOPPED"
+    KILLED = "KILLED"
+
+
+@message("kernel.dead_letter")
+class DeadLetter(Message):
+    """kernel -> event stream: `message` found no one to handle it."""
+
+    message: Message
+    sender: Ref | None
+    recipient: Ref
+    reason: str
+
+
+@message("kernel.unhandled_message")
+class UnhandledMessage(Message):
+    """kernel -> event stream: the recipient got `message` and did not know what to do with it."""
+
+    message: Message
+    sender: Ref | None
+    recipient: Ref
+
+
+@message("kernel.actor_terminated")
+class ActorTerminated(Message):
+    """kernel -> event stream: an actor ended; no actor ends without it."""
+
+    ref: Ref
+    reason: EndReason
+
+
+@message("kernel.actor_failed")
+class ActorFailed(Message):
+    """kernel -> event stream: an actor raised; its supervisor decides what follows."""
+
+    ref: Ref
+    failure: SerializedThrowable

@@ -1,0 +1,219 @@
+"""Results that come later: completed once, by any thread, and safe to wait for from threads and from asyncio.
+
+What Pykka's futures get wrong is ruled out by the shape: a second completion is ignored, callbacks run outside the
+lock, nothing is computed inside `get`, and a failure is kept as a recipe that makes a fresh exception for every caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable
+from functools import reduce
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import pykka
+
+from flykka.runtime.errors import AskFailedError, AskTimeoutError, FutureCancelledError, serialized
+from flykka.runtime.turn import outside_turn
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+logger = logging.getLogger("flykka.runtime")
+
+Failure = Callable[[], BaseException]
+
+
+class Driver(Protocol):
+    """A dispatcher that runs on the waiting thread itself, and so must be driven while that thread waits."""
+
+    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
+        """Take turns until `done`, or until nothing more can happen within `timeout` seconds of virtual time."""
+
+
+class Future(pykka.Future[T], Generic[T]):
+    """A value or a failure, once. Every public method may be called from any thread."""
+
+    __slots__ = ("_callbacks", "_completed", "_driver", "_failure", "_lock", "_value")
+
+    # Pykka offers iteration as another name of `await`; a future is no iterable.
+    __iter__ = None  # type: ignore[assignment]
+
+    def __init__(self, driver: Driver | None = None) -> None:
+        # Pykka's own initialiser prepares the get hooks, which these futures do without.
+        self._lock = threading.Lock()
+        self._completed = False
+        self._value: T | None = None
+        self._failure: Failure | None = None
+        self._callbacks: list[Callable[[], object]] = []
+        self._driver = driver
+
+    def done(self) -> bool:
+        """Whether there is a result."""
+        return self._completed
+
+    def try_set(self, value: T | None = None) -> bool:
+        """Complete with a value; False where there was a result already."""
+        return self._complete(value, None)
+
+    def try_fail(self, failure: Failure) -> bool:
+        """Complete with what `failure` makes, anew for every caller; False where there was a result already."""
+        return self._complete(None, failure)
+
+    def set(self, value: T | None = None) -> None:
+        """As `try_set`: Pykka's name."""
+        self.try_set(value)
+
+    def set_exception(self, exc_info: Any = None) -> None:
+        """Fail with the exception of `exc_info`, or the one being handled, as `AskFailedError`: Pykka's name."""
+        error = (exc_info or sys.exc_info())[1]
+        if error is None:
+            raise ValueError("there is no exception to set")
+        failure = serialized(error)
+        self.try_fail(lambda: AskFailedError(failure))
+
+    def cancel(self) -> bool:
+        """Give up; False where there was a result already. A reply that still comes is a dead letter."""
+        return self.try_fail(lambda: FutureCancelledError("the future was cancelled"))
+
+    def get(self, *, timeout: float | None = None) -> T:
+        """The value, waiting for it at most `timeout` seconds.
+
+        Raises:
+            AskTimeoutError: there is none in time.
+            KernelError: the failure, as an exception made for this call.
+        """
+        if not self._completed and not self._wait(timeout):
+            raise AskTimeoutError(f"no result within {timeout} seconds")
+        if self._failure is not None:
+            raise self._failure()
+        return cast("T", self._value)
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Call `callback` once there is a result: in the completing thread, or at once where it is there already."""
+        with self._lock:
+            if not self._completed:
+                self._callbacks.append(callback)
+                return
+        _call(callback)
+
+    def map(self, func: Callable[[T], M]) -> Future[M]:
+        """A future of `func` of the value. `func` is called once, when the value comes."""
+        return _derived([self], lambda: func(self.get()), self._driver)
+
+    def filter(self, func: Callable[[Any], bool]) -> Future[Any]:
+        """A future of the items for which `func` holds."""
+        return _derived(
+            [self], lambda: [item for item in cast("Iterable[Any]", self.get()) if func(item)], self._driver
+        )
+
+    def reduce(self, func: Callable[[Any, Any], Any], *args: Any) -> Future[Any]:
+        """A future of the items folded with `func`, from an initial value where one is given."""
+        return _derived([self], lambda: reduce(func, cast("Iterable[Any]", self.get()), *args), self._driver)
+
+    def join(self, *futures: pykka.Future[Any]) -> Future[Any]:
+        """A future of the list of all values; one deadline holds for all of them together."""
+        everyone = [self, *(cast("Future[Any]", future) for future in futures)]
+        return _derived(everyone, lambda: [future.get() for future in everyone], self._driver)
+
+    def set_get_hook(self, func: Callable[[float | None], T]) -> None:
+        """Refused: Pykka's hooks compute inside `get`, under the lock. `map` and callbacks replace them."""
+        raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._driver is not None and not self._completed:
+            self._driver.drive(self.done, None)
+        if not self._completed:
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+            self.add_done_callback(lambda: _wake(loop, waiter))
+            yield from waiter.__await__()
+        return self.get(timeout=0)
+
+    def __repr__(self) -> str:
+        state = "pending" if not self._completed else "failed" if self._failure is not None else "done"
+        return f"<{type(self).__name__} {state}>"
+
+    def _complete(self, value: T | None, failure: Failure | None) -> bool:
+        with self._lock:
+            if self._completed:
+                return False
+            self._value = value
+            self._failure = failure
+            self._completed = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            _call(callback)
+        return True
+
+    def _wait(self, timeout: float | None) -> bool:
+        if self._driver is not None:
+            self._driver.drive(self.done, timeout)
+            return self._completed
+        latch = threading.Lock()
+        latch.acquire()
+        self.add_done_callback(latch.release)
+        if latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            return True
+        with self._lock:
+            if not self._completed:
+                self._callbacks.remove(latch.release)
+        return self._completed
+
+
+class Termination(Future[None]):
+    """The end of an actor. It stands where Pykka keeps an `Event`, and answers to the event's names too."""
+
+    __slots__ = ()
+
+    def is_set(self) -> bool:
+        """Whether the actor has ended."""
+        return self.done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait at most `timeout` seconds; whether the end has come."""
+        return self.done() or self._wait(timeout)
+
+
+def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Driver | None) -> Future[M]:
+    derived: Future[M] = Future(driver)
+    pending = len(sources)
+    lock = threading.Lock()
+
+    def arrived() -> None:
+        nonlocal pending
+        with lock:
+            pending -= 1
+            if pending:
+                return
+        try:
+            derived.try_set(compute())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the derived future's result.
+            failure = error.failure if isinstance(error, AskFailedError) else serialized(error)
+            derived.try_fail(lambda: AskFailedError(failure))
+
+    for source in sources:
+        source.add_done_callback(arrived)
+    return derived
+
+
+def _call(callback: Callable[[], object]) -> None:
+    with outside_turn():
+        try:
+            callback()
+        except BaseException:
+            # The completing thread runs other actors too: it must outlive the callback.
+            logger.exception("a callback of a future failed")
+
+
+def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
+    def settle() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    # The loop may have ended with its waiter cancelled: then there is no one left to wake.
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle)

@@ -1,0 +1,57 @@
+"""Leader-session fencing: what a former leader says is dropped before any handler sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.messages.leader import LeaderSessionMessage
+
+if TYPE_CHECKING:
+    from flykka.messages.ids import LeaderSessionId
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+
+
+class Gateway:
+    """A ref as a leader uses it: what is told carries the leader's session (Flink's gateway)."""
+
+    __slots__ = ("leader_session_id", "ref")
+
+    def __init__(self, ref: Ref, leader_session_id: LeaderSessionId) -> None:
+        self.ref = ref
+        self.leader_session_id = leader_session_id
+
+    def tell(self, message: Message) -> None:
+        """Send `message` under the leader's session."""
+        self.ref.tell(LeaderSessionMessage(leader_session_id=self.leader_session_id, message=message))
+
+    def __repr__(self) -> str:
+        return f"Gateway({self.ref}, {self.leader_session_id})"
+
+
+class Sessions:
+    """The leader sessions that an actor accepts. None until it says so."""
+
+    __slots__ = ("_accepted",)
+
+    def __init__(self) -> None:
+        self._accepted: frozenset[LeaderSessionId] = frozenset()
+
+    def accept(self, leader_session_id: LeaderSessionId) -> None:
+        """Let through what is said under this session."""
+        self._accepted |= {leader_session_id}
+
+    def revoke(self, leader_session_id: LeaderSessionId) -> None:
+        """Let it through no more."""
+        self._accepted -= {leader_session_id}
+
+    def clear(self) -> None:
+        """Accept none."""
+        self._accepted = frozenset()
+
+    def refusal(self, message: LeaderSessionMessage) -> str | None:
+        """Why `message` may not be handled, None where it may."""
+        if message.leader_session_id in self._accepted:
+            return None
+        accepted = ", ".join(sorted(self._accepted)) or "none"
+        return f"stale leader session {message.leader_session_id} (accepted: {accepted})"

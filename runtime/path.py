@@ -1,0 +1,21 @@
+"""Paths of actors: `/user/job-1/coordinator`, as in Akka, within one system."""
+
+from __future__ import annotations
+
+import re
+
+from flykka.runtime.errors import InvalidActorNameError
+
+ROOT = "/"
+USER = "/user"
+TEMP = "/temp"
+"""Where the refs of pending asks live."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@~+=,;!*&'()-]*")
+
+
+def child_path(parent: str, name: str) -> str:
+    """The path of the child `name`. Raises `InvalidActorNameError` on a name that cannot be part of a path."""
+    if not _NAME.fullmatch(name):
+        raise InvalidActorNameError(f"{name!r} under {parent} is not a letter, digit or _ and then {_NAME.pattern}")
+    return f"/{name}" if parent == ROOT else f"{parent}/{name}"

@@ -1,0 +1,61 @@
+"""The ref behind an ask: what is told to it is the reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.messages.ref import Ref
+from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
+from flykka.runtime.future import Future
+from flykka.runtime.path import TEMP
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.runtime.clock import Alarm
+    from flykka.runtime.system import ActorSystem
+
+
+class PromiseRef(Ref):
+    """A ref for one reply, the first. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+
+    __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
+
+    def __init__(self, system: ActorSystem, number: int, asked: Ref) -> None:
+        super().__init__(f"{TEMP}/{number}", number)
+        self._system = system
+        self._asked = asked
+        self._alarm: Alarm | None = None
+        self.future: Future[Message] = Future(system.driver)
+
+    def tell(self, message: Message) -> None:
+        """Reply. Behind the first reply, the deadline or a cancel, this is a dead letter."""
+        cell = RUNNING.cell
+        if cell is not None and cell.end_reason is not None:
+            return
+        if self._system.serialize_messages:
+            message = self._system.wire(message)
+        if cell is not None and cell.effects is not None:
+            cell.effects.append(("reply", self, message))
+        if not self.future.try_set(message):
+            sender = None if cell is None else cell.ref
+            self._system.dead_letters.publish(message, sender, self, "the ask had ended before this reply")
+
+    def fail(self, failure: SerializedThrowable) -> None:
+        """The asked actor raised."""
+        self.future.try_fail(lambda: AskFailedError(failure))
+
+    def refuse(self, reason: str) -> None:
+        """The asked actor ended, or had ended, before it handled the message."""
+        text = f"{self._asked}: {reason}"
+        self.future.try_fail(lambda: ActorDeadError(text))
+
+    def expire_in(self, timeout: float) -> None:
+        """Fail the future when `timeout` seconds have passed without a reply."""
+        due_ms = self._system.clock.now_ms() + int(timeout * 1000)
+        self._alarm = self._system.clock.schedule(due_ms, lambda: self._expire(timeout))
+        self.future.add_done_callback(self._alarm.cancel)
+
+    def _expire(self, timeout: float) -> None:
+        self.future.try_fail(lambda: AskTimeoutError(f"{self._asked} did not reply within {timeout} seconds"))

@@ -1,0 +1,155 @@
+"""The living form of an actor's address: a Pykka ref and a value at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pykka
+
+from flykka.messages.ref import Ref
+from flykka.runtime.envelope import Envelope, SignalEnvelope
+from flykka.runtime.errors import AskCycleError, AskTimeoutError, ProxyNotSupportedError
+from flykka.runtime.future import Future
+from flykka.runtime.signals import Signal, Stop
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.mailbox import Mailbox
+    from flykka.runtime.promise import PromiseRef
+    from flykka.runtime.system import ActorSystem
+
+
+class ActorRef(pykka.ActorRef[Any], Ref):
+    """Path and incarnation of an actor, living or dead; equal to every other ref of the same two."""
+
+    __slots__ = ("_system", "actor_inbox", "actor_stopped", "actor_urn", "incarnation", "path")
+
+    actor_inbox: Mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
+
+    def __init__(self, system: ActorSystem, path: str, incarnation: int, mailbox: Mailbox) -> None:
+        # Pykka's initialiser reads an actor; a ref to a dead one has none.
+        Ref.__init__(self, path, incarnation)
+        self._system = system
+        self.actor_urn = f"urn:flykka:{system.name}:{path}#{incarnation}"
+        self.actor_inbox = mailbox
+        self.actor_stopped = mailbox.owner.termination  # type: ignore[assignment]  # Answers as an Event does.
+
+    def tell(self, message: Message) -> None:
+        """Send `message` and forget it. To an actor that has ended it is a dead letter, never an error.
+
+        Within a turn the actor whose turn it is becomes the sender. With `serialize_messages` on, a message that the
+        codec refuses raises `EncodeError` here, at the sender who made it.
+        """
+        cell = RUNNING.cell
+        if cell is None:
+            if self._system.serialize_messages:
+                message = self._system.wire(message)
+            self.actor_inbox.put(Envelope(message, None, None))
+            return
+        if cell.end_reason is not None:
+            return  # It was killed while its turn ran: what it still says is not heard.
+        if self._system.serialize_messages:
+            message = self._system.wire(message)
+        if cell.effects is not None:
+            cell.effects.append(("send", self, message))
+        self.actor_inbox.put(Envelope(message, cell.ref, cell.sequence))
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Send `message`; the reply, or with `block=False` a future of it.
+
+        The asked actor replies by telling `context.sender`. `message` may also be a function that makes the message of
+        the ref to reply to. `timeout` is in seconds; None takes the system's default, for no ask waits for ever.
+
+        Raises:
+            AskTimeoutError: no reply in time.
+            AskFailedError: the actor raised while it handled the message.
+            ActorDeadError: the actor ended before it handled the message.
+            AskCycleError: the actors on the way already wait for the one that asks.
+        """
+        seconds = self._system.default_ask_timeout if timeout is None else timeout
+        promise = self._system.promise(self)
+        question = message(promise) if callable(message) else message
+        cell = RUNNING.cell
+        if not block:
+            promise.expire_in(seconds)
+            self._question(question, promise, cell)
+            return promise.future
+        if cell is not None:
+            return self._ask_in_turn(cell, question, promise, seconds)
+        self._question(question, promise, None)
+        return self._answer(promise, seconds)
+
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Stop the actor after the turn it is in, ahead of the messages that wait: whether it was alive.
+
+        With `block` the call returns when the last hook has run; else it returns a future.
+        """
+        stopped: Future[bool] = Future(self._system.driver)
+        if not self.is_alive():
+            stopped.try_set(False)
+        else:
+            self.signal(Stop())
+            self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
+        return stopped.get(timeout=timeout) if block else stopped
+
+    def signal(self, signal: Signal) -> None:
+        """Send a kernel signal, in the lane that overtakes the mailbox."""
+        cell = RUNNING.cell
+        if cell is None:
+            self.actor_inbox.put_signal(SignalEnvelope(signal, None, None))
+        else:
+            self.actor_inbox.put_signal(SignalEnvelope(signal, cell.ref, cell.sequence))
+
+    def proxy(self) -> NoReturn:
+        """Refused, with the message form in the error."""
+        raise ProxyNotSupportedError(
+            f"{self} takes messages, not attribute access: ref.tell(SomeMessage(...)), "
+            "or ref.ask(SomeMessage(...), timeout=5) for a reply"
+        )
+
+    def _actor_weakref(self) -> NoReturn:  # type: ignore[override]
+        # pykka.ActorProxy(actor_ref=ref) comes by here.
+        self.proxy()
+
+    def _question(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
+        if cell is not None and cell.end_reason is not None:
+            return promise.refuse("the asking actor was killed")
+        if self._system.serialize_messages:
+            message = self._system.wire(message)
+        if cell is not None and cell.effects is not None:
+            cell.effects.append(("send", self, message))
+        self.actor_inbox.put(Envelope(message, promise, None if cell is None else cell.sequence, promise))
+        return None
+
+    def _ask_in_turn(self, cell: Cell, message: Message, promise: PromiseRef, seconds: float) -> Message:
+        cell.asking = self
+        try:
+            chain: list[Ref] = [cell.ref]
+            link: ActorRef | None = self
+            while link is not None:
+                chain.append(link)
+                if link == cell.ref:
+                    raise AskCycleError(chain)
+                link = getattr(link.actor_inbox.owner, "asking", None)
+            self._question(message, promise, cell)
+            return self._answer(promise, seconds)
+        finally:
+            cell.asking = None
+
+    def _answer(self, promise: PromiseRef, seconds: float) -> Message:
+        try:
+            return promise.future.get(timeout=seconds)
+        except AskTimeoutError:
+            # The promise is closed, so that a late reply becomes visible as a dead letter.
+            if promise.future.cancel():
+                raise AskTimeoutError(f"{self} did not reply within {seconds} seconds") from None
+            return promise.future.get(timeout=0)
+
+    def __str__(self) -> str:
+        return f"{self.path}#{self.incarnation}"
+
+    __repr__ = Ref.__repr__
+    __eq__ = Ref.__eq__
+    __hash__ = Ref.__hash__

@@ -1,0 +1,72 @@
+"""What the kernel says to its cells, in a lane of its own that overtakes the mailbox; and `Terminated`, which does not.
+
+Signals never reach `Actor.handle_message`. They are declared messages so that a trace can hold them.
+"""
+
+from __future__ import annotations
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+
+
+class Signal(Message):
+    """One kernel cell telling another, or itself, about its life."""
+
+    __slots__ = ()
+
+
+@message("kernel.create")
+class Create(Signal):
+    """spawner -> child: make your instance and start it."""
+
+
+@message("kernel.stop")
+class Stop(Signal):
+    """anyone -> cell: stop your children, then yourself."""
+
+
+@message("kernel.failed")
+class Failed(Signal):
+    """child -> parent: I failed and wait for your directive."""
+
+    child: Ref
+    failure: SerializedThrowable
+
+
+@message("kernel.resume")
+class Resume(Signal):
+    """parent -> failed child: go on as if nothing had happened."""
+
+
+@message("kernel.recreate")
+class Recreate(Signal):
+    """parent -> child: replace your instance; ref and mailbox stay."""
+
+
+@message("kernel.watch")
+class Watch(Signal):
+    """watcher -> watched: tell me when you end."""
+
+    watcher: Ref
+
+
+@message("kernel.unwatch")
+class Unwatch(Signal):
+    """watcher -> watched: I no longer need to know."""
+
+    watcher: Ref
+
+
+@message("kernel.death_watch_notification")
+class DeathWatchNotification(Signal):
+    """ended cell -> parent and watchers: I have ended; nothing comes from me behind this."""
+
+    ref: Ref
+
+
+@message("kernel.terminated")
+class Terminated(Message):
+    """kernel -> watcher: the watched actor `ref` has ended, or was dead already."""
+
+    ref: Ref

@@ -1,0 +1,110 @@
+"""What a parent decides about a child that failed (Akka's SupervisorStrategy)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from flykka.runtime.errors import ActorInitializationError
+
+if TYPE_CHECKING:
+    from flykka.runtime.cell import Cell
+
+
+class Directive(Enum):
+    """Resume keeps the instance, Restart replaces it, Stop ends the actor, Escalate fails the parent in its place."""
+
+    RESUME = "resume"
+    RESTART = "restart"
+    STOP = "stop"
+    ESCALATE = "escalate"
+
+
+Decider = Callable[[BaseException], Directive]
+
+
+def default_decider(error: BaseException) -> Directive:
+    """Akka's defaults: an actor that could not be made is stopped, an exception restarts, anything graver escalates."""
+    match error:
+        case ActorInitializationError():
+            return Directive.STOP
+        case Exception():
+            return Directive.RESTART
+        case _:
+            return Directive.ESCALATE
+
+
+def stopping_decider(_error: BaseException) -> Directive:
+    """Stop the child, whatever it raised."""
+    return Directive.STOP
+
+
+def guardian_decider(error: BaseException) -> Directive:
+    """For the top level, above which there is no one to escalate to: KeyboardInterrupt and the like restart too."""
+    return Directive.STOP if isinstance(error, ActorInitializationError) else Directive.RESTART
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorStrategy(ABC):
+    """A decider with a limit: more than `max_restarts` within `within_ms` stop the child.
+
+    Without `within_ms` the limit counts the child's whole life; without `max_restarts` there is none.
+    """
+
+    decider: Decider = default_decider
+    max_restarts: int | None = None
+    within_ms: int | None = None
+
+    @abstractmethod
+    def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
+        """The children that the directive is carried out on."""
+
+    def may_restart(self, history: RestartHistory, now: int) -> bool:
+        """Count a restart at `now` in ms; False where the limit is reached."""
+        if self.max_restarts is None:
+            return True
+        if self.within_ms is not None and now - history.window_start > self.within_ms:
+            history.count = 0
+        if history.count == 0:
+            history.window_start = now
+        history.count += 1
+        return history.count <= self.max_restarts
+
+
+class OneForOne(SupervisorStrategy):
+    """A failure concerns the failed child alone."""
+
+    __slots__ = ()
+
+    def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
+        """The failed child."""
+        return (failed,)
+
+
+class AllForOne(SupervisorStrategy):
+    """A failure of one child concerns all of them: for children that cannot work without each other."""
+
+    __slots__ = ()
+
+    def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
+        """Every child."""
+        return siblings
+
+
+class RestartHistory:
+    """How often a child was restarted in the window that began at `window_start` (ms)."""
+
+    __slots__ = ("count", "window_start")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.window_start = 0
+
+
+DEFAULT_STRATEGY = OneForOne()
+GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
+STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
+"""For children whose failure their parent reports instead of mending."""

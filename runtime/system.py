@@ -1,0 +1,309 @@
+"""The actor system: the tree of cells, and what all of them share."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from flykka.messages.codec import decode, encode
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime import path as paths
+from flykka.runtime import registry
+from flykka.runtime.actor import Actor
+from flykka.runtime.cell import Cell
+from flykka.runtime.clock import Clock, SystemClock
+from flykka.runtime.dead_end import DeadEnd
+from flykka.runtime.dead_letters import DeadLetters
+from flykka.runtime.dispatch.pool import SharedPool
+from flykka.runtime.errors import SpawnRefusedError, TerminationTimeoutError
+from flykka.runtime.event_stream import EventStream
+from flykka.runtime.events import EndReason
+from flykka.runtime.future import Termination
+from flykka.runtime.life import Life
+from flykka.runtime.promise import PromiseRef
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.selection import ActorSelection
+from flykka.runtime.signals import Stop
+from flykka.runtime.supervision import GUARDIAN_STRATEGY
+from flykka.runtime.turn import outside_turn
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.recording import Recorder
+
+DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]
+
+logger = logging.getLogger("flykka.runtime")
+
+_ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
+
+
+class Guardian(Actor):
+    """The parent of the top level: it restarts what fails and stops what cannot start."""
+
+    supervisor_strategy = GUARDIAN_STRATEGY
+
+
+class SystemTermination(Termination):
+    """The end of a system."""
+
+    __slots__ = ("_system",)
+
+    def __init__(self, system: ActorSystem) -> None:
+        super().__init__(system.driver)
+        self._system = system
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; one deadline for all actors.
+
+        Raises:
+            TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
+        """
+        if not super().wait(timeout):
+            raise TerminationTimeoutError(self._system.name, self._system.living_paths())
+        return True
+
+
+class ActorSystem:
+    """Actors under `/user`, with one clock, one dispatcher and one event stream. Several systems may live side by side.
+
+    Args:
+        name: shown in logs, refs and traces.
+        seed: what every actor's `random` and `new_id` derive from.
+        clock: the real time unless given; a seeded dispatcher brings its own.
+        dispatcher: a shared pool of threads unless given.
+        serialize_messages: pass every message through the codec when it is told; on in tests.
+        recorder: where every turn is recorded.
+        default_ask_timeout: seconds, for asks that name none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        seed: int = 0,
+        clock: Clock | None = None,
+        dispatcher: Dispatcher | None = None,
+        serialize_messages: bool = False,
+        recorder: Recorder | None = None,
+        default_ask_timeout: float = 10.0,
+    ) -> None:
+        self.name = name
+        self.seed = seed
+        self.dispatcher = dispatcher or SharedPool()
+        self.driver = self.dispatcher.driver
+        self.clock: Clock = clock or self.dispatcher.clock or SystemClock()
+        self.serialize_messages = serialize_messages
+        self.recorder = recorder
+        self.default_ask_timeout = default_ask_timeout
+        self.event_stream = EventStream()
+        self.dead_letters = DeadLetters(self)
+        self.hooks: tuple[DeliveryHook, ...] = ()
+        self.terminated = SystemTermination(self)
+        self.tree_lock = threading.RLock()
+        """Held while cells are added to the tree or marked as ended; never while code of others runs."""
+        self._cells: dict[str, Cell] = {}
+        self._incarnations: dict[str, int] = {}
+        self._promises: dict[int, PromiseRef] = {}
+        self._promise_numbers = itertools.count(1)
+        self._sequences = itertools.count(1)
+        if recorder is not None:
+            recorder.open(system=name, seed=seed)
+        self._root = self._begin()
+
+    # Actors
+
+    def spawn(self, props: Props, name: str) -> ActorRef:
+        """A new actor under `/user`.
+
+        Raises:
+            InvalidActorNameError: the name is malformed, or a living actor has it.
+            SpawnRefusedError: the system terminates or has ended.
+        """
+        cell = self.attach(self.user, props, name)
+        cell.start()
+        return cell.ref
+
+    def find(self, path: str) -> ActorRef | None:
+        """The ref of the actor that lives at `path`."""
+        cell = self._cells.get(path)
+        return None if cell is None else cell.ref
+
+    def actor_selection(self, path: str) -> ActorSelection:
+        """Whoever lives at `path` when something is told."""
+        return ActorSelection(self, path)
+
+    def resolve(self, path: str, incarnation: int) -> Ref:
+        """The ref of this actor or pending ask; where it is no more, a ref that makes dead letters."""
+        if path.startswith(paths.TEMP):
+            promise = self._promises.get(incarnation)
+            if promise is not None:
+                return promise
+        cell = self._cells.get(path)
+        if cell is not None and cell.ref.incarnation == incarnation:
+            return cell.ref
+        return self.dead_ref(path, incarnation)
+
+    def kill(self, ref: Ref) -> None:
+        """End an actor and everything below it at once, as when its process dies: for fault injection.
+
+        No hook runs, no further turn is taken, no message is sent. A turn that another thread is in may run to its end
+        there, without effects. What the actors own is closed, what waits for them becomes dead letters, and watchers
+        outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
+        """
+        with self.tree_lock:
+            cell = self._cells.get(ref.path)
+            doomed = [] if cell is None or cell.ref != ref else self._doom(cell)
+        if self.recorder is not None:
+            now_ms = self.clock.now_ms()
+            for cell in doomed:
+                self.recorder.killed(self.next_sequence(), now_ms, cell.ref)
+        # Children first; and nobody is told before everybody's mailbox is closed.
+        doomed.reverse()
+        with outside_turn():
+            for cell in doomed:
+                cell.release_all()
+            for cell in doomed:
+                cell.announce_end()
+
+    # The end
+
+    def terminate(self) -> SystemTermination:
+        """Stop all actors, children before parents. Returns `terminated`, which completes behind the last of them."""
+        with outside_turn():
+            self.user.ref.signal(Stop())
+        return self.terminated
+
+    def living_paths(self) -> list[str]:
+        """The paths of all living actors but the guardians, sorted; of these, where no one else is left."""
+        living = sorted(self._cells)
+        return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.terminate().wait(timeout=self.default_ask_timeout)
+
+    # For test kits
+
+    def add_delivery_hook(self, hook: DeliveryHook) -> Callable[[], None]:
+        """Call `hook(recipient, message, sender)` right before each message is handled, on the thread that will.
+
+        A hook may kill, even the recipient: then the message is not handled. Returns the function that removes it.
+        """
+        self.hooks = (*self.hooks, hook)
+
+        def remove() -> None:
+            self.hooks = tuple(each for each in self.hooks if each is not hook)
+
+        return remove
+
+    # What cells and refs need
+
+    def attach(self, parent: Cell, props: Props, name: str) -> Cell:
+        """A new cell in the tree, not started yet."""
+        path = paths.child_path(parent.ref.path, name)
+        with self.tree_lock:
+            if parent.end_reason is not None or parent.life in _ENDING:
+                raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
+            incarnation = self._incarnations.get(path, 0) + 1
+            cell = Cell(self, parent, props, name, path, incarnation)
+            parent.children.add(name, cell)
+            self._enter(cell)
+        return cell
+
+    def end(self, cell: Cell) -> bool:
+        """Mark a cell as stopped; False where a kill was faster."""
+        with self.tree_lock:
+            if cell.end_reason is not None:
+                return False
+            cell.end_reason = EndReason.STOPPED
+            self._forget(cell)
+            return True
+
+    def living(self, ref: Ref) -> ActorRef:
+        """The kernel's form of any ref."""
+        if isinstance(ref, ActorRef):
+            return ref
+        resolved = self.resolve(ref.path, ref.incarnation)
+        return resolved if isinstance(resolved, ActorRef) else self.dead_ref(ref.path, ref.incarnation)
+
+    def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
+        """A ref behind which no one stands."""
+        return DeadEnd(self, path, incarnation).ref
+
+    def promise(self, asked: Ref) -> PromiseRef:
+        """A ref for one reply."""
+        number = next(self._promise_numbers)
+        promise = self._promises[number] = PromiseRef(self, number, asked)
+        promise.future.add_done_callback(lambda: self._promises.pop(number, None))
+        return promise
+
+    def wire(self, message: Message) -> Message:
+        """The message as it comes out of the codec. Raises `EncodeError` where it cannot go in."""
+        received = decode(encode(message), self.resolve)
+        assert isinstance(received, Message)
+        return received
+
+    def next_sequence(self) -> int:
+        """The next number in the order of turns, kills and dead letters."""
+        return next(self._sequences)
+
+    def call_hooks(self, recipient: ActorRef, message: Message, sender: Ref | None) -> None:
+        """Call the delivery hooks; one that fails is logged and harms no one."""
+        with outside_turn():
+            for hook in self.hooks:
+                try:
+                    hook(recipient, message, sender)
+                except BaseException:
+                    logger.exception("delivery hook %r failed on %r", hook, message)
+
+    # The tree
+
+    def _begin(self) -> Cell:
+        root = Cell(self, None, Props(Guardian), "", paths.ROOT, 1)
+        self._enter(root)
+        self.user = self.attach(root, Props(Guardian), "user")
+        # Whatever ends /user, a kill even, ends the system.
+        self.user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
+        root.termination.add_done_callback(self._finish)
+        with outside_turn():
+            root.start()
+            self.user.start()
+        return root
+
+    def _enter(self, cell: Cell) -> None:
+        self._cells[cell.ref.path] = cell
+        self._incarnations[cell.ref.path] = cell.ref.incarnation
+        registry.register(cell.ref)
+
+    def _forget(self, cell: Cell) -> None:
+        if self._cells.get(cell.ref.path) is cell:
+            del self._cells[cell.ref.path]
+
+    def _doom(self, cell: Cell) -> list[Cell]:
+        if cell.end_reason is not None:
+            return []
+        cell.end_reason = EndReason.KILLED
+        self._forget(cell)
+        return [cell, *(each for child in cell.children.all() for each in self._doom(child))]
+
+    def _finish(self) -> None:
+        self.dispatcher.shutdown()
+        self.clock.close()
+        if self.recorder is not None:
+            self.recorder.close()
+        registry.sweep()
+        self.terminated.set()
+        logger.debug("actor system %s has terminated", self.name)

@@ -1,0 +1,68 @@
+"""Faults placed by message: "when the second DeclineCheckpoint is about to be handled", not "after 300 ms"."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.ref import ActorRef
+    from flykka.runtime.system import ActorSystem
+
+
+class PlannedKill:
+    """A kill that waits for its moment. `victim` is a path, or a function that finds the ref in that moment."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        victim: str | Callable[[], Ref | None],
+        matches: Callable[[ActorRef, Message], bool],
+        count: int,
+    ) -> None:
+        self._system = system
+        self._victim = victim
+        self._matches = matches
+        self._left = count
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._remove = system.add_delivery_hook(self._on_delivery)
+
+    @property
+    def done(self) -> bool:
+        """Whether the kill has happened."""
+        return self._done.is_set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for the kill; whether it has happened."""
+        return self._done.wait(timeout)
+
+    def cancel(self) -> None:
+        """Do not kill any more."""
+        self._remove()
+
+    def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        if not self._matches(recipient, message):
+            return
+        with self._lock:
+            self._left -= 1
+            if self._left != 0:
+                return
+        self._remove()
+        victim = self._system.find(self._victim) if isinstance(self._victim, str) else self._victim()
+        assert victim is not None, f"the moment of the kill has come, but there is no {self._victim}"
+        self._system.kill(victim)
+        self._done.set()
+
+
+def kill_when(
+    system: ActorSystem,
+    victim: str | Callable[[], Ref | None],
+    matches: Callable[[ActorRef, Message], bool],
+    count: int = 1,
+) -> PlannedKill:
+    """Kill `victim` right before the `count`-th message that `matches` is handled, by the victim or by anyone else."""
+    return PlannedKill(system, victim, matches, count)

@@ -1,0 +1,112 @@
+"""The keyed timers of one actor (Akka's TimerScheduler)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from flykka.runtime.envelope import TimerEnvelope
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.clock import Alarm
+
+
+class Timer:
+    """One start of a timer; a later start under the same key is another Timer."""
+
+    __slots__ = ("alarm", "cause", "delay_ms", "key", "message", "repeats")
+
+    def __init__(self, key: Hashable, message: Message, delay_ms: int, repeats: bool, cause: int | None) -> None:
+        self.key = key
+        self.message = message
+        self.delay_ms = delay_ms
+        self.repeats = repeats
+        self.cause = cause
+        self.alarm: Alarm | None = None
+
+
+class Timers:
+    """At most one timer a key. All are cancelled when the actor restarts or ends.
+
+    The message of a cancelled timer is never handled, not even when it waits in the mailbox already.
+    """
+
+    __slots__ = ("_active", "_cell")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._active: dict[Hashable, Timer] = {}
+
+    def start_once(self, key: Hashable, delay_ms: int, message: Message) -> None:
+        """Send me `message` in `delay_ms`; replaces the timer of the same key."""
+        self._start(key, delay_ms, message, delay_ms, repeats=False)
+
+    def start_fixed_delay(
+        self, key: Hashable, delay_ms: int, message: Message, initial_delay_ms: int | None = None
+    ) -> None:
+        """Send me `message` in `initial_delay_ms` (or `delay_ms`), and again `delay_ms` after each time I take it.
+
+        The delay counts from the handling, so that a busy actor never finds several of them in its mailbox.
+        """
+        first_ms = delay_ms if initial_delay_ms is None else initial_delay_ms
+        self._start(key, first_ms, message, delay_ms, repeats=True)
+
+    def cancel(self, key: Hashable) -> None:
+        """Cancel the timer of `key`, if there is one."""
+        cell = self._cell
+        timer = self._active.pop(key, None)
+        if timer is None:
+            return
+        _disarm(timer)
+        if cell.effects is not None:
+            cell.effects.append(("cancel_timer", str(key)))
+
+    def is_active(self, key: Hashable) -> bool:
+        """Whether a timer of `key` will still send a message."""
+        return key in self._active
+
+    def cancel_all(self) -> None:
+        """The actor restarts or has ended."""
+        # A killed actor's running turn may still start timers on another thread; `_arm` sees that the cell has ended.
+        timers, self._active = self._active, {}
+        for timer in list(timers.values()):
+            _disarm(timer)
+
+    def accept(self, timer: Timer) -> bool:
+        """Whether the message of a fired timer is to be handled; a repeating timer begins its next delay."""
+        if self._active.get(timer.key) is not timer:
+            return False
+        if timer.repeats:
+            self._arm(timer, timer.delay_ms)
+        else:
+            del self._active[timer.key]
+        return True
+
+    def _start(self, key: Hashable, first_ms: int, message: Message, delay_ms: int, *, repeats: bool) -> None:
+        cell = self._cell
+        if cell.end_reason is not None:
+            return
+        if cell.system.serialize_messages:
+            message = cell.system.wire(message)
+        replaced = self._active.get(key)
+        if replaced is not None:
+            _disarm(replaced)
+        timer = Timer(key, message, delay_ms, repeats, cell.sequence)
+        self._active[key] = timer
+        if cell.effects is not None:
+            cell.effects.append(("start_timer", str(key), first_ms, message, delay_ms if repeats else None))
+        self._arm(timer, first_ms)
+
+    def _arm(self, timer: Timer, delay_ms: int) -> None:
+        cell = self._cell
+        mailbox = cell.mailbox
+        timer.alarm = cell.system.clock.schedule(cell.now() + delay_ms, lambda: mailbox.put(TimerEnvelope(timer)))
+        if cell.end_reason is not None:
+            _disarm(timer)
+
+
+def _disarm(timer: Timer) -> None:
+    if timer.alarm is not None:
+        timer.alarm.cancel()

@@ -1,0 +1,174 @@
+"""The recorder: takes note of turns in passing, and writes them from a thread of its own.
+
+Messages are immutable, so a turn's record may hold them and be encoded later. What a crash of the process can lose is
+what the writer has not yet seen: 100 ms, or 256 records where these come sooner.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections import deque
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.trace.format import (
+    DEAD_LETTER,
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    KILLED,
+    TURN,
+    pack_effect,
+    pack_frame,
+    pack_ref,
+    pack_value,
+)
+
+if TYPE_CHECKING:
+    from io import FileIO
+
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.recording import Effect
+
+_FLUSH_SECONDS = 0.1
+_FLUSH_RECORDS = 256
+_CHUNK_BYTES = 64 * 1024
+_BACKLOG_LIMIT = 65_536
+"""With so many records waiting, the actors' threads write themselves: a slow disk slows the actors, not the memory."""
+
+
+class TraceRecorder:
+    """Writes one system's turns to the file `path`, which it replaces."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._records: deque[tuple[Any, ...]] = deque()
+        self._writing = threading.Lock()
+        self._begun = threading.Event()
+        self._urgent = threading.Event()
+        self._closed = False
+        self._file: FileIO | None = None
+        self._thread: threading.Thread | None = None
+
+    def open(self, *, system: str, seed: int) -> None:
+        """Begin the file with its header. Raises `RuntimeError` for a second system: a recorder writes one file."""
+        if self._file is not None or self._closed:
+            raise RuntimeError(f"the recorder of {self.path} has a system already")
+        self._file = self.path.open("wb", buffering=0)
+        self._write(pack_frame(_header(system, seed)))
+        self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)
+        self._thread.start()
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        """An actor has taken a turn."""
+        self._note((TURN, sequence, now_ms, recipient, envelope, effects, failure))
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        """An actor was killed."""
+        self._note((KILLED, sequence, now_ms, ref))
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None:
+        """A message found no one to handle it."""
+        self._note((DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason))
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._closed = True
+        self._urgent.set()
+        self._begun.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._drain()
+        with self._writing:
+            if self._file is not None:
+                self._file.close()
+
+    def _note(self, record: tuple[Any, ...]) -> None:
+        if self._closed:
+            return
+        self._records.append(record)
+        if not self._begun.is_set():
+            self._begun.set()
+        waiting = len(self._records)
+        if waiting >= _FLUSH_RECORDS and not self._urgent.is_set():
+            self._urgent.set()
+        if waiting >= _BACKLOG_LIMIT:
+            self._drain()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._begun.wait()
+            self._urgent.wait(_FLUSH_SECONDS)
+            self._urgent.clear()
+            self._begun.clear()
+            self._drain()
+
+    def _drain(self) -> None:
+        with self._writing:
+            chunk = bytearray()
+            while self._records:
+                chunk += pack_frame(_payload(self._records.popleft()))
+                if len(chunk) >= _CHUNK_BYTES:
+                    self._write(chunk)
+                    chunk = bytearray()
+            if chunk:
+                self._write(chunk)
+
+    def _write(self, data: bytes | bytearray) -> None:
+        assert self._file is not None
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+
+def _payload(record: tuple[Any, ...]) -> list[Any]:
+    match record:
+        case (kind, sequence, now_ms, recipient, envelope, effects, failure) if kind == TURN:
+            return [
+                kind,
+                sequence,
+                now_ms,
+                pack_ref(recipient),
+                pack_ref(envelope.sender),
+                envelope.cause,
+                envelope.kind,
+                pack_value(envelope.message),
+                [pack_effect(effect) for effect in effects],
+                pack_value(failure),
+            ]
+        case (kind, sequence, now_ms, ref) if kind == KILLED:
+            return [kind, sequence, now_ms, pack_ref(ref)]
+        case (kind, sequence, now_ms, message, sender, recipient, reason):
+            return [kind, sequence, now_ms, pack_value(message), pack_ref(sender), pack_ref(recipient), reason]
+    raise AssertionError(record)
+
+
+def _header(system: str, seed: int) -> dict[str, Any]:
+    try:
+        package = version("flykka")
+    except PackageNotFoundError:
+        package = "not installed"
+    return {
+        "format": FORMAT_NAME,
+        "version": FORMAT_VERSION,
+        "system": system,
+        "seed": seed,
+        "package": package,
+        "python": platform.python_version(),
+        "hash_seed": os.environ.get("PYTHONHASHSEED", "random"),
+    }

@@ -1,0 +1,30 @@
+"""Which cell the running thread belongs to at this moment: the sender of what is told, and the owner of the effects."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flykka.runtime.cell import Cell
+
+
+class _Running(threading.local):
+    cell: Cell | None = None
+
+
+RUNNING = _Running()
+"""`RUNNING.cell` is the cell whose turn this thread takes, None outside a turn."""
+
+
+@contextmanager
+def outside_turn() -> Iterator[None]:
+    """Code of others that a turn happens to carry (hooks, subscribers, callbacks) does not speak for the actor."""
+    cell = RUNNING.cell
+    RUNNING.cell = None
+    try:
+        yield
+    finally:
+        RUNNING.cell = cell
