@@ -1,0 +1,202 @@
+"""Area 09, gates and the union of gates: what is read, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from flykka.actors.exchange.effects import ChannelFailureKind
+from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.actors.exchange.union_input_gate import UnionInputGate
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import Buffer, EndOfData, EndOfPartition
+from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+
+PLENTY = 1000
+
+ERRORS = {
+    ChannelFailureKind.PARTITION_NOT_FOUND: "PARTITION_NOT_FOUND",
+    ChannelFailureKind.PRODUCER_FAILED: "CANCEL_TASK",
+}
+
+
+def _element(word: str | list[str]) -> Buffer:
+    match word:
+        case "data":
+            return batch()
+        case "end_of_data" | ["end_of_data", "drain"]:
+            return EndOfData(drain=True)
+        case ["end_of_data", "no_drain"]:
+            return EndOfData(drain=False)
+        case "end":
+            return EndOfPartition()
+        case _:
+            raise UnknownWordError(f"element: {word}")
+
+
+def _word(buffer: Buffer) -> str:
+    match buffer:
+        case BatchRef():
+            return "data"
+        case EndOfData():
+            return "end_of_data"
+        case EndOfPartition():
+            return "end"
+        case _:
+            raise UnknownWordError(f"element: {buffer}")
+
+
+class Feed:
+    """Gives elements to the channels of a gate, numbered as their producers would."""
+
+    def __init__(self, reader: InputGate | UnionInputGate) -> None:
+        self._reader = reader
+        self._next: dict[int, int] = {}
+
+    def give(self, channel: int, words: Iterable[str | list[str]]) -> None:
+        for word in words:
+            number = self._next.get(channel, 0)
+            self._next[channel] = number + 1
+            self._reader.on_buffer(response(_element(word), number, channel))
+            self._reader.check()
+
+
+class Gate:
+    """A gate that reads what the case gives to its channels."""
+
+    def __init__(self, given: Case) -> None:
+        only_known_words("given", given, {"kind", "channels", "notified_in_order"})
+        self.gate = InputGate(gate_descriptor(len(given["channels"])), PLENTY, 0, initial_backoff_ms=0)
+        self.gate.request_partitions()
+        self.read: list[list[Any]] = []
+        self._statuses: list[EndOfDataStatus] = []
+        self._finished: list[bool] = []
+        self._feed = Feed(self.gate)
+        for channel in given.get("notified_in_order", range(len(given["channels"]))):
+            self._feed.give(channel, given["channels"][str(channel)])
+
+    def poll(self) -> str | None:
+        element = self.gate.poll()
+        self.gate.check()
+        if element is None:
+            return None
+        channel, buffer = element
+        self.read.append([_word(buffer), channel, self.gate.has_data])
+        self._statuses.append(self.gate.end_of_data_status)
+        self._finished.append(self.gate.is_finished)
+        return _word(buffer)
+
+    def do(self, step: Case) -> None:
+        match step:
+            case {"do": "read_all"}:
+                while self.poll() is not None:
+                    pass
+            case {"do": "read", "want": wanted}:
+                self.poll()
+                assert self.gate.end_of_data_status.name == wanted
+            case {"do": "read"}:
+                self.poll()
+            case {"do": "poll", "want": wanted}:
+                assert self.poll() == wanted
+            case {"do": "available", "want": wanted}:
+                assert self.gate.is_available == wanted
+            case {"do": "data" | "end" as word, "channel": channel}:
+                self._feed.give(channel, [word])
+            case {"do": "notify", "channel": channel}:
+                self.gate.on_backlog(announcement(0, channel))
+            case {"do": "channel_error", "channel": channel, "error": "PARTITION_NOT_FOUND"}:
+                text = f"{partition_id(channel)} is not here"
+                self.gate.on_error(error(message=text, channel=channel, not_found=True))
+            case _:
+                raise UnknownWordError(f"step: {step}")
+
+    def expect(self, word: str, wanted: Any) -> None:
+        match word:
+            case "read":
+                assert self.read == wanted
+            case "finished":
+                assert self.gate.is_finished == wanted
+            case "drained_after_read_index":
+                assert self._statuses.index(EndOfDataStatus.DRAINED) == wanted
+            case "not_finished_after_read_index":
+                assert not self._finished[wanted]
+            case "error":
+                assert error_word(self.gate) == wanted
+            case "error_names_partition":
+                assert self.gate.failure is not None
+                assert (partition_id() in self.gate.failure.cause.message) == wanted
+            case "all_wants_hold" | "the_first_availability_future_is_the_one_completed":
+                pass  # There is no future: who polls is told by the message that brings the data.
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+
+def run_gate(case: Case) -> None:
+    """Run a case about one gate."""
+    gate = Gate(case["given"])
+    for step in case["steps"]:
+        gate.do(step)
+    for word, wanted in case["expect"].items():
+        gate.expect(word, wanted)
+
+
+def error_word(gate: InputGate) -> str | None:
+    """What the cases call the failure of a gate."""
+    return None if gate.failure is None else ERRORS[gate.failure.kind]
+
+
+def run_union_gate(case: Case) -> None:
+    """Run a case about the gates of one task."""
+    given, expect = case["given"], case["expect"]
+    only_known_words("given", given, {"kind", "gates", "notified"})
+    assert given["notified"] == "all channels of g1 in order, then all of g2"
+    sizes = [len(channels) for channels in given["gates"].values()]
+    descriptors = [gate_descriptor(size, gate, sum(sizes[:gate])) for gate, size in enumerate(sizes)]
+    union = UnionInputGate(descriptors, PLENTY, 0)
+    union.request_partitions()
+    feed = Feed(union)
+    for number, words in enumerate(words for gate in given["gates"].values() for words in gate.values()):
+        feed.give(number, words)
+    assert case["steps"] == [{"do": "read_all"}]
+
+    read = []
+    while (element := union.poll()) is not None:
+        read.append([_word(element[1]), element[0]])
+        union.check()
+
+    only_known_words("expect", expect, {"read", "finished", "channel_index"})
+    assert read == expect["read"]
+    assert union.is_finished == expect["finished"]
+    assert [union.gate_of(channel) for channel in range(union.channel_count)] == [0] * sizes[0] + [1] * sizes[1]
+
+
+def run_gate_property(case: Case) -> None:
+    """Run a case about fairness: no channel is read twice while another that has data waits for its turn."""
+    given = case["given"]
+    channels = given["channels"]
+    gate = InputGate(gate_descriptor(channels), PLENTY, 0)
+    gate.request_partitions()
+    feed = Feed(gate)
+    random = Random(0)
+    refills = "refill" in given
+    if refills:
+        assert given["refill"] == "every 74 reads 3 elements per channel in random order"
+        feed.give(11, ["data"])
+    else:
+        assert given["then"] == "end in each"
+        for channel in range(channels):
+            feed.give(channel, ["data"] * given["data_per_channel"] + ["end"])
+
+    reads = 0
+    while reads < case["steps"][0].get("times", PLENTY * PLENTY) and gate.poll() is not None:
+        lengths = [len(channel.queue) for channel in gate.channels]
+        assert max(lengths) - min(lengths) <= 1
+        if refills and reads % 74 == 0:
+            for channel in random.sample([*range(channels)] * 3, 3 * channels):
+                feed.give(channel, ["data"])
+        reads += 1
+
+    only_known_words("expect", case["expect"], {"after_every_read", "reads", "then"})
+    assert reads == case["expect"].get("reads", case["steps"][0].get("times"))
