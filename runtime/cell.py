@@ -8,22 +8,20 @@ Rules of the house:
   moment (a resource, a watcher, an alarm) is looked at again behind the handing over.
 - Whoever sets `end_reason` buries the cell, and no one else.
 
-What is not here: children, death watch, faults, timers and resources have files of their own.
+What is not here: lifecycle, children, death watch, faults, timers and resources have files of their own.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, NoReturn
 
 import pykka
 
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.runtime import registry
 from flykka.runtime.actor import Actor
+from flykka.runtime.chance import Chance
 from flykka.runtime.children import Children
 from flykka.runtime.context import ActorContext
 from flykka.runtime.death_watch import DeathWatch
@@ -33,10 +31,11 @@ from flykka.runtime.fault_handling import FaultHandling
 from flykka.runtime.future import Future, Termination
 from flykka.runtime.leader_session import Sessions
 from flykka.runtime.life import Life
+from flykka.runtime.lifecycle import Lifecycle
 from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.resources import Resources
-from flykka.runtime.signals import Create, DeathWatchNotification, Failed, Recreate, Resume, Stop, Unwatch, Watch
+from flykka.runtime.signals import Create, Watch
 from flykka.runtime.timers import Timers
 from flykka.runtime.turn import RUNNING
 
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Effect, Recorder
     from flykka.runtime.system import ActorSystem
 
-P = ParamSpec("P")
-
 logger = logging.getLogger("flykka.runtime")
 
 
@@ -58,9 +55,8 @@ class Cell(pykka.Actor):
     """One actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
 
     __slots__ = (
-        "_made_ids",
+        "_chance",
         "_now",
-        "_random",
         "asking",
         "children",
         "death_watch",
@@ -70,6 +66,7 @@ class Cell(pykka.Actor):
         "faults",
         "instance",
         "life",
+        "lifecycle",
         "mailbox",
         "name",
         "parent",
@@ -106,6 +103,7 @@ class Cell(pykka.Actor):
         self.instance: Actor | None = None
         self.children = Children()
         self.death_watch = DeathWatch(self)
+        self.lifecycle = Lifecycle(self)
         self.faults = FaultHandling(self)
         self.timers = Timers(self)
         self.resources = Resources(self)
@@ -115,8 +113,7 @@ class Cell(pykka.Actor):
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
         self._now: int | None = None
-        self._random: random.Random | None = None
-        self._made_ids = 0
+        self._chance: Chance | None = None
 
     # What Pykka calls
 
@@ -143,17 +140,11 @@ class Cell(pykka.Actor):
         return self._now
 
     @property
-    def random(self) -> random.Random:
-        """Seeded by system, path and incarnation; a restart goes on with it."""
-        if self._random is None:
-            self._random = random.Random(self._identity())
-        return self._random
-
-    def new_id(self, prefix: str) -> str:
-        """`<prefix>-<digest of seed, path and incarnation>-<count>`."""
-        self._made_ids += 1
-        digest = hashlib.blake2s(self._identity().encode(), digest_size=4).hexdigest()
-        return f"{prefix}-{digest}-{self._made_ids}"
+    def chance(self) -> Chance:
+        """Chance and ids, made when first needed: a generator takes 2.5 kB."""
+        if self._chance is None:
+            self._chance = Chance(self.system.seed, self.ref)
+        return self._chance
 
     def may_effect(self, *effect: object) -> bool:
         """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
@@ -177,13 +168,6 @@ class Cell(pykka.Actor):
         instance.context = ActorContext(self)
         self.instance = instance
         return instance
-
-    def guarded(self, hook: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run a hook on the way out. If it fails this is made known, and the way goes on."""
-        try:
-            hook(*args, **kwargs)
-        except BaseException as error:  # noqa: BLE001 - reported, not swallowed.
-            self.faults.report(error)
 
     def release_all(self) -> None:
         """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
@@ -281,71 +265,9 @@ class Cell(pykka.Actor):
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
-        failure = self._obey(envelope)
+        failure = self.lifecycle.obey(envelope)
         if recorder is not None:
             self._end_record(recorder, envelope, failure)
-
-    def _obey(self, envelope: Envelope) -> SerializedThrowable | None:
-        """Carry out a signal; what `Create` failed with."""
-        match envelope.message:
-            case Create():
-                return self._create()
-            case Stop():
-                self._stop()
-            case Failed() as failed:
-                self.faults.on_failed(failed)
-            case Resume():
-                self.faults.resume()
-            case Recreate():
-                self.faults.recreate()
-            case Watch(watcher=watcher):
-                self.death_watch.on_watch(watcher)
-            case Unwatch(watcher=watcher):
-                self.death_watch.on_unwatch(watcher)
-            case DeathWatchNotification(ref=ref):
-                self._on_death(ref, envelope.cause)
-            case unknown:
-                raise TypeError(f"{self.ref}: {unknown} is no kernel signal")
-        return None
-
-    def _create(self) -> SerializedThrowable | None:
-        if self.life is not Life.STARTING:
-            return None
-        try:
-            self.make_instance().pre_start()
-        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
-            return self.faults.fail_to_start(error)
-        self.life = Life.RUNNING
-        return None
-
-    def _stop(self) -> None:
-        if self.life in (Life.STOPPING, Life.ENDING):
-            return
-        with self.system.tree_lock:
-            # From here on no child is added from any thread, so that none is missed below.
-            self.life = Life.STOPPING
-        for child in self.children.all():
-            self.children.stop(child)
-        self._end_if_childless()
-
-    def _on_death(self, ref: Ref, cause: int | None) -> None:
-        child = self.children.find(ref)
-        if child is not None:
-            self.children.remove(child)
-        if self.life is Life.STOPPING:
-            self._end_if_childless()
-            return
-        self.death_watch.on_notification(ref, cause)
-        if self.life is Life.RESTARTING:
-            self.faults.finish_recreate()
-
-    def _end_if_childless(self) -> None:
-        if len(self.children):
-            return
-        if self.instance is not None:
-            self.guarded(self.instance.post_stop)
-        if self.system.end(self):
-            self.life = Life.ENDING
 
     def _within_session(self, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
         refusal = self.sessions.refusal(message)
@@ -385,9 +307,6 @@ class Cell(pykka.Actor):
 
     def _was_killed(self) -> bool:
         return self.end_reason is EndReason.KILLED
-
-    def _identity(self) -> str:
-        return f"{self.system.seed}:{self.ref.path}#{self.ref.incarnation}"
 
 
 # What Pykka's registry looks actors up by.

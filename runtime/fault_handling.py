@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, assert_never
 
 from flykka.runtime.errors import ActorInitializationError, serialized
 from flykka.runtime.events import ActorFailed
@@ -20,6 +21,8 @@ from flykka.runtime.supervision import Directive, RestartHistory
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
     from flykka.runtime.cell import Cell
+
+P = ParamSpec("P")
 
 logger = logging.getLogger("flykka.runtime")
 
@@ -57,6 +60,13 @@ class FaultHandling:
         cell.system.event_stream.publish(ActorFailed(ref=cell.ref, failure=failure))
         return failure
 
+    def guarded(self, hook: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a hook on the way out. If it fails this is made known, and the way goes on."""
+        try:
+            hook(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - reported, not swallowed.
+            self.report(error)
+
     def resume(self) -> None:
         """Go on with the instance as it is."""
         if self._cell.life is not Life.FAILED:
@@ -68,24 +78,24 @@ class FaultHandling:
             # The failure was this child's in the first place, and it still waits.
             child.ref.signal(Resume())
 
-    def recreate(self) -> None:
+    def recreate(self) -> SerializedThrowable | None:
         """Let the old instance go; the new one is made when the children that it stopped have ended."""
         cell = self._cell
         if cell.life not in (Life.FAILED, Life.RUNNING):
-            return
+            return None
         cell.life = Life.RESTARTING
         cell.timers.cancel_all()
         cell.sessions.clear()
         if cell.instance is not None:
-            cell.guarded(cell.instance.pre_restart, self.error)
+            self.guarded(cell.instance.pre_restart, self.error)
         cell.resources.close_all()
-        self.finish_recreate()
+        return self.finish_recreate()
 
-    def finish_recreate(self) -> None:
-        """Make the new instance, unless children still have to end."""
+    def finish_recreate(self) -> SerializedThrowable | None:
+        """Make the new instance, where one is due and no child still has to end."""
         cell = self._cell
-        if cell.children.any_dying:
-            return
+        if cell.life is not Life.RESTARTING or cell.children.any_dying:
+            return None
         error, self.error, self._escalated_from = self.error, None, None
         was_started, cell.instance = cell.instance is not None, None
         try:
@@ -95,9 +105,9 @@ class FaultHandling:
             else:
                 instance.pre_start()
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.
-            self.fail_to_start(failure)
-        else:
-            cell.life = Life.RUNNING
+            return self.fail_to_start(failure)
+        cell.life = Life.RUNNING
+        return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:
         """The instance could not be made, or not be started."""

@@ -105,6 +105,7 @@ class RestartHistory:
 
 
 DEFAULT_STRATEGY = OneForOne()
+STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
 GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
 STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
 """For children whose failure their parent reports instead of mending."""

@@ -1,0 +1,26 @@
+"""Chance and ids that repeat: both derive from the system's seed, the actor's path and its incarnation."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+from flykka.messages.ref import Ref
+
+
+class Chance:
+    """One actor's source of both. A restart goes on with it; another incarnation has another one."""
+
+    __slots__ = ("_identity", "_made_ids", "random")
+
+    def __init__(self, seed: int, ref: Ref) -> None:
+        self._identity = f"{seed}:{ref}"
+        self._made_ids = 0
+        # Seeded with a text, Random hashes it itself, the same in every process.
+        self.random = random.Random(self._identity)
+
+    def new_id(self, prefix: str) -> str:
+        """`<prefix>-<digest of seed, path and incarnation>-<count>`."""
+        self._made_ids += 1
+        digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
+        return f"{prefix}-{digest}-{self._made_ids}"

@@ -1,0 +1,89 @@
+"""The life of a cell, signal by signal: made, stopped behind its children, told of the ends of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.runtime.life import Life
+from flykka.runtime.signals import Create, DeathWatchNotification, Failed, Recreate, Resume, Stop, Unwatch, Watch
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.ref import Ref
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.envelope import Envelope
+
+
+class Lifecycle:
+    """Carries out the signals of one cell, in its turns."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+
+    def obey(self, envelope: Envelope) -> SerializedThrowable | None:
+        """Carry out a signal; what making an instance failed with, if it did."""
+        cell = self._cell
+        match envelope.message:
+            case Create():
+                return self._create()
+            case Stop():
+                self._stop()
+            case Failed() as failed:
+                cell.faults.on_failed(failed)
+            case Resume():
+                cell.faults.resume()
+            case Recreate():
+                return cell.faults.recreate()
+            case Watch(watcher=watcher):
+                cell.death_watch.on_watch(watcher)
+            case Unwatch(watcher=watcher):
+                cell.death_watch.on_unwatch(watcher)
+            case DeathWatchNotification(ref=ref):
+                return self._on_death(ref, envelope.cause)
+            case unknown:
+                raise TypeError(f"{cell.ref}: {unknown} is no kernel signal")
+        return None
+
+    def _create(self) -> SerializedThrowable | None:
+        cell = self._cell
+        if cell.life is not Life.STARTING:
+            return None
+        try:
+            cell.make_instance().pre_start()
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            return cell.faults.fail_to_start(error)
+        cell.life = Life.RUNNING
+        return None
+
+    def _stop(self) -> None:
+        cell = self._cell
+        if cell.life in (Life.STOPPING, Life.ENDING):
+            return
+        with cell.system.tree_lock:
+            # From here on no child is added from any thread, so that none is missed below.
+            cell.life = Life.STOPPING
+        for child in cell.children.all():
+            cell.children.stop(child)
+        self._end_if_childless()
+
+    def _on_death(self, ref: Ref, cause: int | None) -> SerializedThrowable | None:
+        cell = self._cell
+        child = cell.children.find(ref)
+        if child is not None:
+            cell.children.remove(child)
+        if cell.life is Life.STOPPING:
+            self._end_if_childless()
+            return None
+        cell.death_watch.on_notification(ref, cause)
+        return cell.faults.finish_recreate()
+
+    def _end_if_childless(self) -> None:
+        cell = self._cell
+        if len(cell.children):
+            return
+        if cell.instance is not None:
+            cell.faults.guarded(cell.instance.post_stop)
+        if cell.system.end(cell):
+            cell.life = Life.ENDING
