@@ -151,6 +151,12 @@ class JobListenerActor(Actor):
                 self._heard_all.try_set(None)
                 self.context.stop()
 
+    def pre_restart(self, cause: BaseException | None) -> None:
+        """Nothing ends: the messages go on coming."""
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """Nothing begins: the client knows this listener, and would tell it everything once more."""
+
     def post_stop(self) -> None:
         """Whoever waits for this listener goes on."""
         self._heard_all.try_set(None)

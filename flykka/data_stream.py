@@ -8,7 +8,7 @@ own line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError, StreamTypeError
@@ -163,21 +163,22 @@ class WindowedStream:
         rows, time_column = self._type.prototype, self._type.event_time
         assert time_column is not None, "KeyedStream.window has looked"
         prototype = tried(name, lambda: windowed(rows, self._keys, columns))
+        plan = analyze(rows, self._keys, columns)
         code = WindowCode(
             keys=self._keys,
             size_ms=self._assigner.size_ms,
             offset_ms=self._assigner.offset_ms,
             time_column=time_column,
             aggregates=columns,
-            plan=analyze(rows, self._keys, columns),
+            plan=plan,
         )
         made = Transformation(
             kind=OperatorKind.WINDOW_AGGREGATE,
             position=self._program.next_position,
             name=name,
             code=code,
-            inputs=(self._input,),
-            local_code=LocalWindowCode(window=code) if code.plan.decomposable else None,
+            inputs=(replace(self._input, key_by=KeyByCode(columns=plan.keys)),),
+            local_code=LocalWindowCode(window=code),
         )
         self._program.add(made)
         return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None))

@@ -61,6 +61,10 @@ class JobClient:
         """What `wait` raises, once the job has ended badly; None before, and when all is well."""
         return self._view.failure
 
+    def done(self) -> bool:
+        """Whether the job has ended, in whatever way."""
+        return self._view.outcome.done()
+
     def wait_submitted(self, timeout: float | None = None) -> JobId:
         """Wait until the JobManager has taken the job.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-__all__ = ["Column", "DataFrame", "PrototypeError", "check_event_time", "transformed", "windowed"]
+__all__ = ["Column", "DataFrame", "PrototypeError", "SparkSession", "check_event_time", "transformed", "windowed"]
 
 
 class PrototypeError(ValueError):

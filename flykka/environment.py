@@ -1,0 +1,272 @@
+"""Where a program begins: StreamExecutionEnvironment, by Flink's and PyFlink's names."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+from flykka.actors.graph.errors import GraphError
+from flykka.actors.graph.job_graph_generator import job_graph
+from flykka.client_actor import JobExecutionResult
+from flykka.data_stream import DataStream, StreamType
+from flykka.durations import Duration, duration_ms, positive_duration_ms
+from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
+from flykka.local_cluster import ClusterSettings, LocalCluster, slots_needed
+from flykka.messages.ids import JobId
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, OperatorKind, RestartStrategyConfiguration
+from flykka.program import Program, at_least_one, tried
+from flykka.restart_strategies import RestartStrategies
+from flykka.spark_bridge.code_registry import CodeRegistry, SourceCode
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.prototype import check_event_time
+from flykka.spark_bridge.session import session_is_there, spark_session
+from flykka.stream_graph_generator import Defaults, stream_graph
+from flykka.transformation import Transformation
+
+if TYPE_CHECKING:
+    from flykka.actors.graph.stream_graph import StreamGraph
+    from flykka.job_client import JobClient
+    from flykka.spark_bridge.prototype import SparkSession
+    from flykka.spark_bridge.sources.file_source import FileSource
+    from flykka.watermark_strategy import WatermarkStrategy
+
+
+class StreamExecutionEnvironment:
+    """Programs are written down in it and run on its local cluster; rows are with its Spark session.
+
+    Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
+    environment, as Flink's do.
+    """
+
+    def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
+        self.spark = session
+        self._owns_session = owns_session
+        self._settings = settings
+        self._program = Program()
+        self._registry = CodeRegistry()
+        self._defaults = Defaults()
+        self._checkpointing = CheckpointingSettings(directory="")
+        self._restart_strategy: RestartStrategyConfiguration | None = None
+        self._cluster: LocalCluster | None = None
+        self._temporary: str | None = None
+        self._running: list[tuple[JobClient, frozenset[str]]] = []
+
+    @classmethod
+    def get_execution_environment(
+        cls,
+        master: str = "local[*]",
+        task_managers: int = 1,
+        slots_per_task_manager: int | None = None,
+        *,
+        record: str | None = None,
+        heartbeat_interval: Duration = "1s",
+        heartbeat_timeout: Duration = "10s",
+    ) -> Self:
+        """An environment over the active Spark session, or over a new one at `master`.
+
+        The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
+        slots as that job needs. With `record`, every turn of every actor is written to that file.
+
+        Raises:
+            ProgramError: a number below 1, or a length of time that cannot be read.
+            SessionError: no Spark session can be started.
+        """
+        slots = slots_per_task_manager
+        settings = ClusterSettings(
+            task_managers=at_least_one(task_managers, "number of TaskManagers"),
+            slots_per_task_manager=None if slots is None else at_least_one(slots, "number of slots per TaskManager"),
+            heartbeat_interval_ms=positive_duration_ms(heartbeat_interval, "heartbeat interval"),
+            heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
+            record=record,
+        )
+        adopted = session_is_there()
+        return cls(spark_session(master), settings, owns_session=not adopted)
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """The parallelism of operators that have none of their own; 1 unless set."""
+        self._defaults = replace(self._defaults, parallelism=at_least_one(parallelism, "parallelism"))
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """The number of key groups of operators that set none; derived from their parallelism unless set."""
+        number = at_least_one(max_parallelism, "maximum parallelism")
+        self._defaults = replace(self._defaults, max_parallelism=number)
+        return self
+
+    def enable_checkpointing(
+        self,
+        interval: Duration,
+        *,
+        timeout: Duration = "10min",
+        min_pause: Duration = 0,
+        max_concurrent: int = 1,
+        tolerable_failures: int = 0,
+        retained: int = 1,
+    ) -> Self:
+        """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
+
+        A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
+        in a row are tolerated before the job fails, and so many completed ones are kept.
+        """
+        self._checkpointing = replace(
+            self._checkpointing,
+            interval_ms=positive_duration_ms(interval, "checkpoint interval"),
+            timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
+            min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
+            max_concurrent=at_least_one(max_concurrent, "number of concurrent checkpoints"),
+            tolerable_failures=tolerable_failures,
+            retained=at_least_one(retained, "number of retained checkpoints"),
+        )
+        return self
+
+    def set_checkpoint_dir(self, directory: str) -> Self:
+        """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
+
+        Unless set it is a temporary folder, which `close` removes.
+        """
+        self._checkpointing = replace(self._checkpointing, directory=directory)
+        return self
+
+    def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:
+        """What is done after a failure: see `RestartStrategies`.
+
+        Unless set it is as in Flink: with checkpoints a job is restarted without end, a second after each failure;
+        without checkpoints not at all.
+        """
+        self._restart_strategy = strategy
+        return self
+
+    def from_source(
+        self, source: FileSource, watermark_strategy: WatermarkStrategy, name: str, uid: str | None = None
+    ) -> DataStream:
+        """A stream of the rows of `source`.
+
+        Raises:
+            StreamTypeError: the event-time column is not there, or is no timestamp.
+            DuplicateUidError: another operator has the uid.
+            SourceError: the source has no schema to be read from it.
+        """
+        event_time = watermark_strategy.timestamp_column or source.event_time
+        source = replace(source, event_time=event_time)
+        made = Transformation(
+            kind=OperatorKind.SOURCE,
+            position=self._program.next_position,
+            name=name,
+            code=SourceCode(source=source, watermark_delay_ms=watermark_strategy.delay_ms),
+            watermark_delay_ms=watermark_strategy.delay_ms,
+            explicit_uid=uid,
+        )
+        prototype = source.prototype(self.spark)
+        if event_time is not None:
+            tried(made, lambda: check_event_time(prototype, event_time))
+        elif watermark_strategy.delay_ms is not None:
+            raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
+        self._program.add(made)
+        windowable = event_time if watermark_strategy.delay_ms is not None else None
+        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=windowable))
+
+    def get_stream_graph(self) -> StreamGraph:
+        """The operators written down since the last job, as a graph; their code is bound by this.
+
+        Raises:
+            ProgramError: there are none, or they cannot be connected as written.
+        """
+        self._refuse_running_uids()
+        return stream_graph(self._program.transformations, self._registry, self._defaults)
+
+    def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
+        """What `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
+        try:
+            return job_graph(
+                self.get_stream_graph(),
+                job_id=JobId(uuid4().hex),
+                name=job_name,
+                checkpointing=replace(self._checkpointing, directory=self._checkpoint_directory()),
+                restart_strategy=self._restart_strategy or self._default_restart_strategy(),
+                heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+                heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
+            )
+        except GraphError as impossible:
+            raise ProgramError(str(impossible)) from impossible
+
+    def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
+        """Run the operators written down since the last job, and wait for their end.
+
+        Raises:
+            ProgramError: there are none, or they cannot be connected as written.
+            InsufficientSlotsError: the cluster has fewer slots than the job needs.
+            JobSubmissionError: the job was refused.
+            JobExecutionError: it has failed.
+        """
+        return self.execute_async(job_name).wait()
+
+    def execute_async(self, job_name: str = "flykka job") -> JobClient:
+        """Submit the operators written down since the last job; the client says what becomes of them.
+
+        Raises:
+            ProgramError: there are none, or they cannot be connected as written.
+            InsufficientSlotsError: the cluster has fewer slots than the job needs.
+            JobSubmissionError: the job was refused.
+        """
+        graph = self.get_job_graph(job_name)
+        client = self._cluster_for(graph).submit(graph)
+        client.wait_submitted()
+        self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
+        self._program = Program()
+        return client
+
+    @property
+    def cluster(self) -> LocalCluster:
+        """The local cluster. Raises `ClusterError` before the first job, which starts it."""
+        if self._cluster is None:
+            raise ClusterError("the cluster starts with the first job: execute or execute_async comes first")
+        return self._cluster
+
+    def close(self) -> None:
+        """End the cluster, what still runs on it, and the Spark session if this environment has started it."""
+        if self._cluster is not None:
+            self._cluster.shutdown()
+            self._cluster = None
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+        if self._owns_session:
+            self.spark.stop()
+            self._owns_session = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _cluster_for(self, graph: JobGraph) -> LocalCluster:
+        if self._cluster is None:
+            self._cluster = LocalCluster(
+                SparkDataPlane(self.spark, self._registry), self._settings.with_slots_for(slots_needed(graph))
+            )
+        return self._cluster
+
+    def _checkpoint_directory(self) -> str:
+        if not self._checkpointing.directory and self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="flykka-checkpoints-")
+        return self._checkpointing.directory or self._temporary or ""
+
+    def _default_restart_strategy(self) -> RestartStrategyConfiguration:
+        if self._checkpointing.interval_ms is None:
+            return RestartStrategies.no_restart()
+        return RestartStrategies.fixed_delay_restart(delay="1s")
+
+    def _refuse_running_uids(self) -> None:
+        # The registry has one code per uid: a job that restarts must not find another job's.
+        self._running = [(client, uids) for client, uids in self._running if not client.done()]
+        wanted = {made.uid for made in self._program.transformations}
+        for client, uids in self._running:
+            if taken := sorted(uids & wanted):
+                raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")

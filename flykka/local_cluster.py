@@ -1,0 +1,142 @@
+"""A whole cluster in this process: the actor system with its JobManager, its ResourceManager and its TaskManagers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from flykka.actors.job_manager import JobManager
+from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.task_manager import TaskManager
+from flykka.errors import InsufficientSlotsError, UnknownTaskManagerError
+from flykka.job_client import JobClient
+from flykka.messages.ids import TaskManagerId
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.ref import Ref
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from flykka.actors.data_plane import DataPlane
+    from flykka.runtime.ref import ActorRef
+
+SHUTDOWN_TIMEOUT = 30.0
+"""Seconds that all actors together have to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How many of what, and how soon silence is taken for death. `slots_per_task_manager` of None: what is needed."""
+
+    task_managers: int = 1
+    slots_per_task_manager: int | None = None
+    heartbeat_interval_ms: int = 1_000
+    heartbeat_timeout_ms: int = 10_000
+    record: str | None = None
+
+    def with_slots_for(self, needed: int) -> Self:
+        """The same settings with enough slots, unless their number was given."""
+        if self.slots_per_task_manager is not None:
+            return self
+        return replace(self, slots_per_task_manager=-(-needed // self.task_managers))
+
+
+def slots_needed(job_graph: JobGraph) -> int:
+    """Each slot sharing group needs as many slots as its widest vertex has subtasks."""
+    widest: dict[str, int] = defaultdict(int)
+    for vertex in job_graph.vertices:
+        widest[vertex.slot_sharing_group] = max(widest[vertex.slot_sharing_group], vertex.parallelism)
+    return sum(widest.values())
+
+
+class LocalCluster:
+    """Starts with its making and runs until `shutdown`; also a `with` statement."""
+
+    def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
+        self._data_plane = data_plane
+        self._settings = settings
+        self._clients: list[JobClient] = []
+        self._names: list[TaskManagerId] = []
+        self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
+        recorder = None if settings.record is None else TraceRecorder(settings.record)
+        self._system = system or ActorSystem("flykka", recorder=recorder)
+        self._resource_manager = self._system.spawn(self._resource_manager_props(), "resource-manager")
+        self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
+
+    def submit(self, job_graph: JobGraph, restore_path: str | None = None) -> JobClient:
+        """Submit a job; the client says what becomes of it.
+
+        Raises:
+            InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs.
+        """
+        needed, there = slots_needed(job_graph), self._settings.task_managers * self._slots
+        if needed > there:
+            raise InsufficientSlotsError(
+                f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: "
+                f"{self._settings.task_managers} TaskManagers with {self._slots} each"
+            )
+        client = JobClient(self._system, self._job_manager, job_graph, restore_path)
+        self._clients.append(client)
+        return client
+
+    def task_managers(self) -> tuple[str, ...]:
+        """The names of the TaskManagers that live now, in the order in which they were started."""
+        return tuple(name for name in tuple(self._names) if self._find(name) is not None)
+
+    def kill_task_manager(self, name: str) -> None:
+        """End a TaskManager as when its machine is switched off: no hook runs, no message is sent.
+
+        Raises:
+            UnknownTaskManagerError: no living TaskManager has this name.
+        """
+        doomed = self._find(name)
+        if name not in self._names or doomed is None:
+            living = ", ".join(self.task_managers()) or "none"
+            raise UnknownTaskManagerError(f"there is no TaskManager {name!r}; there are: {living}")
+        self._system.kill(doomed)
+
+    @property
+    def system(self) -> ActorSystem:
+        """The actor system, for those who look inside."""
+        return self._system
+
+    def shutdown(self) -> None:
+        """Stop all actors, and free what jobs that had not ended hold in the data plane.
+
+        Raises:
+            TerminationTimeoutError: actors still run after half a minute; the error names them.
+        """
+        running = [client for client in self._clients if not client.done()]
+        self._system.terminate().wait(SHUTDOWN_TIMEOUT)
+        for client in running:
+            self._data_plane.release_job(client.job_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def _find(self, name: str) -> ActorRef | None:
+        return self._system.find(f"/user/{name}")
+
+    def _job_manager_props(self) -> Props:
+        return Props(JobManager, self._data_plane, self._resource_manager)
+
+    def _resource_manager_props(self) -> Props:
+        return Props(
+            ResourceManager,
+            self._settings.task_managers,
+            self._task_manager_props,
+            heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+            heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
+        )
+
+    def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
+        self._names.append(name)
+        return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
