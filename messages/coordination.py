@@ -80,10 +80,12 @@ class AbortPendingCheckpoints(Message):
 class RequestRestoreState(Message):
     """JobMaster -> CheckpointCoordinator: what do new attempts start from?
 
-    With `path` the checkpoint of that address, which becomes the job's first; else the latest completed one.
+    The latest completed checkpoint; where there is none, the one at `path`, which becomes the job's first. `version`
+    comes back with the answer. What is pending is given up: it belongs to attempts that are over.
     """
 
     job_id: JobId
+    version: int = 0
     path: str | None = None
 
 
@@ -93,6 +95,7 @@ class RestoreState(Message):
 
     job_id: JobId
     checkpoint: CompletedCheckpoint | None
+    version: int = 0
 
 
 @message("coordination.restore_failed")
@@ -101,6 +104,7 @@ class RestoreStateFailed(Message):
 
     job_id: JobId
     cause: SerializedThrowable
+    version: int = 0
 
 
 @message("coordination.too_many_failures")
@@ -167,6 +171,7 @@ class MetadataWriteFailed(Message):
 class MetadataRead(Message):
     """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from."""
 
+    version: int
     checkpoint: CompletedCheckpoint
 
 
@@ -174,6 +179,7 @@ class MetadataRead(Message):
 class MetadataReadFailed(Message):
     """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from cannot be read."""
 
+    version: int
     cause: SerializedThrowable
 
 

@@ -333,7 +333,7 @@ class CheckpointCoordinatorMachine:
         if isinstance(event, events.CheckpointAdopted) and not len(self.completed):
             self._stored.adopt(event.checkpoint)
             self._last_id = max(self._last_id, event.checkpoint.checkpoint_id)
-        self._stored.restore()
+        self._stored.restore(event.version)
 
     def _settle(self) -> Effects:
         for effect in self._stored.settle():

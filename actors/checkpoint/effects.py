@@ -137,6 +137,7 @@ class TriggerDeclined:
 class Restore:
     """Answer `RestoreRequested`."""
 
+    version: int
     checkpoint: CompletedCheckpoint | None
 
 

@@ -78,13 +78,19 @@ class PendingAborted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequested:
-    """New attempts are about to be made: from what?"""
+    """New attempts are about to be made: from what? `version` comes back with the answer."""
+
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointAdopted:
-    """The job starts from this checkpoint of an earlier one, whose files stay that one's."""
+    """The job starts from this checkpoint of an earlier one, whose files stay that one's.
 
+    It is answered as `RestoreRequested` is; a job that has a checkpoint of its own meanwhile starts from that.
+    """
+
+    version: int
     checkpoint: CompletedCheckpoint
 
 

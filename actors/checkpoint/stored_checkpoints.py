@@ -44,7 +44,7 @@ class StoredCheckpoints:
         self._retention = retention
         self._writing: dict[int, CompletedCheckpoint] = {}
         self._disposals = 0
-        self._restores_waiting = 0
+        self._restores_waiting: list[int] = []
         self._adopted: int | None = None
         self._closing = _Closing.OPEN
         self._status: JobStatus | None = None
@@ -133,9 +133,9 @@ class StoredCheckpoints:
         assert self._disposals > 0, "a deletion ends once"
         self._disposals -= 1
 
-    def restore(self) -> None:
+    def restore(self, version: int) -> None:
         """Somebody wants to know what to start from; `settle` answers when nothing is being written."""
-        self._restores_waiting += 1
+        self._restores_waiting.append(version)
 
     def close(self, status: JobStatus) -> None:
         """The job has ended: when nothing is under way any more, `settle` cleans up and reports."""
@@ -147,9 +147,9 @@ class StoredCheckpoints:
         """Take the steps that waited for a write or a deletion to end."""
         if self._writing:
             return
-        for _ in range(self._restores_waiting):
-            yield Restore(checkpoint=self.store.latest)
-        self._restores_waiting = 0
+        for version in self._restores_waiting:
+            yield Restore(version=version, checkpoint=self.store.latest)
+        self._restores_waiting = []
         if self._closing is _Closing.WAITING and not self._disposals:
             self._closing = _Closing.CLEANING
             yield from self._clean_up()

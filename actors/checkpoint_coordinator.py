@@ -1,0 +1,302 @@
+"""The CheckpointCoordinator of a job: a child of its JobMaster, which forwards what the tasks say.
+
+It hands messages to its machine and does what the machine decides: tells the tasks through the gateways of their
+TaskManagers, starts timers, and has the storage write and delete on the system's I/O pool.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
+from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import (
+    AbstractCheckpointMessage,
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    OperatorCoordinatorsSnapshotted,
+    SnapshotOperatorCoordinators,
+    TriggerCheckpoint,
+)
+from flykka.messages.coordination import (
+    AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
+    CheckpointingStopped,
+    CheckpointTimedOut,
+    CoordinatedTasks,
+    CoordinatedTaskStateChanged,
+    Disposed,
+    FinalCheckpointRequest,
+    FinalCheckpointRetryDue,
+    MetadataRead,
+    MetadataReadFailed,
+    MetadataWriteFailed,
+    MetadataWritten,
+    PeriodicTriggerDue,
+    RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+    StopCheckpointScheduler,
+)
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.job_graph import JobGraph, OperatorKind
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
+
+_log = logging.getLogger(__name__)
+
+
+class CheckpointCoordinator(Actor):
+    """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
+
+    def __init__(self, job_graph: JobGraph, storage: CheckpointStorage) -> None:
+        self._job_id = job_graph.job_id
+        self._storage = storage
+        self._ids = CheckpointIdCounter()
+        self._gateways: dict[ExecutionAttemptId, Gateway] = {}
+        self._events: deque[CoordinatorEvent] = deque()
+        sources = (operator for vertex in job_graph.vertices for operator in vertex.operators)
+        self._machine = CheckpointCoordinatorMachine(
+            job_graph.job_id,
+            job_graph.checkpointing,
+            # Every source has a split enumerator on the JobMaster's side.
+            operator_coordinators=any(operator.kind is OperatorKind.SOURCE for operator in sources),
+        )
+
+    def handle_message(self, message: Message) -> None:
+        """Tasks' messages, the JobMaster's, and what timers and storage report."""
+        match message:
+            case AbstractCheckpointMessage():
+                self._handle_checkpoint_message(message)
+            case (
+                OperatorCoordinatorsSnapshotted()
+                | PeriodicTriggerDue()
+                | FinalCheckpointRetryDue()
+                | CheckpointTimedOut()
+                | MetadataWritten()
+                | MetadataWriteFailed()
+            ):
+                self._take(message)
+            case StartCheckpointScheduler():
+                self._take(events.SchedulerStarted())
+            case StopCheckpointScheduler():
+                self._take(events.SchedulerStopped())
+            case CoordinatedTasks():
+                self._on_tasks(message)
+            case CoordinatedTaskStateChanged(attempt=attempt, state=state):
+                self._take(events.TaskStateChanged(attempt=attempt, state=state))
+            case FinalCheckpointRequest():
+                self._take(events.FinalCheckpointRequested())
+            case AbortPendingCheckpoints(reason=reason):
+                self._take(events.PendingAborted(reason=reason))
+            case RequestRestoreState():
+                self._on_request_restore_state(message)
+            case MetadataRead(version=version, checkpoint=checkpoint):
+                self._ids.skip_to(checkpoint.checkpoint_id + 1)
+                self._take(events.CheckpointAdopted(version=version, checkpoint=checkpoint))
+            case MetadataReadFailed(version=version, cause=cause):
+                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
+                self.context.parent.tell(failed)
+            case Disposed(cause=cause):
+                if cause is not None:
+                    _log.warning("files of job %s may be left behind: %s", self._job_id, cause.message)
+                self._take(events.DisposalEnded())
+            case StopCheckpointing(job_status=job_status):
+                self._take(events.Shutdown(job_status=job_status))
+            case _:
+                self.context.unhandled(message)
+
+    def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
+        match message:
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._take(message)
+            case _:
+                self.context.unhandled(message)
+
+    def _on_tasks(self, message: CoordinatedTasks) -> None:
+        self._gateways = {task.attempt: Gateway(task.task_manager, message.leader_session_id) for task in message.tasks}
+        planned = tuple(
+            PlannedTask(
+                attempt=task.attempt,
+                vertex_id=task.vertex_id,
+                subtask=task.subtask,
+                parallelism=task.parallelism,
+                max_parallelism=task.max_parallelism,
+                state=task.state,
+                is_source=task.is_source,
+            )
+            for task in message.tasks
+        )
+        self._take(events.TasksChanged(tasks=planned))
+
+    def _on_request_restore_state(self, message: RequestRestoreState) -> None:
+        version = message.version
+        if message.path is None or len(self._machine.completed):
+            self._take(events.RestoreRequested(version=version))
+            return
+        self.context.pipe_to_self(
+            partial(self._storage.read_metadata, message.path),
+            lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint),
+            lambda error: MetadataReadFailed(version=version, cause=serialized(error)),
+        )
+
+    def _take(self, event: CoordinatorEvent) -> None:
+        # An effect may be answered at once; the answer's turn comes when the effects at hand are done.
+        self._events.append(event)
+        if len(self._events) > 1:
+            return
+        while self._events:
+            for effect in self._machine.handle(self._events[0], self.context.now()):
+                self._perform(effect)
+            self._events.popleft()
+
+    def _perform(self, effect: CoordinatorEffect) -> None:
+        match effect:
+            case effects.DrawCheckpointId():
+                self._take(events.CheckpointIdDrawn(checkpoint_id=self._ids.get_and_increment()))
+            case effects.StartTimer():
+                self._start_timer(effect)
+            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
+                self.context.timers.cancel(_timer_key(kind, checkpoint_id))
+            case effects.TriggerTask() | effects.NotifyComplete() | effects.NotifyAborted():
+                self._tell_task(effect)
+            case effects.WriteMetadata() | effects.Dispose() | effects.DeleteJob():
+                self._use_storage(effect)
+            case effects.Ignore(reason=reason):
+                _log.debug("job %s: %s", self._job_id, reason)
+            case effects.TriggerDeclined(reason=declined):
+                _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
+            case _:
+                self._tell_job_master(effect)
+
+    def _start_timer(self, effect: effects.StartTimer) -> None:
+        key = _timer_key(effect.kind, effect.checkpoint_id)
+        match effect.kind:
+            case TimerKind.PERIODIC:
+                self.context.timers.start_once(key, effect.delay_ms, PeriodicTriggerDue())
+            case TimerKind.FINAL_RETRY:
+                self.context.timers.start_once(key, effect.delay_ms, FinalCheckpointRetryDue())
+            case TimerKind.TIMEOUT:
+                assert effect.checkpoint_id is not None
+                due = CheckpointTimedOut(checkpoint_id=effect.checkpoint_id)
+                self.context.timers.start_once(key, effect.delay_ms, due)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _tell_task(self, effect: effects.TriggerTask | effects.NotifyComplete | effects.NotifyAborted) -> None:
+        gateway = self._gateways[effect.attempt]
+        match effect:
+            case effects.TriggerTask():
+                gateway.tell(
+                    TriggerCheckpoint(
+                        job_id=self._job_id,
+                        attempt=effect.attempt,
+                        checkpoint_id=effect.checkpoint_id,
+                        timestamp_ms=effect.timestamp_ms,
+                        options=effect.options,
+                    )
+                )
+            case effects.NotifyComplete():
+                gateway.tell(
+                    NotifyCheckpointComplete(
+                        job_id=self._job_id,
+                        attempt=effect.attempt,
+                        checkpoint_id=effect.checkpoint_id,
+                        timestamp_ms=effect.timestamp_ms,
+                    )
+                )
+            case effects.NotifyAborted():
+                gateway.tell(
+                    NotifyCheckpointAborted(
+                        job_id=self._job_id,
+                        attempt=effect.attempt,
+                        checkpoint_id=effect.checkpoint_id,
+                        latest_completed_id=effect.latest_completed_id,
+                        timestamp_ms=effect.timestamp_ms,
+                    )
+                )
+            case unreachable:
+                assert_never(unreachable)
+
+    def _use_storage(self, effect: effects.WriteMetadata | effects.Dispose | effects.DeleteJob) -> None:
+        match effect:
+            case effects.WriteMetadata(checkpoint=checkpoint, target_location=target_location):
+                checkpoint_id = checkpoint.checkpoint_id
+                self.context.pipe_to_self(
+                    partial(self._storage.write_metadata, checkpoint, target_location),
+                    lambda path: MetadataWritten(checkpoint_id=checkpoint_id, path=path),
+                    lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)),
+                )
+            case effects.Dispose(checkpoints=checkpoints, state=state):
+                paths = tuple(handle.path for handle in state)
+                self.context.pipe_to_self(partial(self._storage.dispose, checkpoints, paths), _disposed, _not_disposed)
+            case effects.DeleteJob():
+                self.context.pipe_to_self(partial(self._storage.delete_job, self._job_id), _disposed, _not_disposed)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _tell_job_master(
+        self,
+        effect: effects.SnapshotCoordinators
+        | effects.FailJob
+        | effects.ReportCompleted
+        | effects.ReportAborted
+        | effects.Restore
+        | effects.ReportStopped,
+    ) -> None:
+        job_master, now = self.context.parent, self.context.now()
+        match effect:
+            case effects.SnapshotCoordinators(checkpoint_id=checkpoint_id):
+                job_master.tell(SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id))
+            case effects.FailJob(cause=cause):
+                job_master.tell(CheckpointFailuresExceeded(job_id=self._job_id, cause=cause))
+            case effects.ReportCompleted(checkpoint=checkpoint, stats=stats):
+                job_master.tell(
+                    CheckpointCompleted(
+                        job_id=self._job_id,
+                        checkpoint_id=checkpoint.checkpoint_id,
+                        duration_ms=stats.duration_ms,
+                        size_bytes=stats.size_bytes,
+                        incremental_bytes=stats.incremental_bytes,
+                        path=checkpoint.path,
+                        timestamp_ms=now,
+                    )
+                )
+            case effects.ReportAborted(checkpoint_id=checkpoint_id, reason=reason):
+                aborted = CheckpointAborted(
+                    job_id=self._job_id, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=now
+                )
+                job_master.tell(aborted)
+            case effects.Restore(version=version, checkpoint=checkpoint):
+                job_master.tell(RestoreState(job_id=self._job_id, version=version, checkpoint=checkpoint))
+            case effects.ReportStopped(retained=retained):
+                job_master.tell(CheckpointingStopped(job_id=self._job_id, retained=retained))
+            case unreachable:
+                assert_never(unreachable)
+
+
+def _timer_key(kind: TimerKind, checkpoint_id: int | None) -> str:
+    return kind.value if checkpoint_id is None else f"{kind.value}-{checkpoint_id}"
+
+
+def _disposed(_: None) -> Disposed:
+    return Disposed()
+
+
+def _not_disposed(error: BaseException) -> Disposed:
+    return Disposed(cause=serialized(error))
