@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from dataclasses import replace
@@ -128,7 +129,9 @@ class StreamExecutionEnvironment:
 
         Unless set it is a temporary folder, which `close` removes.
         """
-        self._checkpointing = replace(self._checkpointing, directory=directory)
+        # The driver and the executors need not have the same working directory.
+        absolute = directory if "://" in directory else os.path.abspath(directory)
+        self._checkpointing = replace(self._checkpointing, directory=absolute)
         return self
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:

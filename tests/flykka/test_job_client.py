@@ -225,7 +225,9 @@ def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: Cluste
     client.add_listener(heard.append)
     cluster.dispatcher.run_until_idle()
 
-    assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [*range(5, HISTORY + 5)]
+    assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [
+        *range(5, HISTORY + 5)
+    ]
 
 
 def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cluster) -> None:

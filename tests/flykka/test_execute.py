@@ -1,0 +1,232 @@
+"""Small programs, from the environment to the output folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import (
+    FileSink,
+    FileSource,
+    JobStatus,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.errors import (
+    ClusterError,
+    DuplicateUidError,
+    InsufficientSlotsError,
+    JobCancelledError,
+    JobExecutionError,
+    ProgramError,
+    StreamTypeError,
+    UnknownTaskManagerError,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+BIDS = "auction long, price long, at timestamp"
+LATE_BY_A_SECOND = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
+
+
+@pytest.fixture
+def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
+    """An environment over the session of the test run."""
+    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
+        yield made
+
+
+@pytest.fixture
+def bids(spark: SparkSession, tmp_path: Path) -> Path:
+    """3,000 bids of five minutes, in three files in the order of their time."""
+    folder = tmp_path / "bids"
+    for number in range(3):
+        rows = spark.range(number * 1_000, (number + 1) * 1_000, 1, 1).select(
+            (F.col("id") % 7).alias("auction"),
+            (F.col("id") * 31 % 101).alias("price"),
+            F.timestamp_millis(F.col("id") * 100).alias("at"),
+        )
+        rows.coalesce(1).write.mode("append").parquet(str(folder / f"part={number}"))
+    return flat(folder)
+
+
+def flat(folder: Path) -> Path:
+    """The parquet files below `folder`, moved into one new folder under names in the same order."""
+    together = folder.with_name("together")
+    together.mkdir()
+    for number, file in enumerate(sorted(folder.glob("part=*/*.parquet"))):
+        file.rename(together / f"bids-{number}.parquet")
+    return together
+
+
+def aggregates() -> tuple[Column, ...]:
+    return F.count("*").alias("bids"), F.max("price").alias("dearest"), F.avg("price").alias("mean")
+
+
+def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism: int = 1) -> None:
+    """Bids per auction and minute, into the output folder."""
+    counted = (
+        env.from_source(FileSource.parquet(str(bids)), LATE_BY_A_SECOND, "bids", uid="bids")
+        .key_by("auction")
+        .window(TumblingEventTimeWindows.of("1min"))
+        .aggregate(*aggregates())
+        .uid("counts")
+        .set_parallelism(parallelism)
+    )
+    counted.sink_to(FileSink.parquet(str(output))).uid("output").set_parallelism(parallelism)
+
+
+def batch(spark: SparkSession, bids: Path) -> DataFrame:
+    """The same as one plain batch."""
+    window = F.window("at", "1 minute")
+    counted = spark.read.parquet(str(bids)).groupBy(window, "auction").agg(*aggregates())
+    return counted.select("window.start", "window.end", "auction", "bids", "dearest", "mean").toDF(
+        "window_start", "window_end", "auction", "bids", "dearest", "mean"
+    )
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_job_writes_what_the_batch_computes(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path, parallelism: int
+) -> None:
+    env.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    count(env, bids, tmp_path / "output", parallelism)
+
+    result = env.execute("counts")
+
+    assert result.job_name == "counts"
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, bids))
+
+
+def test_a_finished_job_leaves_its_output_and_nothing_else(
+    env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    count(env, bids, tmp_path / "output")
+
+    env.execute()
+
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(bids)]
+    assert left
+    assert {path.parent for path in left} == {tmp_path / "output"}
+
+
+def test_transforms_run_in_the_order_in_which_they_are_written(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    (
+        env.from_source(FileSource.parquet(str(bids)), WatermarkStrategy.no_watermarks(), "bids")
+        .where(F.col("price") > 50)
+        .transform(lambda rows: rows.withColumn("price", F.col("price") * 2))
+        .where("price > 150")
+        .select("auction", "price")
+        .sink_to(FileSink.parquet(str(tmp_path / "output")))
+    )
+
+    env.execute()
+
+    expected = spark.read.parquet(str(bids)).where("price > 75").selectExpr("auction", "price * 2 AS price")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
+
+
+def test_an_environment_runs_one_job_after_another(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        count(env, bids, tmp_path / name)
+        env.execute(name)
+
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "first")), spark.read.parquet(str(tmp_path / "second")))
+
+
+def test_a_failing_function_fails_the_job_with_the_users_own_words(
+    env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    @F.udf("long")
+    def refuse(price: int) -> int:
+        raise ValueError(f"no bid may be {price}")
+
+    source = env.from_source(FileSource.parquet(str(bids)), WatermarkStrategy.no_watermarks(), "bids")
+    refused = source.transform(lambda rows: rows.withColumn("price", refuse("price")))
+    refused.sink_to(FileSink.parquet(str(tmp_path / "output")))
+    env.set_restart_strategy(RestartStrategies.no_restart())
+
+    with pytest.raises(JobExecutionError, match="no bid may be"):
+        env.execute("refusing")
+
+
+def test_a_running_job_can_be_cancelled(env: StreamExecutionEnvironment, bids: Path, tmp_path: Path) -> None:
+    endless = FileSource.parquet(str(bids)).monitor_continuously("50ms", until="_SUCCESS")
+    source = env.from_source(endless, WatermarkStrategy.no_watermarks(), "bids", uid="bids")
+    source.sink_to(FileSink.parquet(str(tmp_path / "output")))
+    client = env.execute_async("endless")
+
+    with pytest.raises(DuplicateUidError, match="'endless' still runs and has the uids bids"):
+        env.from_source(endless, WatermarkStrategy.no_watermarks(), "again", uid="bids")
+        env.execute_async("again")
+    client.cancel()
+
+    with pytest.raises(JobCancelledError):
+        client.wait(timeout=30)
+    assert client.status is JobStatus.CANCELED
+
+
+def test_a_killed_task_manager_is_replaced_and_its_name_is_not_used_again(
+    env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    count(env, bids, tmp_path / "output")
+    env.execute()
+
+    env.cluster.kill_task_manager("task-manager-2")
+
+    deadline = time.monotonic() + 10
+    while len(env.cluster.task_managers()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert env.cluster.task_managers() == ("task-manager-1", "task-manager-3")
+    with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-3"):
+        env.cluster.kill_task_manager("task-manager-2")
+
+
+def test_a_job_that_needs_more_slots_than_there_are_is_refused_at_once(
+    env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    count(env, bids, tmp_path / "output", parallelism=5)
+
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4"):
+        env.execute()
+
+
+def test_there_is_no_cluster_before_the_first_job(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(ClusterError, match="starts with the first job"):
+        assert env.cluster
+
+
+def test_an_event_time_column_must_be_a_timestamp_of_the_source(env: StreamExecutionEnvironment, bids: Path) -> None:
+    source = FileSource.parquet(str(bids))
+    watermarks = WatermarkStrategy.for_monotonous_timestamps()
+
+    with pytest.raises(StreamTypeError, match="no event-time column 'time'"):
+        env.from_source(source, watermarks.with_timestamp_column("time"), "bids")
+    with pytest.raises(StreamTypeError, match="'price' is of type bigint"):
+        env.from_source(source, watermarks.with_timestamp_column("price"), "bids")
+    with pytest.raises(StreamTypeError, match="with_timestamp_column"):
+        env.from_source(source, watermarks, "bids")
+
+
+def test_an_environment_without_operators_runs_nothing(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(ProgramError, match="no operators"):
+        env.execute()
+
+
+def test_closing_leaves_an_adopted_session_alone(spark: SparkSession) -> None:
+    StreamExecutionEnvironment.get_execution_environment().close()
+
+    assert spark.range(3).count() == 3
