@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from flykka.errors import (
     StreamTypeError,
     UnknownTaskManagerError,
 )
+from flykka.messages.registration import RegisterTaskManager
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -169,8 +170,8 @@ def test_a_running_job_can_be_cancelled(env: StreamExecutionEnvironment, bids: P
     source.sink_to(FileSink.parquet(str(tmp_path / "output")))
     client = env.execute_async("endless")
 
+    env.from_source(endless, WatermarkStrategy.no_watermarks(), "again", uid="bids")
     with pytest.raises(DuplicateUidError, match="'endless' still runs and has the uids bids"):
-        env.from_source(endless, WatermarkStrategy.no_watermarks(), "again", uid="bids")
         env.execute_async("again")
     client.cancel()
 
@@ -184,12 +185,14 @@ def test_a_killed_task_manager_is_replaced_and_its_name_is_not_used_again(
 ) -> None:
     count(env, bids, tmp_path / "output")
     env.execute()
+    registered = threading.Event()
+    env.cluster.system.add_delivery_hook(
+        lambda _to, message, _from: registered.set() if isinstance(message, RegisterTaskManager) else None
+    )
 
     env.cluster.kill_task_manager("task-manager-2")
 
-    deadline = time.monotonic() + 10
-    while len(env.cluster.task_managers()) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert registered.wait(timeout=10)
     assert env.cluster.task_managers() == ("task-manager-1", "task-manager-3")
     with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-3"):
         env.cluster.kill_task_manager("task-manager-2")
