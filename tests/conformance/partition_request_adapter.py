@@ -22,9 +22,10 @@ class Requester:
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "local", "channels"} | BACKOFF | CREDITS)
+        exclusive: int = given["exclusive"] if "exclusive" in given else given.get("exclusive_per_channel", 2)
         self.gate = InputGate(
             gate_descriptor(len(given.get("channels", ["remote"]))),
-            given.get("exclusive", given.get("exclusive_per_channel", 2)),
+            exclusive,
             given.get("floating_per_gate", 8),
             initial_backoff_ms=given.get("initial_backoff_ms", 0),
             max_backoff_ms=given.get("max_backoff_ms", 0),

@@ -1,0 +1,296 @@
+"""An input gate: what it asks for, what it accepts, whom it tells, and in which order it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.exchange.effects import (
+    PRODUCER_FAILED_ERROR,
+    ChannelFailed,
+    ChannelFailureKind,
+    GateEffect,
+    Ignore,
+    ReleaseBatch,
+    RequestPartition,
+    RetryRequest,
+    TellProducer,
+)
+from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, CheckpointBarrier, EndOfData, EndOfPartition
+from tests.actors.exchange.builders import (
+    PRODUCERS,
+    announcement,
+    batch,
+    error,
+    gate_descriptor,
+    partition_id,
+    requested_gate,
+    response,
+)
+
+BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+
+
+def credit(count: int, channel: int = 0) -> TellProducer:
+    return TellProducer(
+        channel=channel,
+        task_manager=PRODUCERS,
+        message=AddCredit(partition_id=partition_id(channel), subpartition=0, credit=count),
+    )
+
+
+def cancel(channel: int = 0) -> TellProducer:
+    return TellProducer(
+        channel=channel,
+        task_manager=PRODUCERS,
+        message=CancelPartitionRequest(partition_id=partition_id(channel), subpartition=0),
+    )
+
+
+def failure_of(effects: list[GateEffect]) -> ChannelFailed:
+    assert isinstance(effects[0], ChannelFailed)
+    return effects[0]
+
+
+def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
+    gate = InputGate(gate_descriptor(2), exclusive_credit=3, floating_credit=9)
+
+    assert gate.request_partitions() == [
+        RequestPartition(
+            channel=channel, task_manager=PRODUCERS, partition_id=partition_id(channel), subpartition=0, credit=3
+        )
+        for channel in (0, 1)
+    ]
+
+
+def test_channels_with_data_are_read_in_turns() -> None:
+    gate = requested_gate(2)
+    for number, name in enumerate("ab"):
+        gate.on_buffer(response(batch(name), number, channel=0))
+    gate.on_buffer(response(batch("c"), 0, channel=1))
+
+    read = [gate.poll() for _ in range(4)]
+
+    assert read == [(0, batch("a")), (1, batch("c")), (0, batch("b")), None]
+
+
+def test_a_blocked_channel_is_not_read_and_keeps_its_elements() -> None:
+    gate = requested_gate(2)
+    gate.on_buffer(response(BARRIER, 0, channel=0))
+    gate.on_buffer(response(batch("a"), 1, channel=0))
+    gate.on_buffer(response(batch("b"), 0, channel=1))
+    gate.poll()
+
+    gate.block(0)
+    gate.on_buffer(response(batch("c"), 2, channel=0))
+    while_blocked = [gate.poll(), gate.poll()]
+    gate.unblock_all()
+
+    assert while_blocked == [(1, batch("b")), None]
+    assert [gate.poll(), gate.poll()] == [(0, batch("a")), (0, batch("c"))]
+
+
+def test_a_processed_batch_makes_room_for_another() -> None:
+    gate = requested_gate()
+    gate.on_buffer(response(batch()))
+    gate.poll()
+
+    assert gate.credit_returned(0) == [credit(1)]
+
+
+def test_credits_are_not_given_back_before_the_batch_is_processed() -> None:
+    gate = requested_gate()
+
+    effects = gate.on_buffer(response(batch()))
+    gate.poll()
+
+    assert effects == []
+
+
+def test_a_backlog_is_answered_with_floating_credits() -> None:
+    gate = requested_gate(exclusive=1, floating=4)
+
+    assert gate.on_backlog(announcement(3)) == [credit(3)]
+
+
+def test_a_floating_credit_goes_on_to_the_channel_that_waits_for_it() -> None:
+    gate = requested_gate(2, exclusive=1, floating=1)
+    gate.on_backlog(announcement(1, channel=0))
+    gate.on_backlog(announcement(1, channel=1))
+    gate.on_buffer(response(batch(), channel=0))
+    gate.poll()
+
+    assert gate.credit_returned(0) == [credit(1, channel=1)]
+
+
+def test_an_ended_channel_gives_its_floating_credits_to_the_others() -> None:
+    gate = requested_gate(2, exclusive=1, floating=1)
+    gate.on_backlog(announcement(1, channel=0))
+    gate.on_backlog(announcement(1, channel=1))
+
+    assert gate.on_buffer(response(EndOfPartition(), channel=0)) == [credit(1, channel=1)]
+
+
+def test_an_element_out_of_order_fails_the_gate_and_names_both_numbers() -> None:
+    gate = requested_gate()
+    gate.on_buffer(response(batch("a"), 0))
+
+    effects = gate.on_buffer(response(batch("b"), 29))
+
+    failure = failure_of(effects)
+    assert failure.kind is ChannelFailureKind.SEQUENCE_MISMATCH
+    assert "expected element 1, got element 29" in failure.cause.message
+    assert partition_id() in failure.cause.message
+    assert effects[1:] == [ReleaseBatch(batch=batch("b"))]
+    assert gate.poll() is None
+
+
+def test_a_repeated_element_is_not_released_because_it_is_held_already() -> None:
+    gate = requested_gate()
+    gate.on_buffer(response(batch("a"), 0))
+
+    effects = gate.on_buffer(response(batch("a"), 0))
+
+    assert effects == [failure_of(effects)]
+
+
+def test_a_sender_that_overruns_its_credit_fails_the_gate() -> None:
+    gate = requested_gate(exclusive=1)
+    gate.on_buffer(response(batch("a"), 0))
+
+    effects = gate.on_buffer(response(batch("b"), 1))
+
+    assert failure_of(effects).kind is ChannelFailureKind.CREDIT_OVERRUN
+    assert effects[1:] == [ReleaseBatch(batch=batch("b"))]
+
+
+def test_an_event_needs_no_credit() -> None:
+    gate = requested_gate(exclusive=1)
+    gate.on_buffer(response(batch("a"), 0))
+
+    assert gate.on_buffer(response(BARRIER, 1)) == []
+
+
+def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() -> None:
+    gate = requested_gate()
+
+    delays = []
+    for _ in range(8):
+        (effect,) = gate.on_error(error(not_found=True))
+        assert isinstance(effect, RetryRequest)
+        delays.append(effect.delay_ms)
+        gate.retry(effect.channel)
+
+    assert delays == [100, 200, 400, 800, 1600, 3200, 6400, 10_000]
+    assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
+
+
+def test_a_retry_asks_as_the_first_request_did() -> None:
+    gate = InputGate(gate_descriptor(1))
+    asked = gate.request_partitions()
+    gate.on_error(error(not_found=True))
+
+    assert gate.retry(0) == asked
+
+
+def test_a_retry_that_comes_too_late_is_ignored() -> None:
+    gate = requested_gate()
+    gate.on_error(error(not_found=True))
+    gate.release()
+
+    (effect,) = gate.retry(0)
+
+    assert isinstance(effect, Ignore)
+
+
+def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> None:
+    gate = requested_gate()
+    gate.on_buffer(response(batch()))
+
+    assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("type_name", "kind"),
+    [
+        (PRODUCER_FAILED_ERROR, ChannelFailureKind.PRODUCER_FAILED),
+        ("UnknownSubpartitionError", ChannelFailureKind.REFUSED),
+    ],
+)
+def test_an_error_says_whose_fault_it_is(type_name: str, kind: ChannelFailureKind) -> None:
+    gate = requested_gate()
+
+    failure = failure_of(gate.on_error(error(type_name, "gone")))
+
+    assert failure.kind is kind
+    assert failure.cause.type_name == type_name
+    assert "gone" in failure.cause.message
+
+
+def test_the_first_failure_stays() -> None:
+    gate = requested_gate(2)
+    first = failure_of(gate.on_error(error("First", channel=1)))
+
+    gate.on_error(error("Second", channel=0))
+
+    assert gate.failure == first
+
+
+def test_a_released_gate_cancels_what_may_still_come_and_releases_what_has_come() -> None:
+    gate = requested_gate(2)
+    gate.on_buffer(response(batch("a"), 0, channel=0))
+    gate.on_buffer(response(EndOfPartition(), 0, channel=1))
+
+    effects = gate.release()
+    late = gate.on_buffer(response(batch("b"), 1, channel=0))
+
+    assert effects == [cancel(0), ReleaseBatch(batch=batch("a"))]
+    assert late == [cancel(0), ReleaseBatch(batch=batch("b"))]
+    assert gate.poll() is None
+
+
+def test_an_element_of_a_subpartition_that_nobody_reads_is_dropped() -> None:
+    gate = requested_gate()
+
+    effects = gate.on_buffer(response(batch(), channel=7))
+
+    assert isinstance(effects[0], Ignore)
+    assert effects[1:] == [ReleaseBatch(batch=batch())]
+
+
+@pytest.mark.parametrize(
+    ("drains", "status"),
+    [((True, True), EndOfDataStatus.DRAINED), ((True, False), EndOfDataStatus.STOPPED)],
+)
+def test_data_has_ended_when_every_channel_says_so(drains: tuple[bool, bool], status: EndOfDataStatus) -> None:
+    gate = requested_gate(2)
+    for channel, drain in enumerate(drains):
+        gate.on_buffer(response(EndOfData(drain=drain), channel=channel))
+
+    gate.poll()
+    after_one = gate.end_of_data_status
+    gate.poll()
+
+    assert after_one is EndOfDataStatus.NOT_END_OF_DATA
+    assert gate.end_of_data_status is status
+    assert not gate.is_finished
+
+
+def test_a_gate_is_finished_and_stays_available_when_every_end_was_read() -> None:
+    gate = requested_gate(2)
+    for channel in (0, 1):
+        gate.on_buffer(response(EndOfPartition(), channel=channel))
+
+    before = gate.is_finished
+    gate.poll()
+    gate.poll()
+
+    assert not before
+    assert gate.is_finished
+    assert gate.is_available
+    assert not gate.has_data
+
+
+def test_a_channel_needs_a_credit_of_its_own() -> None:
+    with pytest.raises(ValueError, match="a credit of its own"):
+        InputGate(gate_descriptor(1), exclusive_credit=0)

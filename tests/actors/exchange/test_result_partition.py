@@ -1,0 +1,266 @@
+"""A result partition: what its readers are sent, against which credit, and what becomes of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Ignore, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.messages.exchange import (
+    BacklogAnnouncement,
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfPartition,
+    ErrorResponse,
+    Watermark,
+)
+from flykka.messages.failure import SerializedThrowable
+from tests.actors.exchange.builders import CONSUMER, batch, partition, partition_id, sent
+
+BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
+
+
+def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition: int = 0) -> Send:
+    return Send(
+        consumer=CONSUMER,
+        response=BufferResponse(
+            partition_id=partition_id(),
+            subpartition=subpartition,
+            sequence_number=sequence_number,
+            buffer=buffer,
+            backlog=backlog,
+        ),
+    )
+
+
+def waiting(backlog: int) -> Send:
+    return Send(
+        consumer=CONSUMER,
+        response=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
+    )
+
+
+def filled(*names: str) -> ResultPartition:
+    output = partition()
+    for name in names:
+        output.add_batch(batch(name))
+    return output
+
+
+def error_of(effects: list[Send | Refuse | ReleaseBatch | Ignore]) -> ErrorResponse:
+    (effect,) = effects
+    assert isinstance(effect, Send | Refuse)
+    assert isinstance(effect.response, ErrorResponse)
+    return effect.response
+
+
+def test_nothing_is_sent_before_the_reader_has_asked() -> None:
+    output = partition()
+
+    effects = output.add_batch(batch()) + output.broadcast_event(BARRIER)
+
+    assert effects == []
+    assert output.queued_batches == 1
+
+
+def test_a_reader_gets_as_many_batches_as_it_has_credit_and_hears_of_the_rest() -> None:
+    output = filled("a", "b", "c")
+
+    effects = output.request(0, 2, CONSUMER)
+
+    assert effects == [element(batch("a"), 0, backlog=2), element(batch("b"), 1, backlog=1)]
+    assert output.queued_batches == 1
+
+
+def test_credit_brings_what_has_waited() -> None:
+    output = filled("a", "b")
+    output.request(0, 1, CONSUMER)
+
+    effects = output.add_credit(0, 1)
+
+    assert effects == [element(batch("b"), 1)]
+
+
+def test_events_cost_no_credit() -> None:
+    output = partition()
+    output.request(0, 0, CONSUMER)
+
+    effects = output.broadcast_event(BARRIER) + output.broadcast_event(Watermark(timestamp_ms=5))
+
+    assert effects == [element(BARRIER, 0), element(Watermark(timestamp_ms=5), 1)]
+
+
+def test_an_event_does_not_overtake_a_batch_that_waits_for_credit() -> None:
+    output = partition()
+    output.request(0, 0, CONSUMER)
+    output.add_batch(batch("a"))
+
+    held = output.broadcast_event(BARRIER)
+    freed = output.add_credit(0, 1)
+
+    assert held == []
+    assert freed == [element(batch("a"), 0), element(BARRIER, 1)]
+
+
+def test_data_that_begins_to_wait_is_announced_once() -> None:
+    output = partition()
+    output.request(0, 0, CONSUMER)
+
+    effects = [output.add_batch(batch(name)) for name in ("a", "b", "c")]
+
+    assert effects == [[waiting(1)], [], []]
+
+
+def test_data_that_waits_again_is_announced_again() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+    output.add_batch(batch("a"))
+    first = output.add_batch(batch("b"))
+    output.add_credit(0, 1)
+
+    second = output.add_batch(batch("c"))
+
+    assert first == second == [waiting(1)]
+
+
+def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 5, CONSUMER)
+    output.request(1, 5, CONSUMER)
+
+    effects = output.add_batch(batch("a", subpartition=1)) + output.broadcast_event(BARRIER)
+
+    assert effects == [
+        element(batch("a", subpartition=1), 0, subpartition=1),
+        element(BARRIER, 0, subpartition=0),
+        element(BARRIER, 1, subpartition=1),
+    ]
+
+
+def test_a_partition_is_back_pressured_when_more_than_the_limit_waits_unsent() -> None:
+    output = filled("a", "b")
+
+    assert not output.is_back_pressured(2)
+    assert output.is_back_pressured(1)
+
+
+def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 1, CONSUMER)
+    output.finish()
+    only_one = output.all_consumed
+
+    last = output.request(1, 1, CONSUMER)
+
+    assert output.is_finished
+    assert not only_one
+    assert sent(last) == [EndOfPartition()]
+    assert output.all_consumed
+
+
+def test_nothing_may_follow_the_end() -> None:
+    output = partition()
+    output.finish()
+
+    with pytest.raises(AssertionError, match="behind the end"):
+        output.add_batch(batch())
+
+
+def test_a_reader_that_leaves_leaves_its_batches_to_be_released() -> None:
+    output = filled("a", "b")
+    output.request(0, 1, CONSUMER)
+
+    left = output.cancel(0)
+    late = output.add_batch(batch("c"))
+
+    assert left == [ReleaseBatch(batch=batch("b"))]
+    assert late == [ReleaseBatch(batch=batch("c"))]
+    assert output.all_consumed
+    assert output.queued_batches == 0
+
+
+def test_leaving_twice_is_ignored() -> None:
+    output = filled("a")
+    output.request(0, 0, CONSUMER)
+    output.cancel(0)
+
+    (again,) = output.cancel(0)
+
+    assert isinstance(again, Ignore)
+    assert output.all_consumed
+
+
+def test_credit_that_crosses_the_end_is_ignored() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+    output.finish()
+
+    (late,) = output.add_credit(0, 1)
+
+    assert isinstance(late, Ignore)
+
+
+def test_a_subpartition_is_given_to_one_reader_only() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+
+    refusal = error_of(output.request(0, 1, CONSUMER))
+
+    assert refusal.cause.type_name == "SubpartitionAlreadyRequestedError"
+    assert not refusal.partition_not_found
+
+
+@pytest.mark.parametrize("subpartition", [-1, 1])
+def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
+    output = partition()
+
+    answers = [
+        error_of(output.request(subpartition, 1, CONSUMER)),
+        error_of(output.add_credit(subpartition, 1)),
+        error_of(output.cancel(subpartition)),
+    ]
+
+    assert {answer.cause.type_name for answer in answers} == {"UnknownSubpartitionError"}
+    assert all(str(subpartition) in answer.cause.message for answer in answers)
+
+
+def test_credit_before_the_request_is_refused() -> None:
+    refusal = error_of(partition().add_credit(0, 1))
+
+    assert refusal.cause.type_name == "UnknownReaderError"
+
+
+def test_a_failed_producer_tells_its_readers_and_releases_what_they_did_not_get() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 1, CONSUMER)
+    output.add_batch(batch("a", subpartition=1))
+
+    told, released = output.fail(CAUSE)
+
+    error = error_of([told])
+    assert (error.subpartition, error.cause.type_name) == (0, PRODUCER_FAILED_ERROR)
+    assert "ValueError: bad row" in error.cause.message
+    assert released == ReleaseBatch(batch=batch("a", subpartition=1))
+
+
+def test_a_reader_that_has_everything_is_told_of_no_failure() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+    output.finish()
+
+    assert output.fail(CAUSE) == []
+
+
+def test_a_released_partition_gives_up_what_was_not_sent_and_is_not_found_any_more() -> None:
+    output = filled("a", "b")
+
+    unsent = output.release()
+    late = output.add_batch(batch("c"))
+    refusal = error_of(output.request(0, 1, CONSUMER))
+
+    assert unsent == (batch("a"), batch("b"))
+    assert late == [ReleaseBatch(batch=batch("c"))]
+    assert refusal.partition_not_found
+    assert output.queued_batches == 0
