@@ -44,6 +44,7 @@ from flykka.messages.task import ExecutionState
 FILES = 40
 SECONDS_BETWEEN_FILES = 0.3
 KILL_AFTER_CHECKPOINTS = 3
+KEYED = "delays per origin and hour"
 SCHEMA = "origin string, time_hour timestamp, dep_time double, dep_delay double"
 
 
@@ -89,7 +90,7 @@ def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, pa
         .key_by("origin")
         .window(TumblingEventTimeWindows.of("1h"))
         .aggregate(*aggregates())
-        .name("delays per origin and hour")
+        .name(KEYED)
         .uid("delays")
         .set_parallelism(parallelism)
         .sink_to(FileSink.parquet(str(output)))
@@ -99,7 +100,7 @@ def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, pa
 
 
 class Killer:
-    """Kills the TaskManager of a keyed subtask when the third checkpoint has completed, and counts what comes after."""
+    """Kills the TaskManager of the last keyed subtask when three checkpoints have completed, and sees what follows."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -113,7 +114,7 @@ class Killer:
         """Look at one message about the job."""
         match message:
             case ExecutionStateChanged(state=ExecutionState.RUNNING, task_manager=str(task_manager)):
-                if "delays" in message.task_name:
+                if message.task_name.startswith(KEYED):
                     self._runs_keyed_subtask[message.task_name] = task_manager
             case JobRestored():
                 self._restored = self.killed is not None
@@ -187,10 +188,10 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         feeder = threading.Thread(target=let_arrive, args=(files, arrivals), name="feeder", daemon=True)
         feeder.start()
         client: JobClient = env.execute_async("flights")
-        client.add_listener(Console())
         killer = None if options.no_kill else Killer(env.cluster)
-        if killer is not None:
-            client.add_listener(killer)
+        for listener in (Console(), killer):
+            if listener is not None:
+                client.add_listener(listener)
         result = client.wait()
         print(f"job {result.job_name!r} FINISHED in {result.net_runtime_ms / 1000:.1f} s; comparing with a Spark batch")
         return verdict(env, output, files, killer)

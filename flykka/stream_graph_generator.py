@@ -1,7 +1,8 @@
 """From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
 
-One operator of the program becomes one node, except a window aggregation that can be taken apart: it becomes two, the
-local one chained to what feeds it and the one that owns the windows behind the keyed edge.
+One operator of the program becomes one node, except a window aggregation. It becomes two: a local one, chained to what
+feeds it, which turns rows into window state (partial aggregates, or the columns that are needed), and behind the keyed
+edge the one that owns the windows.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Input:
 class Transformation:
     """One operator of the program; what is None is decided by the environment when the stream graph is made.
 
-    `local_code` is the part of a window aggregation that runs upstream of the exchange, chained to what feeds it.
+    `local_code` is the part of a window aggregation that runs before the exchange, chained to what feeds it.
     """
 
     kind: OperatorKind
