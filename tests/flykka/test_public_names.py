@@ -1,0 +1,44 @@
+"""The names that `flykka` offers."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flykka
+
+
+def test_every_public_name_leads_to_what_is_called_so() -> None:
+    for name in flykka.__all__:
+        assert getattr(flykka, name).__name__ == name
+
+
+def test_type_checkers_see_the_names_that_the_program_finds() -> None:
+    tree = ast.parse(Path(flykka.__file__).read_text())
+    declared = {
+        alias.asname
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for statement in branch.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+
+    assert declared == set(flykka.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'flykka' has no attribute 'Savepoint'"):
+        flykka.Savepoint  # noqa: B018
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["flykka", "flykka.job_client", "flykka.local_cluster", "flykka.console"])
+def test_what_needs_no_session_loads_no_spark(module: str) -> None:
+    program = f"import sys, {module}; sys.exit('pyspark' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
