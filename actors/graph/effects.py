@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.graph.slot_sharing import CancelSlotRequest, ReleaseSlot, RequestSlots
+from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.scheduling.ignore import Ignore
 from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
@@ -85,8 +85,7 @@ Effect = (
     | Deploy
     | CancelAttempt
     | RequestSlots
-    | ReleaseSlot
-    | CancelSlotRequest
+    | ReturnSlot
     | RequestRestoreState
     | StartRestartTimer
     | AllTasksReachedEndOfData

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flykka.actors.graph.slot_sharing import AssignedSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import TaskExecutionState
 
@@ -57,10 +57,10 @@ class EndOfDataReported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManagerDisconnected:
-    """A TaskManager is gone, and with it the slots it gave and the tasks in them."""
+class SlotsLost:
+    """Slots are gone with whatever ran in them, all for one `cause`: their TaskManager, say."""
 
-    task_manager_id: TaskManagerId
+    request_ids: tuple[SlotRequestId, ...]
     cause: SerializedThrowable
 
 
@@ -98,7 +98,7 @@ Event = (
     | RestoreStateReady
     | TaskStateUpdated
     | EndOfDataReported
-    | TaskManagerDisconnected
+    | SlotsLost
     | FailJob
     | CancelJob
     | SuspendJob

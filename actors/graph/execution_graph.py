@@ -36,14 +36,14 @@ from flykka.actors.graph.events import (
     ScheduleJob,
     SlotAllocated,
     SlotAllocationFailed,
+    SlotsLost,
     SuspendJob,
-    TaskManagerDisconnected,
     TaskStateUpdated,
 )
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.execution_vertex import ExecutionVertex
-from flykka.actors.graph.slot_sharing import ReleaseSlot, SlotSharing
+from flykka.actors.graph.slot_sharing import ReturnSlot, SlotSharing
 from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
 from flykka.actors.scheduling.ignore import Ignore
@@ -92,8 +92,8 @@ class ExecutionGraph:
                 return self._on_task_state(event, now)
             case EndOfDataReported(attempt=attempt):
                 return self._on_end_of_data(attempt)
-            case TaskManagerDisconnected():
-                return self._on_task_manager_disconnected(event, now)
+            case SlotsLost():
+                return self._on_slots_lost(event, now)
             case FailJob():
                 return self._on_fail_job(event, now)
             case CancelJob():
@@ -160,7 +160,7 @@ class ExecutionGraph:
     def _on_slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
         if not self._slots.is_waiting(event.request_id):
             # The pool answers a request once, so this one was cancelled while the answer was on its way.
-            return [ReleaseSlot(request_id=event.request_id)]
+            return [ReturnSlot(request_id=event.request_id)]
         for attempt in self._slots.assign(event.request_id, event.slot):
             was_wanted = self._subtask_of[attempt].execution.assign(event.slot)
             assert was_wanted, f"{attempt} waits for a slot and does not take it"
@@ -221,12 +221,13 @@ class ExecutionGraph:
         self._at_end_of_data += 1
         return [AllTasksReachedEndOfData()] if self._at_end_of_data == len(self._subtask_of) else []
 
-    def _on_task_manager_disconnected(self, event: TaskManagerDisconnected, now: int) -> list[Effect]:
+    def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
-        for attempt in self._slots.occupants(event.task_manager_id):
-            failed += self._subtask_of[attempt].execution.fail(event.cause, now)
-        return self._perform(failed, now) or [self._ignore(f"the loss of {event.task_manager_id}")]
+        for request_id in event.request_ids:
+            for attempt in self._slots.occupants(request_id):
+                failed += self._subtask_of[attempt].execution.fail(event.cause, now)
+        return self._perform(failed, now) or [self._ignore("the loss of slots it no longer uses")]
 
     # What becomes of the job
 

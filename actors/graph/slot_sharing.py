@@ -35,15 +35,8 @@ class RequestSlots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelSlotRequest:
-    """The slot asked for is needed no more."""
-
-    request_id: SlotRequestId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseSlot:
-    """The slot that was got for this request is needed no more."""
+class ReturnSlot:
+    """The slot that was asked for, whether it is there or not, is needed no more."""
 
     request_id: SlotRequestId
 
@@ -62,7 +55,6 @@ class SlotSharing:
     def __init__(self) -> None:
         self._by_request: dict[SlotRequestId, _SharedSlot] = {}
         self._by_attempt: dict[ExecutionAttemptId, _SharedSlot] = {}
-        self._by_task_manager: dict[TaskManagerId, dict[SlotRequestId, _SharedSlot]] = {}
         self.waiting = 0
         """How many slots are asked for and not there."""
 
@@ -83,7 +75,6 @@ class SlotSharing:
         shared = self._by_request[request_id]
         assert shared.slot is None, f"{request_id} has a slot already"
         shared.slot = slot
-        self._by_task_manager.setdefault(slot.task_manager_id, {})[request_id] = shared
         self.waiting -= 1
         return tuple(shared.occupants)
 
@@ -92,29 +83,20 @@ class SlotSharing:
         shared = self._by_request.get(request_id)
         return shared is not None and shared.slot is None
 
-    def leave(self, attempt: ExecutionAttemptId) -> ReleaseSlot | CancelSlotRequest | None:
-        """Take an attempt out of its slot; the last one gives the slot, or the request for it, back."""
+    def leave(self, attempt: ExecutionAttemptId) -> ReturnSlot | None:
+        """Take an attempt out of its slot, which the last one returns."""
         shared = self._by_attempt.pop(attempt)
         del shared.occupants[attempt]
         if shared.occupants:
             return None
         del self._by_request[shared.request_id]
-        if shared.slot is None:
-            self.waiting -= 1
-            return CancelSlotRequest(request_id=shared.request_id)
-        beside = self._by_task_manager[shared.slot.task_manager_id]
-        del beside[shared.request_id]
-        if not beside:
-            del self._by_task_manager[shared.slot.task_manager_id]
-        return ReleaseSlot(request_id=shared.request_id)
+        self.waiting -= shared.slot is None
+        return ReturnSlot(request_id=shared.request_id)
 
-    def occupants(self, task_manager_id: TaskManagerId) -> tuple[ExecutionAttemptId, ...]:
-        """The attempts in the slots of a TaskManager."""
-        return tuple(
-            attempt
-            for shared in self._by_task_manager.get(task_manager_id, {}).values()
-            for attempt in shared.occupants
-        )
+    def occupants(self, request_id: SlotRequestId) -> tuple[ExecutionAttemptId, ...]:
+        """The attempts in the slot of a request, or waiting for it."""
+        shared = self._by_request.get(request_id)
+        return tuple(shared.occupants) if shared else ()
 
     def check(self) -> None:
         """Assert that the indexes agree."""
@@ -122,8 +104,6 @@ class SlotSharing:
         assert self.waiting == sum(shared.slot is None for shared in shared_slots)
         assert all(shared.occupants for shared in shared_slots), "an empty slot was not given back"
         assert sorted(self._by_attempt) == sorted(attempt for shared in shared_slots for attempt in shared.occupants)
-        held = {shared.request_id for beside in self._by_task_manager.values() for shared in beside.values()}
-        assert held == {shared.request_id for shared in shared_slots if shared.slot is not None}
 
 
 def slots_needed(job_graph: JobGraph) -> int:

@@ -19,17 +19,17 @@ from flykka.actors.graph.events import (
     ScheduleJob,
     SlotAllocated,
     SlotAllocationFailed,
+    SlotsLost,
     SuspendJob,
-    TaskManagerDisconnected,
     TaskStateUpdated,
 )
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.execution_vertex import ExecutionVertex
-from flykka.actors.graph.slot_sharing import CancelSlotRequest, ReleaseSlot, RequestSlots, SlotRequestId
+from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobVertexId, TaskManagerId
+from flykka.messages.ids import JobVertexId
 from flykka.messages.task import ExecutionState, TaskExecutionState
 from tests.actors.graph.graphs import failure, graph_of, slot, vertex
 
@@ -71,6 +71,7 @@ class JobCase:
         self._slots_left = given.get("slots", 1_000_000)
         self._unserved_requests_wait = unserved_requests_wait
         self._pending: dict[SlotRequestId, None] = {}
+        self._held: dict[SlotRequestId, None] = {}
         self._released: set[SlotRequestId] = set()
         self._restarts: list[int] = []
         self._effects: list[Effect] = []
@@ -93,7 +94,7 @@ class JobCase:
             case "fail_global_if_running":
                 self._tell(FailJob(cause=_cause(step), attempt=self._earlier(step).attempt))
             case "lose_task_manager":
-                self._tell(TaskManagerDisconnected(task_manager_id=TaskManagerId("tm-1"), cause=failure("lost")))
+                self._tell(SlotsLost(request_ids=tuple(self._held), cause=failure("lost")))
             case "restart_fires":
                 self._fire_restarts()
             case "all_running":
@@ -130,10 +131,11 @@ class JobCase:
             match effect:
                 case RequestSlots(request_ids=request_ids):
                     self._serve(request_ids)
-                case ReleaseSlot(request_id=request_id):
+                case ReturnSlot(request_id=request_id) if request_id in self._held:
                     self._slots_left += 1
+                    del self._held[request_id]
                     self._released.add(request_id)
-                case CancelSlotRequest(request_id=request_id):
+                case ReturnSlot(request_id=request_id):
                     self._pending.pop(request_id, None)
                 case RequestRestoreState(version=version):
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
@@ -146,6 +148,7 @@ class JobCase:
         for request_id in request_ids:
             if self._slots_left > 0:
                 self._slots_left -= 1
+                self._held[request_id] = None
                 self._tell(SlotAllocated(request_id=request_id, slot=slot(request_id)))
             elif self._unserved_requests_wait:
                 self._pending[request_id] = None

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL, JOB_TERMINAL
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
-
 from tests.conformance.execution_case import ExecutionCase
 from tests.conformance.job_case import JobCase
 

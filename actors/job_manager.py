@@ -1,0 +1,186 @@
+"""The JobManager: takes jobs in, has a JobMaster run each of them, and tells the clients what became of them.
+
+A job is known here from its submission until its JobMaster has ended, so that an id, a folder and an actor's name are
+free again when the client hears the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.graph.errors import GraphError
+from flykka.actors.graph.validation import check_job_graph
+from flykka.actors.job_master import JobMaster
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId
+from flykka.messages.job import (
+    CancelJob,
+    CancellationFailure,
+    CancellationSuccess,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobSubmitSuccess,
+    ListeningBehaviour,
+    SubmitJob,
+)
+from flykka.messages.job_control import JobDataReleased, JobEnded, JobGraphAccepted, JobGraphRefused
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import InvalidActorNameError, serialized
+from flykka.runtime.path import child_path
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import STOPPING_STRATEGY
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    submission: SubmitJob
+    job_master: Ref | None = None
+    """None while the graph is being checked and stored."""
+    is_cancelled: bool = False
+    end: JobEnded | None = None
+
+
+class JobManager(Actor):
+    """One per system, `/user/job-manager`. A JobMaster that fails is not restarted: its job has failed."""
+
+    supervisor_strategy = STOPPING_STRATEGY
+
+    def __init__(self, resource_manager: Ref, data_plane: DataPlane) -> None:
+        self._resource_manager = resource_manager
+        self._data_plane = data_plane
+        self._jobs: dict[JobId, _Job] = {}
+
+    def handle_message(self, message: Message) -> None:
+        """What clients ask, what becomes of a submission, and how a job ends."""
+        match message:
+            case SubmitJob():
+                self._on_submit(message)
+            case JobGraphAccepted(job_id=job_id):
+                self._on_accepted(job_id)
+            case JobGraphRefused(job_id=job_id, cause=cause):
+                self._refuse(self._jobs.pop(job_id).submission, cause)
+            case CancelJob():
+                self._on_cancel(message)
+            case JobEnded(job_id=job_id):
+                self._jobs[job_id].end = message
+            case Terminated(ref=ref):
+                self._on_terminated(ref)
+            case JobDataReleased(job_id=job_id):
+                self._on_released(job_id, message)
+            case _:
+                self.context.unhandled(message)
+
+    # Submission
+
+    def _on_submit(self, submission: SubmitJob) -> None:
+        job_graph = submission.job_graph
+        job_id = job_graph.job_id
+        if job_id in self._jobs:
+            text = f"there is a job {job_id} already"
+            self._refuse(submission, SerializedThrowable(type_name="DuplicateJobSubmissionException", message=text))
+            return
+        try:
+            check_job_graph(job_graph)
+            child_path(self.context.path, _name(job_id))
+        except (GraphError, InvalidActorNameError) as unfit:
+            self._refuse(submission, serialized(unfit))
+            return
+        self._jobs[job_id] = _Job(submission=submission)
+        self.context.pipe_to_self(
+            partial(_check_and_store, self._data_plane, job_graph),
+            lambda _: JobGraphAccepted(job_id=job_id),
+            lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)),
+        )
+
+    def _refuse(self, submission: SubmitJob, cause: SerializedThrowable) -> None:
+        submission.client.tell(JobResultFailure(job_id=submission.job_graph.job_id, cause=cause))
+
+    def _on_accepted(self, job_id: JobId) -> None:
+        job = self._jobs[job_id]
+        submission = job.submission
+        submission.client.tell(JobSubmitSuccess(job_id=job_id))
+        listens = submission.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+        props = Props(
+            JobMaster,
+            submission.job_graph,
+            self._resource_manager,
+            self._data_plane,
+            CheckpointStorage(submission.job_graph.checkpointing.directory),
+            listeners=(submission.client,) if listens else (),
+            restore_path=submission.restore_path,
+        )
+        job.job_master = self.context.spawn(props, _name(job_id))
+        self.context.watch(job.job_master)
+        if job.is_cancelled:
+            job.job_master.tell(CancelJob(job_id=job_id, client=self.context.ref))
+
+    # Cancellation
+
+    def _on_cancel(self, message: CancelJob) -> None:
+        job_id = message.job_id
+        job = self._jobs.get(job_id)
+        if job is None or job.end is not None:
+            text = f"there is no job {job_id} that could be cancelled"
+            cause = SerializedThrowable(type_name="JobNotFoundException", message=text)
+            message.client.tell(CancellationFailure(job_id=job_id, cause=cause))
+            return
+        if job.job_master is None:
+            job.is_cancelled = True
+        else:
+            job.job_master.tell(message)
+        message.client.tell(CancellationSuccess(job_id=job_id))
+
+    # The end
+
+    def _on_terminated(self, ref: Ref) -> None:
+        job_id = next(job_id for job_id, job in self._jobs.items() if job.job_master == ref)
+        end = self._jobs[job_id].end
+        if end is not None:
+            self._conclude(job_id, end)
+            return
+        # It died, and what it would have cleaned up is left. Checkpoints stay: they are what the job can go on from.
+        self.context.pipe_to_self(
+            partial(self._data_plane.release_job, job_id),
+            lambda _: JobDataReleased(job_id=job_id),
+            lambda error: JobDataReleased(job_id=job_id, cause=serialized(error)),
+        )
+
+    def _on_released(self, job_id: JobId, released: JobDataReleased) -> None:
+        if released.cause is not None:
+            self.context.publish(released)
+        cause = SerializedThrowable(type_name="JobMasterDied", message=f"the JobMaster of {job_id} failed by itself")
+        self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause))
+
+    def _conclude(self, job_id: JobId, end: JobEnded) -> None:
+        submission = self._jobs.pop(job_id).submission
+        if submission.listening_behaviour is not ListeningBehaviour.DETACHED:
+            submission.client.tell(_result(end))
+
+
+def _name(job_id: JobId) -> str:
+    return f"job-{job_id}"
+
+
+def _check_and_store(data_plane: DataPlane, job_graph: JobGraph) -> None:
+    data_plane.check(job_graph)
+    CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
+
+
+def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:
+    match end:
+        case JobEnded(job_id=job_id, status=JobStatus.FINISHED):
+            return JobResultSuccess(job_id=job_id)
+        case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status):
+            cause = SerializedThrowable(type_name="JobCancellationException", message=f"job {job_id} was cancelled")
+            return JobResultFailure(job_id=job_id, cause=cause, status=status)
+        case JobEnded(job_id=job_id, status=status, cause=cause):
+            assert cause is not None, f"job {job_id} is {status} without a cause"
+            return JobResultFailure(job_id=job_id, cause=cause, status=status)

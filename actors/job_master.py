@@ -1,0 +1,305 @@
+"""The JobMaster: one job, from its graph to its end.
+
+It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (where) and the OperatorCoordinatorHandler
+(who reads what), and does what they decide. Checkpoints are its coordinator's, to which it forwards what tasks say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
+from flykka.actors.checkpoint_coordinator_de_activator import CheckpointCoordinatorDeActivator
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.graph import effects, events
+from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot
+from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.scheduling.restart_strategy import restart_strategy
+from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
+from flykka.actors.state.assignment import assign
+from flykka.actors.state.errors import RestoreError
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
+from flykka.messages.coordination import (
+    AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
+    CheckpointingStopped,
+    CoordinatedTasks,
+    CoordinatedTaskStateChanged,
+    FinalCheckpointRequest,
+    RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
+    StopCheckpointing,
+)
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.job import (
+    CancelJob,
+    CheckpointAborted,
+    CheckpointCompleted,
+    ExecutionStateChanged,
+    JobRestored,
+    JobStatus,
+    JobStatusChanged,
+    MetricsReported,
+    TaskManagerLost,
+)
+from flykka.messages.job_control import (
+    JobDataReleased,
+    JobEnded,
+    JobRestartDue,
+    SplitDiscoveryDue,
+    SplitDiscoveryFailed,
+)
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.source import RequestSplits, SplitsDiscovered
+from flykka.messages.task import (
+    CancelTask,
+    ExecutionState,
+    NotifyEndOfData,
+    ReportTaskMetrics,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import Directive, OneForOne
+
+
+def _escalate(_error: BaseException) -> Directive:
+    return Directive.ESCALATE
+
+
+class JobMaster(Actor):
+    """One per job, `/user/job-manager/job-<id>`. What its children remember cannot be made anew: it fails with them."""
+
+    supervisor_strategy = OneForOne(decider=_escalate)
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        resource_manager: Ref,
+        data_plane: DataPlane,
+        storage: CheckpointStorage,
+        listeners: Sequence[Ref] = (),
+        restore_path: str | None = None,
+    ) -> None:
+        self._job_graph = job_graph
+        self._job_id = job_graph.job_id
+        self._resource_manager = resource_manager
+        self._data_plane = data_plane
+        self._storage = storage
+        self._listeners = tuple(listeners)
+        self._restore_path = restore_path
+
+    def pre_start(self) -> None:
+        """Begin a session, bring up the coordinator, and schedule the job."""
+        context = self.context
+        self._session = LeaderSessionId(context.new_id("job-master-session"))
+        context.accept_session(self._session)
+        coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage)
+        self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
+        de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
+        self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
+        self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
+        self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
+        self._sources = OperatorCoordinatorHandler(
+            context, self._graph, self._session, self._data_plane, self._coordinator
+        )
+        self._slots.start()
+        self._decide([events.ScheduleJob()])
+
+    def handle_message(self, message: Message) -> None:
+        """Give each family of messages to the part that it concerns."""
+        match message:
+            case UpdateTaskExecutionState() | NotifyEndOfData() | ReportTaskMetrics():
+                self._on_task_message(message)
+            case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
+                self._sources.take(message)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._sources.take(message)
+                self._coordinator.tell(message)
+            case CheckpointAborted():
+                self._sources.take(message)
+                self._tell_listeners(message)
+            case CheckpointCompleted():
+                self._tell_listeners(message)
+            case RestoreState():
+                self._on_restore_state(message)
+            case SplitDiscoveryFailed(cause=cause):
+                self._sources.take(message)
+                self._decide([events.FailJob(cause=cause)])
+            case CheckpointFailuresExceeded(cause=cause):
+                self._decide([events.FailJob(cause=cause)])
+            case RestoreStateFailed(cause=cause):
+                self._decide([events.FailJob(cause=_beyond_repair(cause))])
+            case JobRestartDue(version=version):
+                self._decide([events.RestartDue(version=version)])
+            case CancelJob():
+                self._decide([events.CancelJob()])
+            case CheckpointingStopped() | JobDataReleased():
+                self._on_cleaned_up(message)
+            case Terminated(ref=ref):
+                self._on_slot_events(self._slots.on_terminated(ref))
+            case _ if isinstance(message, SlotMessage):
+                self._on_slot_events(self._slots.take(message))
+            case _:
+                self.context.unhandled(message)
+
+    def _on_task_message(self, message: UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics) -> None:
+        match message:
+            case UpdateTaskExecutionState(state=update):
+                self._decide([events.TaskStateUpdated(update=update)])
+            case NotifyEndOfData(attempt=attempt):
+                self._decide([events.EndOfDataReported(attempt=attempt)])
+            case ReportTaskMetrics(attempt=attempt, metrics=metrics):
+                execution = self._graph.execution(attempt)
+                if execution is not None:
+                    name = execution.name
+                    self._tell_listeners(
+                        MetricsReported(job_id=self._job_id, attempt=attempt, task_name=name, metrics=metrics)
+                    )
+            case _:
+                assert_never(message)
+
+    def _on_slot_events(self, slot_events: Sequence[events.Event]) -> None:
+        for task_manager, reason in self._slots.take_losses().items():
+            self._tell_listeners(
+                TaskManagerLost(
+                    job_id=self._job_id, task_manager=task_manager, reason=reason, timestamp_ms=self.context.now()
+                )
+            )
+        self._decide(slot_events)
+
+    def _on_restore_state(self, message: RestoreState) -> None:
+        if message.version != self._graph.version:
+            # Asked for by attempts that are over: those that follow have asked again.
+            return
+        checkpoint = message.checkpoint
+        try:
+            states = assign(checkpoint, self._job_graph.vertices) if checkpoint else {}
+        except RestoreError as misfit:
+            self._decide([events.FailJob(cause=_beyond_repair(serialized(misfit)))])
+            return
+        self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
+        checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
+        if checkpoint_id is not None or self._graph.number_of_restarts > 0:
+            self._tell_listeners(
+                JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=self.context.now())
+            )
+        ready = events.RestoreStateReady(version=message.version, checkpoint_id=checkpoint_id, states=states)
+        self._decide([ready])
+
+    # What the ExecutionGraph decides
+
+    def _decide(self, happened: Iterable[events.Event]) -> None:
+        # What is done about one event may be another one, whose turn comes when all of the first is done.
+        waiting = deque(happened)
+        while waiting:
+            for effect in self._graph.handle(waiting.popleft(), self.context.now()):
+                waiting.extend(self._perform(effect))
+
+    def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
+        match effect:
+            case RequestSlots(request_ids=request_ids):
+                return self._slots.request(request_ids)
+            case ReturnSlot(request_id=request_id):
+                return self._slots.give_back(request_id)
+            case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
+                submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
+                Gateway(task_manager, self._session).tell(submit)
+            case effects.CancelAttempt(attempt=attempt, task_manager=task_manager):
+                Gateway(task_manager, self._session).tell(CancelTask(attempt=attempt))
+            case effects.JobStatusMoved():
+                self._on_job_status(effect.status, effect.cause)
+            case effects.ExecutionMoved():
+                self._on_execution_moved(effect)
+            case effects.CoordinateTasks(tasks=tasks):
+                self._coordinator.tell(
+                    CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
+                )
+            case effects.RequestRestoreState(version=version):
+                self._coordinator.tell(
+                    RequestRestoreState(job_id=self._job_id, version=version, path=self._restore_path)
+                )
+            case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
+                self.context.timers.start_once("restart", delay_ms, JobRestartDue(version=version))
+            case effects.AllTasksReachedEndOfData():
+                self._coordinator.tell(FinalCheckpointRequest(job_id=self._job_id))
+            case Ignore():
+                pass
+            case _:
+                assert_never(effect)
+        return ()
+
+    def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
+        changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
+        self._de_activator.tell(changed)
+        self._tell_listeners(changed)
+        if status is JobStatus.FAILING:
+            self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
+        elif status in JOB_TERMINAL:
+            self._slots.end()
+            self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=status))
+
+    def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
+        self._tell_listeners(
+            ExecutionStateChanged(
+                job_id=self._job_id,
+                attempt=moved.attempt,
+                task_name=moved.task_name,
+                state=moved.state,
+                timestamp_ms=self.context.now(),
+                task_manager=moved.task_manager_id,
+                failure=moved.failure,
+            )
+        )
+        # Before it is deployed, the coordinator does not know an attempt.
+        if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
+            self._coordinator.tell(
+                CoordinatedTaskStateChanged(job_id=self._job_id, attempt=moved.attempt, state=moved.state)
+            )
+
+    # The end
+
+    def _on_cleaned_up(self, message: CheckpointingStopped | JobDataReleased) -> None:
+        """Behind the last checkpoint the data of the job goes, and behind that the JobMaster itself."""
+        match message:
+            case CheckpointingStopped():
+                self.context.pipe_to_self(
+                    partial(self._data_plane.release_job, self._job_id),
+                    lambda _: JobDataReleased(job_id=self._job_id),
+                    lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
+                )
+            case JobDataReleased(cause=cause):
+                if cause is not None:
+                    # The job has its result all the same; who looks after the cluster hears what may be left.
+                    self.context.publish(message)
+                self._slots.disconnect()
+                status = self._graph.status
+                why = self._graph.failure_cause if status is JobStatus.FAILED else None
+                self.context.parent.tell(JobEnded(job_id=self._job_id, status=status, cause=why))
+                self.context.stop()
+            case _:
+                assert_never(message)
+
+    def _tell_listeners(self, message: Message) -> None:
+        for listener in self._listeners:
+            listener.tell(message)
+
+
+def _beyond_repair(cause: SerializedThrowable) -> SerializedThrowable:
+    return replace(cause, suppress_restarts=True)

@@ -1,0 +1,172 @@
+"""The part of a JobMaster that deals with sources (Flink's OperatorCoordinatorHandler).
+
+It looks at the sources through the data plane, lets the SourceCoordinator decide who reads what, and talks to the
+readers through the TaskManagers of their attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.graph.execution import Execution
+from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.scheduling.source_coordinator import (
+    CheckpointAbandoned,
+    LookDue,
+    LookEnded,
+    LookFailed,
+    LookForSplits,
+    LookLater,
+    ReaderAsked,
+    SendNoMoreSplits,
+    SendSplits,
+    SnapshotWanted,
+    SourceCoordinator,
+    SourceEffect,
+    SourceEvent,
+    SourcesReset,
+    SourcesSnapshotted,
+    TaskSettled,
+)
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    OperatorCoordinatorsSnapshotted,
+    OperatorCoordinatorState,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId
+from flykka.messages.job import CheckpointAborted
+from flykka.messages.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
+from flykka.messages.job_graph import OperatorKind
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.task import ExecutionState
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
+
+SourceMessage = (
+    RequestSplits
+    | SplitsDiscovered
+    | SplitDiscoveryDue
+    | SplitDiscoveryFailed
+    | SnapshotOperatorCoordinators
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | CheckpointAborted
+)
+"""What a JobMaster hands to this part of it, some of it among others."""
+
+_READING = (ExecutionState.DEPLOYING, ExecutionState.RUNNING)
+
+
+class OperatorCoordinatorHandler:
+    """The sources of one job; used in the turns of its JobMaster only."""
+
+    def __init__(
+        self,
+        context: ActorContext,
+        graph: ExecutionGraph,
+        session: LeaderSessionId,
+        data_plane: DataPlane,
+        checkpoint_coordinator: Ref,
+    ) -> None:
+        self._context = context
+        self._graph = graph
+        self._session = session
+        self._checkpoint_coordinator = checkpoint_coordinator
+        self._coordinator = SourceCoordinator(graph.job_graph)
+        self._discoveries = {
+            operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
+            for vertex in graph.job_graph.vertices
+            for operator in vertex.operators
+            if operator.kind is OperatorKind.SOURCE
+        }
+
+    def reset(self, states: Iterable[OperatorCoordinatorState]) -> None:
+        """Begin anew from the states of a checkpoint, or without any from the beginning."""
+        self._decide(SourcesReset(states=tuple(states)))
+
+    def take(self, message: SourceMessage) -> None:
+        """Handle one message about splits, or about the checkpoint that they are held back for."""
+        match message:
+            case RequestSplits(attempt=attempt, operator_id=operator_id, count=count):
+                self._on_request(attempt, operator_id, count)
+            case SplitsDiscovered(operator_id=operator_id, splits=splits, finished=finished):
+                self._decide(LookEnded(operator_id=operator_id, splits=splits, finished=finished))
+            case SplitDiscoveryDue(operator_id=operator_id):
+                self._decide(LookDue(operator_id=operator_id))
+            case SplitDiscoveryFailed(operator_id=operator_id):
+                self._decide(LookFailed(operator_id=operator_id))
+            case SnapshotOperatorCoordinators(checkpoint_id=checkpoint_id):
+                self._decide(SnapshotWanted(checkpoint_id=checkpoint_id))
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._on_settled(message.attempt, message.checkpoint_id)
+            case CheckpointAborted(checkpoint_id=checkpoint_id):
+                self._decide(CheckpointAbandoned(checkpoint_id=checkpoint_id))
+            case _:
+                assert_never(message)
+
+    def _on_request(self, attempt: ExecutionAttemptId, operator_id: OperatorId, count: int) -> None:
+        execution = self._graph.execution(attempt)
+        if execution is not None:
+            self._decide(ReaderAsked(operator_id=operator_id, subtask=execution.subtask, count=count))
+
+    def _on_settled(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> None:
+        execution = self._graph.execution(attempt)
+        if execution is not None:
+            self._decide(
+                TaskSettled(vertex_id=execution.vertex_id, subtask=execution.subtask, checkpoint_id=checkpoint_id)
+            )
+
+    def _decide(self, event: SourceEvent) -> None:
+        for effect in self._coordinator.handle(event, self._context.now()):
+            self._perform(effect)
+
+    def _perform(self, effect: SourceEffect) -> None:
+        match effect:
+            case LookForSplits():
+                self._look(effect)
+            case LookLater(operator_id=operator_id):
+                interval_ms = self._discoveries[operator_id].interval_ms
+                if interval_ms is not None:
+                    due = SplitDiscoveryDue(operator_id=operator_id)
+                    self._context.timers.start_once(f"split-discovery/{operator_id}", interval_ms, due)
+            case SendSplits(operator_id=operator_id, splits=splits):
+                reader = self._reader(effect)
+                self._tell(reader, AddSplits(attempt=reader.attempt, operator_id=operator_id, splits=splits))
+            case SendNoMoreSplits(operator_id=operator_id):
+                reader = self._reader(effect)
+                self._tell(reader, NoMoreSplits(attempt=reader.attempt, operator_id=operator_id))
+            case SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
+                self._checkpoint_coordinator.tell(
+                    OperatorCoordinatorsSnapshotted(
+                        job_id=self._graph.job_graph.job_id, checkpoint_id=checkpoint_id, states=states
+                    )
+                )
+            case Ignore():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _look(self, effect: LookForSplits) -> None:
+        operator_id = effect.operator_id
+        self._context.pipe_to_self(
+            partial(self._discoveries[operator_id].discover, effect.seen),
+            lambda found: found,
+            lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
+        )
+
+    def _reader(self, effect: SendSplits | SendNoMoreSplits) -> Execution:
+        return self._graph.subtask(effect.vertex_id, effect.subtask).execution
+
+    def _tell(self, reader: Execution, message: Message) -> None:
+        # What goes to a reader that is ending is handed out again when the next one begins.
+        if reader.state in _READING and reader.slot is not None:
+            Gateway(reader.slot.task_manager, self._session).tell(message)

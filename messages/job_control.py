@@ -1,0 +1,74 @@
+"""What the JobManager and a JobMaster tell each other and themselves while a job is accepted, runs and ends."""
+
+from __future__ import annotations
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId, OperatorId
+from flykka.messages.job import JobStatus
+from flykka.messages.message import Message, message
+
+
+@message("job_control.accepted")
+class JobGraphAccepted(Message):
+    """data plane and storage -> JobManager: the code of the graph is there, and the graph is stored."""
+
+    job_id: JobId
+
+
+@message("job_control.refused")
+class JobGraphRefused(Message):
+    """data plane and storage -> JobManager: the graph does not fit the code that is there, or cannot be stored."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("job_control.ended")
+class JobEnded(Message):
+    """JobMaster -> JobManager: the job has come to its end, and nothing of it runs or waits any more."""
+
+    job_id: JobId
+    status: JobStatus
+    cause: SerializedThrowable | None = None
+
+
+@message("job_control.data_released")
+class JobDataReleased(Message):
+    """data plane -> JobMaster or JobManager: nothing of the job is left; with a cause, something may be."""
+
+    job_id: JobId
+    cause: SerializedThrowable | None = None
+
+
+@message("job_control.restart_due")
+class JobRestartDue(Message):
+    """JobMaster's timer -> itself: the pause before the restart of this version of the job is over."""
+
+    version: int
+
+
+@message("job_control.slot_request_timed_out")
+class SlotRequestTimedOut(Message):
+    """JobMaster's timer -> itself: the request has waited for a slot for as long as it may."""
+
+    request_id: str
+
+
+@message("job_control.idle_slots_due")
+class IdleSlotsDue(Message):
+    """JobMaster's timer -> itself: time to give back the slots that nobody has needed for a while."""
+
+
+@message("job_control.split_discovery_due")
+class SplitDiscoveryDue(Message):
+    """JobMaster's timer -> itself: time to look at this source again."""
+
+    operator_id: OperatorId
+
+
+@message("job_control.split_discovery_failed")
+class SplitDiscoveryFailed(Message):
+    """data plane -> JobMaster: the source cannot be looked at."""
+
+    operator_id: OperatorId
+    cause: SerializedThrowable
