@@ -1,0 +1,457 @@
+"""The ResourceManager's slots: requests are served, the TaskManager's report is the truth, lost ones are replaced."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.scheduling.slot_manager import SlotManager, SlotState
+from flykka.actors.scheduling.slot_manager_events import (
+    AcceptTaskManager,
+    AllocationConfirmed,
+    AllocationRefused,
+    FailAllocation,
+    GiveSlot,
+    JobGone,
+    RefuseTaskManager,
+    ResourceManagerStarted,
+    SlotFreed,
+    SlotManagerEffect,
+    SlotRequestCancelled,
+    SlotRequested,
+    SlotsReported,
+    StartTaskManager,
+    TaskManagerGone,
+    TaskManagerRegistered,
+)
+from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS
+from flykka.messages.ids import AllocationId, JobId, SlotId, TaskManagerId, slot_id
+from flykka.messages.registration import SlotReport, SlotStatus
+from tests.actors.scheduling.feeding import feed
+
+FIRST, SECOND, THIRD = (TaskManagerId(f"task-manager-{number}") for number in (1, 2, 3))
+
+
+def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
+    """A report of one slot per holder: an allocation of job-1, or None for a free slot."""
+    return SlotReport(
+        slots=tuple(
+            SlotStatus(
+                slot_id=slot_id(task_manager, index),
+                allocation_id=None if holder is None else AllocationId(holder),
+                job_id=None if holder is None else JobId("job-1"),
+            )
+            for index, holder in enumerate(holders)
+        )
+    )
+
+
+def registered(task_manager: TaskManagerId, *holders: str | None) -> TaskManagerRegistered:
+    return TaskManagerRegistered(task_manager=task_manager, report=report(task_manager, *holders))
+
+
+def reported(task_manager: TaskManagerId, *holders: str | None) -> SlotsReported:
+    return SlotsReported(task_manager=task_manager, report=report(task_manager, *holders))
+
+
+def requested(allocation: str, job: str = "job-1") -> SlotRequested:
+    return SlotRequested(job_id=JobId(job), allocation_id=AllocationId(allocation))
+
+
+def gives(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> GiveSlot:
+    return GiveSlot(
+        task_manager=task_manager,
+        slot_id=slot_id(task_manager, index),
+        job_id=JobId(job),
+        allocation_id=AllocationId(allocation),
+    )
+
+
+def confirmed(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> AllocationConfirmed:
+    return AllocationConfirmed(
+        slot_id=slot_id(task_manager, index), job_id=JobId(job), allocation_id=AllocationId(allocation)
+    )
+
+
+def refused(task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None) -> AllocationRefused:
+    return AllocationRefused(
+        slot_id=slot_id(task_manager, index),
+        allocation_id=AllocationId(allocation),
+        occupied_by=None if by is None else AllocationId(by),
+    )
+
+
+def freed(task_manager: TaskManagerId, index: int, allocation: str) -> SlotFreed:
+    return SlotFreed(slot_id=slot_id(task_manager, index), allocation_id=AllocationId(allocation))
+
+
+def gone(task_manager: TaskManagerId) -> TaskManagerGone:
+    return TaskManagerGone(task_manager=task_manager, reason="killed")
+
+
+def manager(task_managers: int = 0) -> SlotManager:
+    slots = SlotManager(task_managers=task_managers)
+    feed(slots, ResourceManagerStarted())
+    return slots
+
+
+def test_as_many_task_managers_as_configured_are_started_under_numbered_names() -> None:
+    slots = SlotManager(task_managers=2)
+
+    effects = feed(slots, ResourceManagerStarted())
+
+    assert effects == [StartTaskManager(task_manager=FIRST), StartTaskManager(task_manager=SECOND)]
+
+
+def test_a_lost_task_manager_is_replaced_at_once_under_a_new_name() -> None:
+    slots = manager(task_managers=2)
+    feed(slots, registered(FIRST, None), registered(SECOND, None))
+
+    effects = feed(slots, gone(SECOND))
+
+    assert effects == [StartTaskManager(task_manager=THIRD)]
+
+
+def test_one_that_ended_before_it_registered_is_replaced_after_a_pause() -> None:
+    slots = manager(task_managers=1)
+
+    effects = feed(slots, gone(FIRST))
+
+    assert effects == [StartTaskManager(task_manager=SECOND, delay_ms=START_RETRY_MS)]
+
+
+def test_a_loss_is_answered_once() -> None:
+    slots = manager(task_managers=1)
+    feed(slots, registered(FIRST, None), gone(FIRST))
+
+    effects = feed(slots, gone(FIRST))
+
+    assert effects == [Ignore(reason="task-manager-1 is not known")]
+
+
+def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
+    slots = manager(task_managers=1)
+    feed(slots, registered(FIRST, None), gone(FIRST))
+
+    effects = feed(slots, registered(FIRST, None))
+
+    assert effects == [
+        RefuseTaskManager(task_manager=FIRST, reason="task-manager-1 was given up and replaced"),
+    ]
+
+
+def test_one_that_somebody_else_started_is_welcome() -> None:
+    slots = manager(task_managers=0)
+
+    effects = feed(slots, registered(TaskManagerId("guest"), None), requested("a"))
+
+    assert effects == [AcceptTaskManager(task_manager=TaskManagerId("guest")), gives(TaskManagerId("guest"), 0, "a")]
+
+
+def test_a_request_gets_a_free_slot_which_is_then_pending() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None))
+
+    effects = feed(slots, requested("a"))
+
+    assert effects == [gives(FIRST, 0, "a")]
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
+
+
+def test_a_confirmed_slot_is_allocated() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"))
+
+    effects = feed(slots, confirmed(FIRST, 0, "a"))
+
+    assert effects == []
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
+
+
+def test_a_request_waits_for_a_slot() -> None:
+    slots = manager()
+
+    before = feed(slots, requested("a"))
+    after = feed(slots, registered(FIRST, None))
+
+    assert before == []
+    assert after == [AcceptTaskManager(task_manager=FIRST), gives(FIRST, 0, "a")]
+
+
+def test_waiting_requests_are_served_in_their_order() -> None:
+    slots = manager()
+    feed(slots, requested("a"), requested("b"), requested("c"))
+
+    effects = feed(slots, registered(FIRST, None, None))
+
+    assert effects[1:] == [gives(FIRST, 0, "a"), gives(FIRST, 1, "b")]
+    assert slots.waiting_requests == ("c",)
+
+
+def test_slots_are_taken_evenly_from_the_task_managers_in_the_order_of_their_registration() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), registered(SECOND, None, None))
+
+    effects = feed(slots, *(requested(allocation) for allocation in "abcd"))
+
+    assert effects == [gives(FIRST, 0, "a"), gives(SECOND, 0, "b"), gives(FIRST, 1, "c"), gives(SECOND, 1, "d")]
+
+
+def test_a_larger_task_manager_takes_more() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None, None, None), registered(SECOND, None, "x"))
+
+    effects = feed(slots, *(requested(allocation) for allocation in "abc"))
+
+    assert effects == [gives(FIRST, 0, "a"), gives(FIRST, 1, "b"), gives(FIRST, 2, "c")]
+
+
+def test_a_request_is_made_once() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+
+    while_pending = feed(slots, requested("a"))
+    feed(slots, confirmed(FIRST, 0, "a"))
+    while_allocated = feed(slots, requested("a"))
+
+    assert while_pending == while_allocated == [Ignore(reason="a was asked for before")]
+
+
+def test_an_allocation_id_may_be_used_again_when_its_slot_is_free() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), confirmed(FIRST, 0, "a"), freed(FIRST, 0, "a"))
+
+    effects = feed(slots, requested("a", job="job-2"))
+
+    assert effects == [gives(FIRST, 0, "a", job="job-2")]
+
+
+def test_a_freed_slot_goes_to_the_next_request() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), confirmed(FIRST, 0, "a"), requested("b"))
+
+    effects = feed(slots, freed(FIRST, 0, "a"))
+
+    assert effects == [gives(FIRST, 0, "b")]
+
+
+def test_a_slot_is_freed_only_by_the_allocation_that_holds_it() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, "a"))
+
+    effects = feed(slots, freed(FIRST, 0, "b"))
+
+    assert effects == [Ignore(reason="task-manager-1/0 is not held by b")]
+
+
+def test_a_cancelled_request_gives_its_pending_slot_to_the_next() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), requested("b"))
+
+    effects = feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")))
+
+    assert effects == [gives(FIRST, 0, "b")]
+
+
+def test_a_cancel_that_comes_too_late_finds_the_slot_with_the_cancelled_allocation() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+    feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")), requested("b"), requested("c"))
+
+    effects = feed(slots, confirmed(FIRST, 0, "a"))
+
+    assert effects == []
+    assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
+    assert slots.waiting_requests == ("c",)
+
+
+def test_a_refused_request_tries_another_slot_first() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), registered(SECOND, None), requested("a"))
+
+    effects = feed(slots, refused(FIRST, 0, "a"))
+
+    assert effects == [gives(SECOND, 0, "a")]
+    assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.FREE
+
+
+def test_a_refused_request_without_another_slot_waits_for_the_next_report() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"))
+
+    at_once = feed(slots, refused(FIRST, 0, "a"))
+    later = feed(slots, reported(FIRST, None))
+
+    assert at_once == []
+    assert later == [gives(FIRST, 0, "a")]
+
+
+def test_a_refusal_that_names_the_holder_is_believed() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+
+    effects = feed(slots, refused(FIRST, 0, "a", by="z"))
+
+    assert effects == [gives(FIRST, 1, "a")]
+    assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
+
+
+def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), refused(FIRST, 0, "a"), requested("b"))
+    assert slots.waiting_requests == ("b",)
+    feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")), requested("a"))
+
+    effects = feed(slots, refused(FIRST, 0, "b", by="a"))
+
+    assert effects == []
+    assert slots.waiting_requests == ("b",)
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
+
+
+def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+
+    effects = feed(slots, reported(FIRST, "z", None))
+
+    assert effects == [gives(FIRST, 1, "a")]
+
+
+def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"))
+
+    effects = feed(slots, reported(FIRST, None))
+
+    assert effects == []
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
+
+
+def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, "x"), requested("a"))
+
+    effects = feed(slots, reported(FIRST, None))
+
+    assert effects == [gives(FIRST, 0, "a")]
+
+
+def test_a_report_of_one_that_is_not_registered_is_ignored() -> None:
+    slots = manager()
+
+    effects = feed(slots, reported(FIRST, None))
+
+    assert effects == [Ignore(reason="task-manager-1 is not registered")]
+
+
+def test_the_loss_of_a_task_manager_fails_its_allocations() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, "a", "b", None))
+
+    effects = feed(slots, gone(FIRST))
+
+    assert effects == [
+        FailAllocation(job_id=JobId("job-1"), allocation_id=AllocationId("a"), reason="killed"),
+        FailAllocation(job_id=JobId("job-1"), allocation_id=AllocationId("b"), reason="killed"),
+    ]
+    assert slots.slot_states == {}
+
+
+def test_the_requests_that_were_pending_at_a_lost_task_manager_come_first_elsewhere() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), *(requested(allocation) for allocation in "abc"))
+    feed(slots, gone(FIRST))
+
+    effects = feed(slots, registered(SECOND, None, None))
+
+    assert effects[1:] == [gives(SECOND, 0, "a"), gives(SECOND, 1, "b")]
+
+
+def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), requested("b"), requested("c", job="job-2"))
+
+    effects = feed(slots, JobGone(job_id=JobId("job-1")))
+
+    assert effects == [gives(FIRST, 0, "c", job="job-2")]
+
+
+class SlotManagerLives(RuleBasedStateMachine):
+    """TaskManagers that do as they are told, in any order, beside a model of what they hold."""
+
+    allocations = st.sampled_from([AllocationId(name) for name in "abcdef"])
+    task_managers = st.sampled_from([FIRST, SECOND])
+
+    @initialize()
+    def begin(self) -> None:
+        self.slots = SlotManager(task_managers=0)
+        self.wanted: set[AllocationId] = set()
+        self.held: dict[SlotId, AllocationId | None] = {}
+        self.inbox: list[GiveSlot] = []
+
+    def feed(self, *events: object) -> None:
+        for event in events:
+            for effect in self.slots.handle(event, 0):  # type: ignore[arg-type]
+                self.perform(effect)
+
+    def perform(self, effect: SlotManagerEffect) -> None:
+        match effect:
+            case GiveSlot():
+                assert effect.allocation_id in self.wanted, "a slot for nobody"
+                self.inbox.append(effect)
+            case FailAllocation(allocation_id=allocation_id):
+                self.wanted.discard(allocation_id)
+
+    @rule(task_manager=task_managers)
+    def register(self, task_manager: TaskManagerId) -> None:
+        mine = [slot_id(task_manager, index) for index in range(2)]
+        for each in mine:
+            self.held.setdefault(each, None)
+        self.feed(registered(task_manager, *(self.held[each] for each in mine)))
+
+    @rule(allocation=allocations)
+    def request(self, allocation: AllocationId) -> None:
+        if allocation not in self.held.values():
+            self.wanted.add(allocation)
+            self.feed(requested(allocation))
+
+    @rule(allocation=allocations)
+    def cancel(self, allocation: AllocationId) -> None:
+        self.wanted.discard(allocation)
+        self.feed(SlotRequestCancelled(allocation_id=allocation))
+
+    @rule()
+    def deliver(self) -> None:
+        if not self.inbox:
+            return
+        given = self.inbox.pop(0)
+        holder = self.held[given.slot_id]
+        task_manager, index = given.task_manager, int(given.slot_id.rpartition("/")[2])
+        if holder is None and given.allocation_id not in self.held.values():
+            self.held[given.slot_id] = given.allocation_id
+            self.feed(confirmed(task_manager, index, given.allocation_id))
+        else:
+            self.feed(refused(task_manager, index, given.allocation_id, by=holder))
+
+    @rule(task_manager=task_managers, index=st.integers(0, 1))
+    def free(self, task_manager: TaskManagerId, index: int) -> None:
+        allocation = self.held.get(slot_id(task_manager, index))
+        if allocation is not None:
+            self.held[slot_id(task_manager, index)] = None
+            self.feed(freed(task_manager, index, allocation))
+
+    @invariant()
+    def holds(self) -> None:
+        self.slots.check()
+
+    def teardown(self) -> None:
+        while self.inbox:
+            self.deliver()
+        believed = {each for each, state in self.slots.slot_states.items() if state is SlotState.ALLOCATED}
+        assert believed == {each for each, holder in self.held.items() if holder is not None}
+        self.slots.check()
+
+
+TestSlotManagerLives = SlotManagerLives.TestCase
