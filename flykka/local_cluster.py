@@ -126,7 +126,7 @@ class LocalCluster:
         return self._system.find(f"/user/{name}")
 
     def _job_manager_props(self) -> Props:
-        return Props(JobManager, self._data_plane, self._resource_manager)
+        return Props(JobManager, self._resource_manager, self._data_plane)
 
     def _resource_manager_props(self) -> Props:
         return Props(

@@ -54,7 +54,8 @@ class _Generator:
         self._defaults = defaults
 
     def add(self, transformation: Transformation) -> None:
-        """Bind the operator's code and add its node, its edges, and the node of its local part where it has one."""
+        """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
+        feeding = [self._feeding(transformation, source) for source in transformation.inputs]
         parallelism = transformation.parallelism or self._defaults.parallelism
         self.graph.add_node(
             StreamNode(
@@ -70,13 +71,28 @@ class _Generator:
                 watermark_delay_ms=transformation.watermark_delay_ms,
             )
         )
-        for source in transformation.inputs:
-            self._add_input(transformation, source, parallelism)
+        for uid, source in zip(feeding, transformation.inputs, strict=True):
+            self._connect(uid, transformation, source, parallelism)
 
-    def _add_input(self, transformation: Transformation, source: Input, parallelism: int) -> None:
+    def _feeding(self, transformation: Transformation, source: Input) -> str:
         feeding = source.source.uid
-        if transformation.local_code is not None:
-            feeding = self._add_local(transformation, feeding)
+        if transformation.local_code is None:
+            return feeding
+        local = f"{transformation.uid}-local"
+        self.graph.add_node(
+            StreamNode(
+                uid=local,
+                name=f"local {transformation.name}",
+                kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
+                ref=self._registry.bind(local, transformation.local_code),
+                # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
+                parallelism=self.graph.node(feeding).parallelism,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=local))
+        return local
+
+    def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:
         strategy = source.ship_strategy
         if strategy is None:
             same = self.graph.node(feeding).parallelism == parallelism
@@ -87,19 +103,3 @@ class _Generator:
         self.graph.add_edge(
             StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
         )
-
-    def _add_local(self, transformation: Transformation, feeding: str) -> str:
-        assert transformation.local_code is not None
-        uid = f"{transformation.uid}-local"
-        self.graph.add_node(
-            StreamNode(
-                uid=uid,
-                name=f"local {transformation.name}",
-                kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
-                ref=self._registry.bind(uid, transformation.local_code),
-                # Of its input's parallelism and, unnamed, of its sharing group, so that the two run as one task.
-                parallelism=self.graph.node(feeding).parallelism,
-            )
-        )
-        self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=uid))
-        return uid

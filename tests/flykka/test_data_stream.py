@@ -8,30 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.data_stream import DataStream, StreamType
+from flykka.data_stream import DataStream
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
 from flykka.messages.job_graph import OperatorKind
 from flykka.program import Program
-from flykka.spark_bridge.code_registry import SourceCode
 from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sources.file_source import FileSource
-from flykka.transformation import Transformation
-from flykka.windows import TumblingEventTimeWindows
+from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark
-
-BIDS = "auction long, bidder long, price long, channel string, at timestamp"
-HOURS = TumblingEventTimeWindows.of("1h")
-
-
-def bids(spark: SparkSession, program: Program | None = None, *, event_time: str | None = "at") -> DataStream:
-    """A stream of bids, without a byte of them."""
-    program = program or Program()
-    code = SourceCode(source=FileSource.parquet("/bids", schema=BIDS), watermark_delay_ms=0)
-    source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)
-    program.add(source)
-    prototype = spark.createDataFrame([], BIDS)
-    return DataStream(program, source, StreamType(prototype=prototype, event_time=event_time))
 
 
 def kinds(program: Program) -> list[OperatorKind]:

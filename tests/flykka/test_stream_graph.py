@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.actors.graph.stream_graph import StreamGraph
@@ -14,22 +13,10 @@ from flykka.messages.ids import JobId
 from flykka.messages.job_graph import CheckpointingSettings, FiringMode, JobGraph, OperatorKind, ShipStrategy
 from flykka.program import Program
 from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.stream_graph_generator import Defaults, stream_graph
-from tests.flykka.test_data_stream import HOURS, bids
+from tests.flykka.programs import bids, counting
 
 pytestmark = pytest.mark.spark
-
-
-def counting(spark: SparkSession, *, parallelism: int | None = None) -> Program:
-    """Bids per auction and hour, into a folder."""
-    program = Program()
-    counted = bids(spark, program).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids")).uid("counts")
-    sink = counted.sink_to(FileSink.parquet("/counts")).uid("output")
-    if parallelism is not None:
-        counted.set_parallelism(parallelism)
-        sink.set_parallelism(parallelism)
-    return program
 
 
 def graph_of(program: Program, defaults: Defaults | None = None) -> StreamGraph:

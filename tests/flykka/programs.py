@@ -1,0 +1,39 @@
+"""Programs over bids that exist only as a schema."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.data_stream import DataStream, StreamType
+from flykka.messages.job_graph import OperatorKind
+from flykka.program import Program
+from flykka.spark_bridge.code_registry import SourceCode
+from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.transformation import Transformation
+from flykka.windows import TumblingEventTimeWindows
+
+BIDS = "auction long, bidder long, price long, channel string, at timestamp"
+HOURS = TumblingEventTimeWindows.of("1h")
+
+
+def bids(spark: SparkSession, program: Program | None = None, *, event_time: str | None = "at") -> DataStream:
+    """A stream of bids, without a byte of them."""
+    program = program or Program()
+    code = SourceCode(source=FileSource.parquet("/bids", schema=BIDS), watermark_delay_ms=0)
+    source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)
+    program.add(source)
+    prototype = spark.createDataFrame([], BIDS)
+    return DataStream(program, source, StreamType(prototype=prototype, event_time=event_time))
+
+
+def counting(spark: SparkSession, *, parallelism: int | None = None) -> Program:
+    """Bids per auction and hour, into a folder."""
+    program = Program()
+    counted = bids(spark, program).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids")).uid("counts")
+    sink = counted.sink_to(FileSink.parquet("/counts")).uid("output")
+    if parallelism is not None:
+        counted.set_parallelism(parallelism)
+        sink.set_parallelism(parallelism)
+    return program
