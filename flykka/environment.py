@@ -216,7 +216,8 @@ class StreamExecutionEnvironment:
             JobSubmissionError: the job was refused.
         """
         graph = self.get_job_graph(job_name)
-        client = self._cluster_for(graph).submit(graph)
+        self._settings = self._settings.with_slots_for(slots_needed(graph))
+        client = self.cluster.submit(graph)
         client.wait_submitted()
         self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
         self._program = Program()
@@ -224,9 +225,15 @@ class StreamExecutionEnvironment:
 
     @property
     def cluster(self) -> LocalCluster:
-        """The local cluster. Raises `ClusterError` before the first job, which starts it."""
+        """The local cluster, started now where no job has done so yet.
+
+        Raises:
+            ClusterError: the first job is to decide how many slots there are, and has not been executed.
+        """
         if self._cluster is None:
-            raise ClusterError("the cluster starts with the first job: execute or execute_async comes first")
+            if self._settings.slots_per_task_manager is None:
+                raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
+            self._cluster = LocalCluster(SparkDataPlane(self.spark, self._registry), self._settings)
         return self._cluster
 
     def close(self) -> None:
@@ -248,13 +255,6 @@ class StreamExecutionEnvironment:
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _cluster_for(self, graph: JobGraph) -> LocalCluster:
-        if self._cluster is None:
-            self._cluster = LocalCluster(
-                SparkDataPlane(self.spark, self._registry), self._settings.with_slots_for(slots_needed(graph))
-            )
-        return self._cluster
 
     def _checkpoint_directory(self) -> str:
         if not self._checkpointing.directory and self._temporary is None:

@@ -207,9 +207,14 @@ def test_a_job_that_needs_more_slots_than_there_are_is_refused_at_once(
         env.execute()
 
 
-def test_there_is_no_cluster_before_the_first_job(env: StreamExecutionEnvironment) -> None:
-    with pytest.raises(ClusterError, match="starts with the first job"):
-        assert env.cluster
+def test_the_first_job_decides_the_number_of_slots_unless_it_was_given(
+    spark: SparkSession, env: StreamExecutionEnvironment
+) -> None:
+    undecided = StreamExecutionEnvironment.get_execution_environment()
+
+    with pytest.raises(ClusterError, match="the first job decides"):
+        assert undecided.cluster
+    assert env.cluster is env.cluster
 
 
 def test_an_event_time_column_must_be_a_timestamp_of_the_source(env: StreamExecutionEnvironment, bids: Path) -> None:
