@@ -64,7 +64,7 @@ class CheckpointCoordinatorMachine:
         self._trigger = CheckpointTrigger(settings, self._tasks, self._pending)
         self._recent: deque[tuple[int, frozenset[ExecutionAttemptId]]] = deque(maxlen=RECENT_CHECKPOINTS)
         self._last_id = 0
-        self._is_shut_down = False
+        self.shut_down_with: JobStatus | None = None
 
     # --- what can be seen from outside -------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class CheckpointCoordinatorMachine:
             pending.check()
             assert checkpoint_id == pending.checkpoint_id <= self._last_id
             assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._stored.writing)
-        assert not (self._is_shut_down and self._pending)
+        assert self.shut_down_with is None or not self._pending
         final = any(pending.properties.final for pending in self._pending.values())
         assert (self._trigger.final is FinalPhase.PENDING) == final
 
@@ -342,10 +342,10 @@ class CheckpointCoordinatorMachine:
             yield effect
 
     def _on_shutdown(self, event: events.Shutdown, now: int) -> Effects:
-        if self._is_shut_down:
-            yield Ignore(reason="the coordinator is shut down already")
+        if self.shut_down_with is not None:
+            yield Ignore(reason=f"the coordinator was shut down when the job was {self.shut_down_with}")
             return
-        self._is_shut_down = True
+        self.shut_down_with = event.job_status
         reason = (
             CheckpointDeclineReason.CHECKPOINT_COORDINATOR_SUSPEND
             if event.job_status is JobStatus.SUSPENDED

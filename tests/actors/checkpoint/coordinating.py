@@ -1,0 +1,194 @@
+"""A coordinator's machine and a world around it: virtual timers, a counter, a storage that answers or waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
+from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    CheckpointMetrics,
+    DeclineCheckpoint,
+)
+from flykka.messages.coordination import (
+    CheckpointTimedOut,
+    FinalCheckpointRetryDue,
+    MetadataWriteFailed,
+    MetadataWritten,
+    PeriodicTriggerDue,
+)
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import CheckpointingSettings
+from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.task import ExecutionState
+
+JOB = JobId("job")
+E = TypeVar("E")
+Timer = tuple[TimerKind, int | None]
+
+
+def settings(**changed: Any) -> CheckpointingSettings:
+    return CheckpointingSettings(directory="/checkpoints", **{"max_concurrent": 1_000, **changed})
+
+
+def task(
+    attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
+) -> PlannedTask:
+    return PlannedTask(
+        attempt=ExecutionAttemptId(attempt),
+        vertex_id=JobVertexId(attempt),
+        subtask=0,
+        parallelism=1,
+        max_parallelism=128,
+        state=state,
+        is_source=is_source,
+        **changed,
+    )
+
+
+def snapshot(*, shared: Iterable[str] = (), exclusive: Iterable[str] = ()) -> TaskStateSnapshot:
+    return TaskStateSnapshot(
+        operators=(
+            OperatorSubtaskState(
+                operator_id=OperatorId("operator"),
+                shared=tuple(SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1) for name in shared),
+                exclusive=tuple(ExclusiveStateHandle(path=name, size_bytes=1) for name in exclusive),
+            ),
+        )
+    )
+
+
+def acknowledgement(
+    attempt: str,
+    checkpoint_id: int,
+    state: TaskStateSnapshot | None = None,
+    *,
+    job: JobId = JOB,
+    metrics: CheckpointMetrics | None = None,
+) -> AcknowledgeCheckpoint:
+    return AcknowledgeCheckpoint(
+        job_id=job,
+        attempt=ExecutionAttemptId(attempt),
+        checkpoint_id=checkpoint_id,
+        state=state,
+        metrics=metrics or CheckpointMetrics(),
+    )
+
+
+class Coordination:
+    """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
+
+    def __init__(
+        self, *tasks: PlannedTask, operator_coordinators: bool = False, storage_answers: bool = True, **changed: Any
+    ) -> None:
+        self.machine = CheckpointCoordinatorMachine(
+            JOB, settings(**changed), operator_coordinators=operator_coordinators
+        )
+        self.now = 0
+        self.log: list[CoordinatorEffect] = []
+        self.ids = CheckpointIdCounter()
+        self.timers: dict[Timer, int] = {}
+        self.storage_answers = storage_answers
+        self.storage_fails = False
+        self.while_an_id_is_drawn: Callable[[], None] = lambda: None
+        if tasks:
+            self.handle(events.TasksChanged(tasks=tasks))
+
+    def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
+        """All effects of the event and of the answers to them."""
+        already = len(self.log)
+        made = self.machine.handle(event, self.now)
+        self.machine.check()
+        self.log += made
+        for effect in made:
+            self._answer(effect)
+        return self.log[already:]
+
+    def trigger(self, properties: CheckpointProperties | None = None) -> list[CoordinatorEffect]:
+        return self.handle(events.TriggerRequested(properties=properties or CheckpointProperties()))
+
+    def acknowledge(
+        self, attempt: str, checkpoint_id: int, state: TaskStateSnapshot | None = None, **changed: Any
+    ) -> list[CoordinatorEffect]:
+        return self.handle(acknowledgement(attempt, checkpoint_id, state, **changed))
+
+    def decline(
+        self,
+        attempt: str,
+        checkpoint_id: int,
+        reason: CheckpointDeclineReason = CheckpointDeclineReason.CHECKPOINT_DECLINED,
+    ) -> list[CoordinatorEffect]:
+        return self.handle(
+            DeclineCheckpoint(
+                job_id=JOB, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id, reason=reason
+            )
+        )
+
+    def set_state(self, attempt: str, state: ExecutionState) -> list[CoordinatorEffect]:
+        return self.handle(events.TaskStateChanged(attempt=ExecutionAttemptId(attempt), state=state))
+
+    def written(self, checkpoint_id: int) -> list[CoordinatorEffect]:
+        return self.handle(MetadataWritten(checkpoint_id=checkpoint_id, path=f"chk-{checkpoint_id}"))
+
+    def advance(self, ms: int) -> None:
+        """Let virtual time pass; what is due goes off in order."""
+        end = self.now + ms
+        while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
+            self.now, timer = due[0]
+            del self.timers[timer]
+            self.handle(_goes_off(timer))
+        self.now = end
+
+    def effects(self, kind: type[E]) -> list[E]:
+        """Every effect of one kind so far."""
+        return [effect for effect in self.log if isinstance(effect, kind)]
+
+    def disposed(self) -> list[str]:
+        """What was deleted so far, checkpoints and state, in order."""
+        return [
+            path
+            for effect in self.effects(effects.Dispose)
+            for path in (*effect.checkpoints, *(handle.path for handle in effect.state))
+        ]
+
+    def completed(self) -> list[int]:
+        return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
+
+    def _answer(self, effect: CoordinatorEffect) -> None:
+        match effect:
+            case effects.DrawCheckpointId():
+                self.while_an_id_is_drawn()
+                self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.get_and_increment()))
+            case effects.StartTimer(kind=kind, delay_ms=delay_ms, checkpoint_id=checkpoint_id):
+                self.timers[kind, checkpoint_id] = self.now + delay_ms
+            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
+                self.timers.pop((kind, checkpoint_id), None)
+            case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_fails:
+                cause = SerializedThrowable(type_name="OSError", message="disk full")
+                self.handle(MetadataWriteFailed(checkpoint_id=checkpoint.checkpoint_id, cause=cause))
+            case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_answers:
+                self.written(checkpoint.checkpoint_id)
+            case effects.Dispose() | effects.DeleteJob() if self.storage_answers:
+                self.handle(events.DisposalEnded())
+            case _:
+                pass
+
+
+def _goes_off(timer: Timer) -> CoordinatorEvent:
+    match timer:
+        case (TimerKind.PERIODIC, _):
+            return PeriodicTriggerDue()
+        case (TimerKind.FINAL_RETRY, _):
+            return FinalCheckpointRetryDue()
+        case (_, checkpoint_id):
+            assert checkpoint_id is not None
+            return CheckpointTimedOut(checkpoint_id=checkpoint_id)
