@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,18 +14,18 @@ from flykka.actors.graph.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.client_actor import JobExecutionResult
 from flykka.data_stream import DataStream, StreamType
-from flykka.durations import Duration, duration_ms, positive_duration_ms
+from flykka.durations import Duration, positive_duration_ms
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
+from flykka.job_settings import JobSettings
 from flykka.local_cluster import ClusterSettings, LocalCluster, slots_needed
 from flykka.messages.ids import JobId
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, OperatorKind, RestartStrategyConfiguration
+from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.program import Program, at_least_one, tried
-from flykka.restart_strategies import RestartStrategies
 from flykka.spark_bridge.code_registry import CodeRegistry, SourceCode
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.prototype import check_event_time
 from flykka.spark_bridge.session import session_is_there, spark_session
-from flykka.stream_graph_generator import Defaults, stream_graph
+from flykka.stream_graph_generator import stream_graph
 from flykka.transformation import Transformation
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flykka.watermark_strategy import WatermarkStrategy
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(JobSettings):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -44,14 +44,12 @@ class StreamExecutionEnvironment:
     """
 
     def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
+        super().__init__()
         self.spark = session
         self._owns_session = owns_session
         self._settings = settings
         self._program = Program()
         self._registry = CodeRegistry()
-        self._defaults = Defaults()
-        self._checkpointing = CheckpointingSettings(directory="")
-        self._restart_strategy: RestartStrategyConfiguration | None = None
         self._cluster: LocalCluster | None = None
         self._temporary: str | None = None
         self._running: list[tuple[JobClient, frozenset[str]]] = []
@@ -86,62 +84,6 @@ class StreamExecutionEnvironment:
         )
         adopted = session_is_there()
         return cls(spark_session(master), settings, owns_session=not adopted)
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """The parallelism of operators that have none of their own; 1 unless set."""
-        self._defaults = replace(self._defaults, parallelism=at_least_one(parallelism, "parallelism"))
-        return self
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """The number of key groups of operators that set none; derived from their parallelism unless set."""
-        number = at_least_one(max_parallelism, "maximum parallelism")
-        self._defaults = replace(self._defaults, max_parallelism=number)
-        return self
-
-    def enable_checkpointing(
-        self,
-        interval: Duration,
-        *,
-        timeout: Duration = "10min",
-        min_pause: Duration = 0,
-        max_concurrent: int = 1,
-        tolerable_failures: int = 0,
-        retained: int = 1,
-    ) -> Self:
-        """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
-
-        A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
-        in a row are tolerated before the job fails, and so many completed ones are kept.
-        """
-        self._checkpointing = replace(
-            self._checkpointing,
-            interval_ms=positive_duration_ms(interval, "checkpoint interval"),
-            timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
-            min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
-            max_concurrent=at_least_one(max_concurrent, "number of concurrent checkpoints"),
-            tolerable_failures=tolerable_failures,
-            retained=at_least_one(retained, "number of retained checkpoints"),
-        )
-        return self
-
-    def set_checkpoint_dir(self, directory: str) -> Self:
-        """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
-
-        Unless set it is a temporary folder, which `close` removes.
-        """
-        # The driver and the executors need not have the same working directory.
-        absolute = directory if "://" in directory else os.path.abspath(directory)
-        self._checkpointing = replace(self._checkpointing, directory=absolute)
-        return self
-
-    def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:
-        """What is done after a failure: see `RestartStrategies`.
-
-        Unless set it is as in Flink: with checkpoints a job is restarted without end, a second after each failure;
-        without checkpoints not at all.
-        """
-        self._restart_strategy = strategy
-        return self
 
     def from_source(
         self, source: FileSource, watermark_strategy: WatermarkStrategy, name: str, uid: str | None = None
@@ -189,7 +131,7 @@ class StreamExecutionEnvironment:
                 job_id=JobId(uuid4().hex),
                 name=job_name,
                 checkpointing=replace(self._checkpointing, directory=self._checkpoint_directory()),
-                restart_strategy=self._restart_strategy or self._default_restart_strategy(),
+                restart_strategy=self.restart_strategy,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
             )
@@ -237,16 +179,19 @@ class StreamExecutionEnvironment:
         return self._cluster
 
     def close(self) -> None:
-        """End the cluster, what still runs on it, and the Spark session if this environment has started it."""
-        if self._cluster is not None:
-            self._cluster.shutdown()
-            self._cluster = None
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            self._temporary = None
-        if self._owns_session:
-            self.spark.stop()
-            self._owns_session = False
+        """End the cluster, what still runs on it, and the Spark session if this environment has started it.
+
+        Raises:
+            TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
+        """
+        with ExitStack() as last_first:
+            if self._owns_session:
+                last_first.callback(self.spark.stop)
+            if self._temporary is not None:
+                last_first.callback(shutil.rmtree, self._temporary, ignore_errors=True)
+            if self._cluster is not None:
+                last_first.callback(self._cluster.shutdown)
+            self._owns_session, self._temporary, self._cluster = False, None, None
 
     def __enter__(self) -> Self:
         return self
@@ -260,11 +205,6 @@ class StreamExecutionEnvironment:
         if not self._checkpointing.directory and self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="flykka-checkpoints-")
         return self._checkpointing.directory or self._temporary or ""
-
-    def _default_restart_strategy(self) -> RestartStrategyConfiguration:
-        if self._checkpointing.interval_ms is None:
-            return RestartStrategies.no_restart()
-        return RestartStrategies.fixed_delay_restart(delay="1s")
 
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.

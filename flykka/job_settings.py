@@ -1,0 +1,87 @@
+"""What holds for every job of an environment: parallelism, checkpoints, restarts. Flink's and PyFlink's names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Self
+
+from flykka.durations import Duration, duration_ms, positive_duration_ms
+from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.program import at_least_one
+from flykka.restart_strategies import RestartStrategies
+from flykka.stream_graph_generator import Defaults
+
+
+class JobSettings:
+    """Setters that return the environment, as Flink's do."""
+
+    def __init__(self) -> None:
+        self._defaults = Defaults()
+        self._checkpointing = CheckpointingSettings(directory="")
+        self._restart_strategy: RestartStrategyConfiguration | None = None
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """The parallelism of operators that have none of their own; 1 unless set."""
+        self._defaults = replace(self._defaults, parallelism=at_least_one(parallelism, "parallelism"))
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """The number of key groups of operators that set none; derived from their parallelism unless set."""
+        number = at_least_one(max_parallelism, "maximum parallelism")
+        self._defaults = replace(self._defaults, max_parallelism=number)
+        return self
+
+    def enable_checkpointing(
+        self,
+        interval: Duration,
+        *,
+        timeout: Duration = "10min",
+        min_pause: Duration = 0,
+        max_concurrent: int = 1,
+        tolerable_failures: int = 0,
+        retained: int = 1,
+    ) -> Self:
+        """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
+
+        A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
+        in a row are tolerated before the job fails, and so many completed ones are kept.
+        """
+        self._checkpointing = replace(
+            self._checkpointing,
+            interval_ms=positive_duration_ms(interval, "checkpoint interval"),
+            timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
+            min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
+            max_concurrent=at_least_one(max_concurrent, "number of concurrent checkpoints"),
+            tolerable_failures=tolerable_failures,
+            retained=at_least_one(retained, "number of retained checkpoints"),
+        )
+        return self
+
+    def set_checkpoint_dir(self, directory: str) -> Self:
+        """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
+
+        Unless set it is a temporary folder, which `close` removes.
+        """
+        # The driver and the executors need not have the same working directory.
+        absolute = directory if "://" in directory else os.path.abspath(directory)
+        self._checkpointing = replace(self._checkpointing, directory=absolute)
+        return self
+
+    def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:
+        """What is done after a failure: see `RestartStrategies`.
+
+        Unless set it is as in Flink: with checkpoints a job is restarted without end, a second after each failure;
+        without checkpoints not at all.
+        """
+        self._restart_strategy = strategy
+        return self
+
+    @property
+    def restart_strategy(self) -> RestartStrategyConfiguration:
+        """What `set_restart_strategy` has set, or what holds without it."""
+        if self._restart_strategy is not None:
+            return self._restart_strategy
+        if self._checkpointing.interval_ms is None:
+            return RestartStrategies.no_restart()
+        return RestartStrategies.fixed_delay_restart(delay="1s")

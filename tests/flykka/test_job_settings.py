@@ -1,0 +1,57 @@
+"""What holds for every job of an environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.errors import DurationError, ProgramError
+from flykka.job_settings import JobSettings
+from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.restart_strategies import RestartStrategies
+from flykka.stream_graph_generator import Defaults
+
+
+def test_settings_can_be_chained() -> None:
+    settings = JobSettings()
+
+    chained = settings.set_parallelism(2).set_max_parallelism(8).enable_checkpointing("1s", retained=2)
+
+    assert chained is settings
+    assert settings._defaults == Defaults(parallelism=2, max_parallelism=8)
+    assert settings._checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
+
+
+def test_a_job_with_checkpoints_is_restarted_without_end_and_one_without_is_not() -> None:
+    without, with_checkpoints = JobSettings(), JobSettings().enable_checkpointing("1s")
+
+    assert without.restart_strategy == RestartStrategyConfiguration(attempts=0)
+    assert with_checkpoints.restart_strategy == RestartStrategyConfiguration(attempts=None, delay_ms=1_000)
+
+
+def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> None:
+    chosen = RestartStrategies.fixed_delay_restart(attempts=2)
+
+    assert JobSettings().set_restart_strategy(chosen).restart_strategy == chosen
+    assert JobSettings().set_restart_strategy(chosen).enable_checkpointing("1s").restart_strategy == chosen
+
+
+def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert JobSettings().set_checkpoint_dir("here")._checkpointing.directory == str(tmp_path / "here")
+    assert JobSettings().set_checkpoint_dir("s3://bucket/here")._checkpointing.directory == "s3://bucket/here"
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    settings = JobSettings()
+
+    with pytest.raises(ProgramError, match="parallelism must be a whole number from 1, not 0"):
+        settings.set_parallelism(0)
+    with pytest.raises(DurationError, match="checkpoint interval '0s'"):
+        settings.enable_checkpointing("0s")
+    with pytest.raises(ProgramError, match="number of retained checkpoints"):
+        settings.enable_checkpointing("1s", retained=0)
