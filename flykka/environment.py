@@ -121,7 +121,7 @@ class StreamExecutionEnvironment(JobSettings):
             ProgramError: there are none, or they cannot be connected as written.
         """
         self._refuse_running_uids()
-        return stream_graph(self._program.transformations, self._registry, self._defaults)
+        return stream_graph(self._program.transformations, self._registry, self.defaults)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
         """What `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
@@ -130,7 +130,7 @@ class StreamExecutionEnvironment(JobSettings):
                 self.get_stream_graph(),
                 job_id=JobId(uuid4().hex),
                 name=job_name,
-                checkpointing=replace(self._checkpointing, directory=self._checkpoint_directory()),
+                checkpointing=replace(self.checkpointing, directory=self._checkpoint_directory()),
                 restart_strategy=self.restart_strategy,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
@@ -202,9 +202,9 @@ class StreamExecutionEnvironment(JobSettings):
         self.close()
 
     def _checkpoint_directory(self) -> str:
-        if not self._checkpointing.directory and self._temporary is None:
+        if not self.checkpointing.directory and self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="flykka-checkpoints-")
-        return self._checkpointing.directory or self._temporary or ""
+        return self.checkpointing.directory or self._temporary or ""
 
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.

@@ -17,19 +17,19 @@ class JobSettings:
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:
-        self._defaults = Defaults()
-        self._checkpointing = CheckpointingSettings(directory="")
+        self.defaults = Defaults()
+        self.checkpointing = CheckpointingSettings(directory="")
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
     def set_parallelism(self, parallelism: int) -> Self:
         """The parallelism of operators that have none of their own; 1 unless set."""
-        self._defaults = replace(self._defaults, parallelism=at_least_one(parallelism, "parallelism"))
+        self.defaults = replace(self.defaults, parallelism=at_least_one(parallelism, "parallelism"))
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """The number of key groups of operators that set none; derived from their parallelism unless set."""
         number = at_least_one(max_parallelism, "maximum parallelism")
-        self._defaults = replace(self._defaults, max_parallelism=number)
+        self.defaults = replace(self.defaults, max_parallelism=number)
         return self
 
     def enable_checkpointing(
@@ -47,8 +47,8 @@ class JobSettings:
         A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
         in a row are tolerated before the job fails, and so many completed ones are kept.
         """
-        self._checkpointing = replace(
-            self._checkpointing,
+        self.checkpointing = replace(
+            self.checkpointing,
             interval_ms=positive_duration_ms(interval, "checkpoint interval"),
             timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
             min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
@@ -65,7 +65,7 @@ class JobSettings:
         """
         # The driver and the executors need not have the same working directory.
         absolute = directory if "://" in directory else os.path.abspath(directory)
-        self._checkpointing = replace(self._checkpointing, directory=absolute)
+        self.checkpointing = replace(self.checkpointing, directory=absolute)
         return self
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:
@@ -82,6 +82,6 @@ class JobSettings:
         """What `set_restart_strategy` has set, or what holds without it."""
         if self._restart_strategy is not None:
             return self._restart_strategy
-        if self._checkpointing.interval_ms is None:
+        if self.checkpointing.interval_ms is None:
             return RestartStrategies.no_restart()
         return RestartStrategies.fixed_delay_restart(delay="1s")

@@ -19,8 +19,8 @@ def test_settings_can_be_chained() -> None:
     chained = settings.set_parallelism(2).set_max_parallelism(8).enable_checkpointing("1s", retained=2)
 
     assert chained is settings
-    assert settings._defaults == Defaults(parallelism=2, max_parallelism=8)
-    assert settings._checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
+    assert settings.defaults == Defaults(parallelism=2, max_parallelism=8)
+    assert settings.checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
 
 
 def test_a_job_with_checkpoints_is_restarted_without_end_and_one_without_is_not() -> None:
@@ -42,8 +42,8 @@ def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    assert JobSettings().set_checkpoint_dir("here")._checkpointing.directory == str(tmp_path / "here")
-    assert JobSettings().set_checkpoint_dir("s3://bucket/here")._checkpointing.directory == "s3://bucket/here"
+    assert JobSettings().set_checkpoint_dir("here").checkpointing.directory == str(tmp_path / "here")
+    assert JobSettings().set_checkpoint_dir("s3://bucket/here").checkpointing.directory == "s3://bucket/here"
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
