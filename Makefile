@@ -24,12 +24,13 @@ test: $(READY)
 
 check: lint test
 
+# The cache of lint-imports would remember as missing what was not there when its importer was last read.
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict -p flykka
 	$(BIN)/mypy --explicit-package-bases $(wildcard examples benchmarks tests)
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.streaming $(ARGS)
