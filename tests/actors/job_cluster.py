@@ -1,0 +1,203 @@
+"""What surrounds a job in a test: stands in the place of the ResourceManager, the TaskManagers and the client.
+
+The JobManager, its JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from flykka.actors.job_manager import JobManager
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId, OperatorId, SlotId, SplitId, TaskManagerId
+from flykka.messages.job import CancelJob, ListeningBehaviour, SubmitJob
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, Operator, RestartStrategyConfiguration
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
+from flykka.messages.slots import OfferSlots, RequestSlot, SlotOffer
+from flykka.messages.source import FileSplit, SplitsDiscovered
+from flykka.messages.task import (
+    ExecutionState,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from flykka.runtime.actor import Actor
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB, graph_of, vertex
+
+M = TypeVar("M", bound=Message)
+
+RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
+
+
+class Stand(Actor):
+    """Takes down what it is told, under the sessions that it accepts."""
+
+    def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
+        self._heard = heard
+        self._sessions = sessions
+
+    def pre_start(self) -> None:
+        for session in self._sessions:
+            self.context.accept_session(session)
+
+    def handle_message(self, message: Message) -> None:
+        self._heard.append(message)
+
+
+class ScriptedDiscovery:
+    """Finds one split at each look, or fails as often as it is told to."""
+
+    interval_ms: int | None = 100
+
+    def __init__(self, operator_id: OperatorId, files: int) -> None:
+        self.operator_id = operator_id
+        self.files = files
+        self.failures_left = 0
+
+    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+        if self.failures_left > 0:
+            self.failures_left -= 1
+            raise OSError("the folder is gone")
+        names = [SplitId(f"file-{number}") for number in range(self.files)]
+        fresh = [name for name in names if name not in seen]
+        return SplitsDiscovered(
+            operator_id=self.operator_id, splits=tuple(map(split, fresh[:1])), finished=len(fresh) <= 1
+        )
+
+
+class ScriptedDataPlane:
+    """Sources of a few splits, and what a test wants to go wrong."""
+
+    def __init__(self, *, files: int = 0) -> None:
+        self.files = files
+        self.refusal: Exception | None = None
+        self.cannot_release: Exception | None = None
+        self.released: list[JobId] = []
+        self.discoveries: dict[OperatorId, ScriptedDiscovery] = {}
+
+    def check(self, job_graph: JobGraph) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        raise AssertionError("the tasks of these tests are never made")
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> ScriptedDiscovery:
+        return self.discoveries.setdefault(operator.operator_id, ScriptedDiscovery(operator.operator_id, self.files))
+
+    def release_job(self, job_id: JobId) -> None:
+        self.released.append(job_id)
+        if self.cannot_release is not None:
+            raise self.cannot_release
+
+
+class JobCluster:
+    """A JobManager among stands. Everything said is told from outside any actor, and heard when the system is idle."""
+
+    def __init__(self, system: SeededSystem, folder: Path, *, files: int = 0) -> None:
+        self.system = system
+        self.folder = folder
+        self.data_plane = ScriptedDataPlane(files=files)
+        self._heard: dict[Ref, list[Message]] = {}
+        self.resource_manager = self.stand("resource-manager", RESOURCE_MANAGER_SESSION)
+        self.client = self.stand("client")
+        self.job_manager = system.spawn(Props(JobManager, self.resource_manager, self.data_plane), "job-manager")
+        self._served = 0
+
+    def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
+        heard: list[Message] = []
+        ref = self.system.spawn(Props(Stand, heard, *sessions), name)
+        self._heard[ref] = heard
+        return ref
+
+    def heard(self, who: Ref, kind: type[M]) -> list[M]:
+        """What a stand was told of this kind, the first first."""
+        self.system.run_until_idle()
+        return [message for message in self._heard[who] if isinstance(message, kind)]
+
+    def last(self, who: Ref, kind: type[M]) -> M:
+        """What a stand was told last of this kind."""
+        return self.heard(who, kind)[-1]
+
+    # The job
+
+    def graph(self, parallelism: int = 1, *, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
+        """Source and sink, both of this parallelism, with checkpoints that nobody triggers."""
+        made = graph_of(
+            vertex("source", parallelism, outputs=1), vertex("sink", parallelism, reads=("source",)), restart=restart
+        )
+        return replace(made, checkpointing=CheckpointingSettings(directory=str(self.folder)))
+
+    def submit(
+        self,
+        job_graph: JobGraph,
+        listening: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES,
+    ) -> None:
+        self.job_manager.tell(SubmitJob(job_graph=job_graph, client=self.client, listening_behaviour=listening))
+        self.system.run_until_idle()
+
+    def cancel(self) -> None:
+        self.job_manager.tell(CancelJob(job_id=JOB, client=self.client))
+        self.system.run_until_idle()
+
+    @property
+    def registration(self) -> RegisterJobMaster:
+        return self.last(self.resource_manager, RegisterJobMaster)
+
+    def tell_job_master(self, message: Message) -> None:
+        """Say something under the session of the JobMaster."""
+        Gateway(self.registration.job_master, self.registration.leader_session_id).tell(message)
+        self.system.run_until_idle()
+
+    # The ResourceManager and the TaskManagers
+
+    def accept_job_master(self) -> None:
+        self.tell_job_master(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
+
+    def start_task_manager(self, name: str) -> ActorRef:
+        """A TaskManager that has registered at the JobMaster."""
+        ref = self.stand(name, self.registration.leader_session_id)
+        self.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId(name), task_manager=ref))
+        return ref
+
+    def offer(self, name: str, slots: int) -> None:
+        """Serve so many of the requests that are still open with slots of this TaskManager."""
+        asked = self.heard(self.resource_manager, RequestSlot)[self._served :][:slots]
+        self._served += len(asked)
+        offers = tuple(
+            SlotOffer(allocation_id=request.allocation_id, slot_id=SlotId(f"{name}/{index}"))
+            for index, request in enumerate(asked)
+        )
+        self.tell_job_master(OfferSlots(task_manager_id=TaskManagerId(name), offers=offers))
+
+    def deployed(self, task_manager: Ref) -> list[TaskDeploymentDescriptor]:
+        return [submit.descriptor for submit in self.heard(task_manager, SubmitTask)]
+
+    def report(self, attempt: str, state: ExecutionState, failure: SerializedThrowable | None = None) -> None:
+        """A task says what state it is in."""
+        update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=failure)
+        self.tell_job_master(UpdateTaskExecutionState(state=update))
+
+    def run(self, job_graph: JobGraph, slots: int) -> ActorRef:
+        """Submit a job and bring all of its tasks to RUNNING on one TaskManager of so many slots."""
+        self.submit(job_graph)
+        self.accept_job_master()
+        task_manager = self.start_task_manager("tm-1")
+        self.offer("tm-1", slots)
+        for descriptor in self.deployed(task_manager):
+            self.report(descriptor.attempt, ExecutionState.RUNNING)
+        return task_manager
+
+
+def split(name: str) -> FileSplit:
+    """A split of one file of ten rows."""
+    return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=10)

@@ -1,0 +1,172 @@
+"""The JobManager: what clients are told, whatever becomes of their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.ids import JobId
+from flykka.messages.job import (
+    CancellationFailure,
+    CancellationSuccess,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    JobSubmitSuccess,
+    ListeningBehaviour,
+)
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster
+from flykka.messages.task import CancelTask, ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB, failure
+from tests.actors.job_cluster import JobCluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(3) as system:
+        yield JobCluster(system, tmp_path / "checkpoints")
+
+
+def test_a_job_is_stored_before_its_client_hears_that_it_is_accepted(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+
+    assert cluster.heard(cluster.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert (cluster.folder / JOB / "job-graph").exists()
+    assert [each.job_id for each in cluster.heard(cluster.resource_manager, RegisterJobMaster)] == [JOB]
+
+
+def test_a_job_whose_code_is_not_there_is_refused_with_the_reason(cluster: JobCluster) -> None:
+    cluster.data_plane.refusal = LookupError("no code for 'source'")
+
+    cluster.submit(cluster.graph())
+
+    refused = cluster.last(cluster.client, JobResultFailure)
+    assert refused.cause.message == "no code for 'source'"
+    assert cluster.heard(cluster.client, JobSubmitSuccess) == []
+
+
+def test_a_refused_job_may_be_submitted_again(cluster: JobCluster) -> None:
+    cluster.data_plane.refusal = LookupError("no code")
+    cluster.submit(cluster.graph())
+    cluster.data_plane.refusal = None
+
+    cluster.submit(cluster.graph())
+
+    assert len(cluster.heard(cluster.client, JobSubmitSuccess)) == 1
+
+
+def test_a_graph_that_cannot_be_executed_is_refused_with_the_vertex(cluster: JobCluster) -> None:
+    sink_first = cluster.graph().vertices[::-1]
+
+    cluster.submit(replace(cluster.graph(), vertices=sink_first))
+
+    assert "'source'" in cluster.last(cluster.client, JobResultFailure).cause.message
+
+
+def test_an_id_that_cannot_name_an_actor_is_refused(cluster: JobCluster) -> None:
+    cluster.submit(replace(cluster.graph(), job_id=JobId("a/b")))
+
+    assert "job-a/b" in cluster.last(cluster.client, JobResultFailure).cause.message
+
+
+def test_a_second_job_of_the_same_id_is_refused_while_the_first_is_there(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+
+    cluster.submit(cluster.graph())
+
+    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "DuplicateJobSubmissionException"
+
+
+def test_a_finished_job_is_reported_when_nothing_of_it_is_left(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    for descriptor in cluster.deployed(task_manager):
+        cluster.report(descriptor.attempt, ExecutionState.FINISHED)
+
+    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert cluster.data_plane.released == [JOB]
+    assert cluster.heard(cluster.resource_manager, DisconnectJobMaster) == [DisconnectJobMaster(job_id=JOB)]
+    assert not (cluster.folder / JOB).exists()
+
+
+def test_the_id_of_a_job_is_free_when_its_client_hears_the_result(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    for descriptor in cluster.deployed(task_manager):
+        cluster.report(descriptor.attempt, ExecutionState.FINISHED)
+
+    cluster.submit(cluster.graph())
+
+    assert len(cluster.heard(cluster.client, JobSubmitSuccess)) == 2
+
+
+def test_a_failed_job_is_reported_with_its_cause(cluster: JobCluster) -> None:
+    no_restart = RestartStrategyConfiguration(attempts=0)
+    task_manager = cluster.run(cluster.graph(restart=no_restart), slots=1)
+    source, sink = cluster.deployed(task_manager)
+
+    cluster.report(source.attempt, ExecutionState.FAILED, failure("disk full"))
+    cluster.report(sink.attempt, ExecutionState.CANCELED)
+
+    assert cluster.last(cluster.client, JobResultFailure).cause == failure("disk full")
+
+
+def test_a_cancelled_job_is_answered_twice_when_taken_on_and_when_done(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    cluster.cancel()
+    assert cluster.heard(cluster.client, CancellationSuccess) == [CancellationSuccess(job_id=JOB)]
+    assert cluster.heard(cluster.client, JobResultFailure) == []
+    for cancel in cluster.heard(task_manager, CancelTask):
+        cluster.report(cancel.attempt, ExecutionState.CANCELED)
+
+    assert cluster.last(cluster.client, JobResultFailure).status is JobStatus.CANCELED
+
+
+def test_a_job_that_is_not_there_cannot_be_cancelled(cluster: JobCluster) -> None:
+    cluster.cancel()
+
+    assert cluster.last(cluster.client, CancellationFailure).job_id == JOB
+
+
+def test_a_job_whose_job_master_dies_has_failed_and_its_data_is_released(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    cluster.system.kill(cluster.registration.job_master)
+
+    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "JobMasterDied"
+    assert cluster.data_plane.released == [JOB]
+
+
+def test_data_that_cannot_be_released_keeps_no_result_back(cluster: JobCluster) -> None:
+    cluster.data_plane.cannot_release = OSError("busy")
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    for descriptor in cluster.deployed(task_manager):
+        cluster.report(descriptor.attempt, ExecutionState.FINISHED)
+
+    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+@pytest.mark.parametrize(
+    ("listening", "hears_changes", "hears_result"),
+    [
+        (ListeningBehaviour.DETACHED, False, False),
+        (ListeningBehaviour.EXECUTION_RESULT, False, True),
+        (ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES, True, True),
+    ],
+)
+def test_a_client_hears_as_much_as_it_wanted(
+    cluster: JobCluster, listening: ListeningBehaviour, hears_changes: bool, hears_result: bool
+) -> None:
+    cluster.submit(cluster.graph(), listening)
+
+    cluster.cancel()
+
+    assert bool(cluster.heard(cluster.client, JobStatusChanged)) == hears_changes
+    assert bool(cluster.heard(cluster.client, JobResultFailure)) == hears_result
