@@ -1,0 +1,22 @@
+"""A seeded system for each test, ended behind it; and a threaded one for what only threads can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with seeded_system(7) as system:
+        yield system
+
+
+@pytest.fixture
+def threaded() -> Iterator[ActorSystem]:
+    with ActorSystem("threaded", serialize_messages=True) as system:
+        yield system

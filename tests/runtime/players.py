@@ -1,0 +1,77 @@
+"""The cast of the kernel's tests: actors that do on a word what the test gave them to do, and keep a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from flykka.messages.message import Message, message
+from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
+
+Deed = Callable[[ActorContext], object]
+
+
+@message("test.say")
+class Say(Message):
+    """test -> player: a word."""
+
+    text: str = ""
+
+
+class Player(Actor):
+    """Logs `<name> <what happened>`, and does what its part says for a word, or for `start`, `stop` and `restart`."""
+
+    def __init__(self, log: list[str], part: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
+        self.log = log
+        self.part = part
+        self.supervisor_strategy = strategy  # type: ignore[misc]  # A class of its own for each test would say less.
+
+    def pre_start(self) -> None:
+        self.happens("start")
+
+    def post_stop(self) -> None:
+        self.happens("stop")
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        self.happens("restart")
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Say(text=text):
+                self.happens(text)
+            case Terminated(ref=ref):
+                self.happens(f"sees the end of {ref.path}")
+            case _:
+                self.context.unhandled(message)
+
+    def happens(self, what: str) -> None:
+        self.log.append(f"{self.context.path.rpartition('/')[2]} {what}")
+        deed = self.part.get(what)
+        if deed is not None:
+            deed(self.context)
+
+
+def player(
+    log: list[str], part: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
+) -> Props:
+    """The Props of a player."""
+    return Props(Player, log, part or {}, strategy)
+
+
+def says(text: str) -> Say:
+    """The word as a message."""
+    return Say(text=text)
+
+
+def fails(_context: ActorContext) -> None:
+    """A deed that fails."""
+    raise RuntimeError("as the part says")
+
+
+def replies(context: ActorContext) -> None:
+    """A deed that answers an ask."""
+    assert context.sender is not None
+    context.sender.tell(says("reply"))

@@ -1,0 +1,206 @@
+"""Asks: answered, refused or late, but never without an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pykka
+import pytest
+
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import (
+    ActorDeadError,
+    AskCycleError,
+    AskFailedError,
+    AskTimeoutError,
+    FutureCancelledError,
+)
+from flykka.runtime.events import ActorFailed, DeadLetter
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import fails, player, replies, says
+
+
+@message("test.question")
+class Question(Message):
+    """test -> Answerer: tell `reply_to`."""
+
+    reply_to: Ref
+
+
+class Answerer(Actor):
+    """Answers where the message says."""
+
+    def handle_message(self, message: Message) -> None:
+        assert isinstance(message, Question)
+        message.reply_to.tell(says("here"))
+
+
+def test_the_reply_is_told_to_the_sender(system: SeededSystem) -> None:
+    ref = system.spawn(player([], {"question": replies}), "a")
+
+    assert ref.ask(says("question"), timeout=1) == says("reply")
+
+
+def test_the_reply_goes_where_the_message_says(system: SeededSystem) -> None:
+    ref = system.spawn(Props(Answerer), "a")
+
+    assert ref.ask(lambda me: Question(reply_to=me), timeout=1) == says("here")
+
+
+def test_no_reply_in_time_is_a_timeout(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    with pytest.raises(AskTimeoutError, match="did not reply within 2 seconds") as late:
+        ref.ask(says("question"), timeout=2)
+
+    assert isinstance(late.value, pykka.Timeout)
+    assert system.manual_clock.now_ms() == 2000
+
+
+def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
+    reply = system.spawn(player([]), "a").ask(says("question"), timeout=2, block=False)
+
+    system.advance(2000)
+
+    with pytest.raises(AskTimeoutError):
+        reply.get(timeout=0)
+
+
+def test_an_ask_without_timeout_takes_the_systems(system: SeededSystem) -> None:
+    with pytest.raises(AskTimeoutError):
+        system.spawn(player([]), "a").ask(says("question"))
+
+    assert system.manual_clock.now_ms() == 10_000
+
+
+def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSystem) -> None:
+    log: list[str] = []
+    failures: list[ActorFailed] = []
+    system.event_stream.subscribe(failures.append, ActorFailed)
+    ref = system.spawn(player(log, {"fail": fails}), "a")
+
+    reply = ref.ask(says("fail"), block=False)
+    system.run_until_idle()
+
+    errors = []
+    for _ in range(2):
+        with pytest.raises(AskFailedError, match="as the part says") as failed:
+            reply.get(timeout=0)
+        errors.append(failed.value)
+    assert errors[0] is not errors[1]
+    assert errors[0].failure == failures[0].failure
+    assert log[-1] == "a restart"
+
+
+def test_an_ask_of_the_dead_fails_at_once(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+    ref.stop()
+
+    with pytest.raises(pykka.ActorDeadError):
+        ref.ask(says("question"))
+
+
+def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
+    askers: list[Ref | None] = []
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    part = {"question": lambda c: askers.append(c.sender), "now": lambda _: askers[0].tell(says("late"))}
+    ref = system.spawn(player([], part), "a")
+    with pytest.raises(AskTimeoutError):
+        ref.ask(says("question"), timeout=1)
+
+    ref.tell(says("now"))
+    system.run_until_idle()
+
+    assert [letter.message for letter in letters] == [says("late")]
+
+
+def test_a_second_reply_is_ignored_but_visible(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = system.spawn(player([], {"question": lambda c: [replies(c), replies(c)]}), "a")
+
+    assert ref.ask(says("question")) == says("reply")
+    assert len(letters) == 1
+
+
+def test_a_cancelled_future_says_so(system: SeededSystem) -> None:
+    reply = system.spawn(player([]), "a").ask(says("question"), block=False)
+
+    assert reply.cancel()
+    assert not reply.cancel()
+
+    with pytest.raises(FutureCancelledError):
+        reply.get(timeout=0)
+    assert system.manual_clock.next_due() is None
+
+
+def test_actors_that_wait_for_each_other_are_named(system: SeededSystem) -> None:
+    failures: list[ActorFailed] = []
+    system.event_stream.subscribe(failures.append, ActorFailed)
+
+    def asks(path: str) -> object:
+        return lambda context: context.system.find(path).ask(says("go"))
+
+    for name, other in (("a", "b"), ("b", "c"), ("c", "a")):
+        system.spawn(player([], {"go": asks(f"/user/{other}")}), name)  # type: ignore[dict-item]
+    system.run_until_idle()
+    system.actor_selection("/user/a").tell(says("go"))
+    system.run_until_idle()
+
+    assert failures[0].failure.type_name.endswith(AskCycleError.__name__)
+    assert failures[0].failure.message == "/user/c#1 -> /user/a#1 -> /user/b#1 -> /user/c#1"
+
+
+def test_a_self_ask_is_refused(system: SeededSystem) -> None:
+    caught: list[AskCycleError] = []
+
+    def ask_myself(context: ActorContext) -> None:
+        with pytest.raises(AskCycleError) as cycle:
+            context.ref.ask(says("x"))
+        caught.append(cycle.value)
+
+    system.spawn(player([], {"go": ask_myself}), "a").tell(says("go"))
+    system.run_until_idle()
+
+    assert len(caught) == 1
+
+
+async def test_a_reply_can_be_awaited_while_the_loop_goes_on(threaded: ActorSystem) -> None:
+    ref = threaded.spawn(player([], {"question": replies}), "a")
+
+    replies_in_order = await asyncio.gather(*(ref.ask(says("question"), block=False) for _ in range(20)))
+
+    assert replies_in_order == [says("reply")] * 20
+
+
+async def test_an_awaited_ask_does_not_block_the_loop(threaded: ActorSystem) -> None:
+    silent = threaded.spawn(player([]), "silent")
+    other = threaded.spawn(player([], {"question": replies}), "other")
+
+    waiting = asyncio.ensure_future(_outcome(silent.ask(says("question"), block=False, timeout=0.1)))
+    assert await other.ask(says("question"), block=False) == says("reply")
+
+    assert isinstance(await waiting, AskTimeoutError)
+
+
+async def _outcome(reply: object) -> BaseException | None:
+    try:
+        await reply  # type: ignore[misc]
+    except AskTimeoutError as late:
+        return late
+    return None
+
+
+def test_an_ask_from_another_thread_is_answered(threaded: ActorSystem) -> None:
+    ref = threaded.spawn(player([], {"question": replies}), "a")
+
+    assert ref.ask(says("question"), timeout=5) == says("reply")
+    threaded.kill(ref)
+    with pytest.raises(ActorDeadError):
+        ref.ask(says("question"), timeout=5)

@@ -1,0 +1,94 @@
+"""`Terminated`: exactly once, for whatever end, behind all that the ended actor told."""
+
+from __future__ import annotations
+
+from flykka.messages.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import Say, player, says
+
+
+def test_a_watcher_is_told_once_however_often_it_watches(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(player([]), "a")
+    watcher = system.spawn(player(log, {"watch": lambda c: [c.watch(ref), c.watch(ref)]}), "w")
+    watcher.tell(says("watch"))
+    watcher.tell(says("watch"))
+    system.run_until_idle()
+
+    ref.stop()
+    system.run_until_idle()
+
+    assert log == ["w start", "w watch", "w watch", "w sees the end of /user/a"]
+
+
+def test_the_already_dead_are_reported_too(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(player([]), "a")
+    ref.stop()
+
+    system.spawn(player(log, {"start": lambda context: context.watch(ref)}), "w")
+    system.run_until_idle()
+
+    assert log == ["w start", "w sees the end of /user/a"]
+
+
+def test_who_never_lived_is_reported_too(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    system.spawn(player(log, {"start": lambda context: context.watch(Ref("/user/nobody", 3))}), "w")
+    system.run_until_idle()
+
+    assert log == ["w start", "w sees the end of /user/nobody"]
+
+
+def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(player([]), "a")
+
+    def unwatch(context: ActorContext) -> None:
+        # The end comes while this turn runs, so that its news lies behind it.
+        system.kill(ref)
+        while system.schedule.step():
+            pass
+        context.unwatch(ref)
+
+    watcher = system.spawn(player(log, {"watch": lambda c: c.watch(ref), "unwatch": unwatch}), "w")
+    for word in ("watch", "unwatch", "later"):
+        watcher.tell(says(word))
+    system.run_until_idle()
+
+    assert log == ["w start", "w watch", "w unwatch", "w later"]
+
+
+def test_the_news_comes_behind_what_the_ended_actor_told(system: SeededSystem) -> None:
+    log: list[str] = []
+    watcher = system.spawn(player(log), "w")
+    part = {"go": lambda c: [watcher.tell(says("last words")), c.stop()], "stop": lambda _: watcher.tell(says("bye"))}
+    ref = system.spawn(player([], part), "a")
+    probe = TestProbe(system)
+    part = {"start": lambda c: c.watch(ref, says("gone")), "gone": lambda _: probe.ref.tell(says("gone"))}
+    system.spawn(player([], part), "v")
+    system.run_until_idle()
+
+    ref.tell(says("go"))
+    system.run_until_idle()
+
+    assert log == ["w start", "w last words", "w bye"]
+    assert probe.expect_message(Say) == says("gone")
+
+
+def test_a_parent_may_watch_its_child(system: SeededSystem) -> None:
+    log: list[str] = []
+    child = player([])
+    part = {
+        "start": lambda c: c.watch(c.spawn(child, "c")),
+        "end": lambda c: c.stop(c.children[0]),
+        "sees the end of /user/p/c": lambda c: log.append(f"{len(c.children)} left"),
+    }
+
+    system.spawn(player(log, part), "p").tell(says("end"))
+    system.run_until_idle()
+
+    assert log == ["p start", "p end", "p sees the end of /user/p/c", "0 left"]

@@ -1,0 +1,108 @@
+"""The event stream and dead letters."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from flykka.messages.errors import EncodeError
+from flykka.messages.ref import Ref
+from flykka.runtime.events import ActorFailed, DeadLetter, UnhandledMessage
+from flykka.runtime.signals import Terminated
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import Say, player, says
+
+
+def test_an_actor_may_subscribe(system: SeededSystem) -> None:
+    probe = TestProbe(system)
+    system.event_stream.subscribe(probe.ref, DeadLetter)
+
+    system.dead_ref("/user/nobody").tell(says("hello"))
+
+    letter = probe.expect_message(DeadLetter)
+    assert letter.message == says("hello")
+    assert letter.recipient == Ref("/user/nobody", 0)
+
+
+def test_who_unsubscribes_hears_no_more(system: SeededSystem) -> None:
+    heard: list[object] = []
+    system.event_stream.subscribe(heard.append, Say)
+    system.event_stream.publish(says("one"))
+
+    system.event_stream.unsubscribe(heard.append)
+    system.event_stream.publish(says("two"))
+
+    assert heard == [says("one")]
+
+
+def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:
+    heard: list[object] = []
+    system.event_stream.subscribe(lambda _: 1 / 0, Say)
+    system.event_stream.subscribe(heard.append, Say)
+
+    system.event_stream.publish(says("one"))
+
+    assert heard == [says("one")]
+
+
+def test_what_an_actor_does_not_know_is_said(system: SeededSystem) -> None:
+    unhandled: list[UnhandledMessage] = []
+    system.event_stream.subscribe(unhandled.append, UnhandledMessage)
+    ref = system.spawn(player([]), "a")
+    foreign = UnhandledMessage(message=says("x"), sender=None, recipient=ref)
+
+    ref.tell(foreign)
+    system.run_until_idle()
+
+    assert unhandled == [UnhandledMessage(message=foreign, sender=None, recipient=ref)]
+
+
+def test_a_tell_never_kills_the_sender(system: SeededSystem) -> None:
+    log: list[str] = []
+    dead = system.spawn(player([]), "dead")
+    dead.stop()
+    sender = system.spawn(player(log, {"go": lambda _: dead.tell(says("x"))}), "s")
+
+    for word in ("go", "on"):
+        sender.tell(says(word))
+    system.run_until_idle()
+
+    assert log == ["s start", "s go", "s on"]
+
+
+def test_the_log_of_dead_letters_does_not_flood(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "flykka.runtime")
+    nobody = system.dead_ref("/user/nobody")
+
+    for _ in range(100):
+        nobody.tell(says("x"))
+    system.advance(10_000)
+    nobody.tell(says("x"))
+
+    assert len([record for record in caplog.records if "dead letter " in record.message]) == 11
+    assert "90 more dead letters were not logged" in caplog.text
+
+
+def test_what_the_codec_refuses_is_the_senders_fault(system: SeededSystem) -> None:
+    failures: list[ActorFailed] = []
+    system.event_stream.subscribe(failures.append, ActorFailed)
+    receiver = system.spawn(player([]), "r")
+    sender = system.spawn(player([], {"go": lambda _: receiver.tell(Say(text=object()))}), "s")  # type: ignore[arg-type]
+
+    sender.tell(says("go"))
+    system.run_until_idle()
+
+    assert [failure.ref for failure in failures] == [sender]
+    with pytest.raises(EncodeError, match=r"Say\.text"):
+        receiver.tell(Say(text=1))  # type: ignore[arg-type]
+
+
+def test_refs_in_messages_come_out_alive(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    wired = system.wire(Terminated(ref=ref))
+
+    assert isinstance(wired, Terminated)
+    assert wired.ref is ref

@@ -1,0 +1,113 @@
+"""Futures: one result, no surprises."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import pytest
+
+from flykka.runtime.errors import AskFailedError, AskTimeoutError
+from flykka.runtime.future import Future
+
+
+def test_only_the_first_result_counts() -> None:
+    future: Future[int] = Future()
+
+    assert future.try_set(1)
+    assert not future.try_set(2)
+    future.set(3)
+
+    assert future.get(timeout=0) == 1
+
+
+def test_a_future_is_no_iterable() -> None:
+    assert not isinstance(Future[int](), Iterable)
+    with pytest.raises(TypeError):
+        list(Future[int]())
+
+
+def test_a_wait_has_an_end() -> None:
+    with pytest.raises(AskTimeoutError):
+        Future[int]().get(timeout=0.001)
+
+
+def test_a_waiting_thread_is_woken() -> None:
+    future: Future[int] = Future()
+    got: list[int] = []
+    thread = threading.Thread(target=lambda: got.append(future.get(timeout=5)))
+    thread.start()
+
+    future.set(4)
+    thread.join(5)
+
+    assert got == [4]
+
+
+def test_callbacks_run_once_and_late_ones_at_once() -> None:
+    future: Future[int] = Future()
+    calls: list[str] = []
+    future.add_done_callback(lambda: calls.append("early"))
+
+    future.set(1)
+    future.add_done_callback(lambda: calls.append("late"))
+
+    assert calls == ["early", "late"]
+
+
+def test_a_failing_callback_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    future: Future[int] = Future()
+    calls: list[str] = []
+    future.add_done_callback(lambda: 1 / 0)
+    future.add_done_callback(lambda: calls.append("second"))
+
+    future.set(1)
+
+    assert calls == ["second"]
+    assert "a callback of a future failed" in caplog.text
+
+
+def test_map_is_computed_once_even_when_it_fails() -> None:
+    calls: list[int] = []
+
+    def explode(value: int) -> int:
+        calls.append(value)
+        raise ValueError("no")
+
+    future: Future[int] = Future()
+    mapped = future.map(explode)
+    future.set(1)
+
+    for _ in range(2):
+        with pytest.raises(AskFailedError, match="no"):
+            mapped.get(timeout=0)
+    assert calls == [1]
+
+
+def test_join_filter_and_reduce_take_what_comes() -> None:
+    first: Future[int] = Future()
+    second: Future[int] = Future()
+    joined = first.join(second)
+    odd = joined.filter(lambda value: value % 2 == 1)
+    total = joined.reduce(lambda left, right: left + right, 10)
+
+    second.set(2)
+    assert not joined.done()
+    first.set(1)
+
+    assert joined.get(timeout=0) == [1, 2]
+    assert odd.get(timeout=0) == [1]
+    assert total.get(timeout=0) == 13
+
+
+def test_a_failure_goes_through_what_is_derived() -> None:
+    future: Future[int] = Future()
+    mapped = future.map(lambda value: value + 1)
+    try:
+        raise LookupError("gone")
+    except LookupError:
+        future.set_exception()
+
+    with pytest.raises(AskFailedError, match="gone") as failed:
+        mapped.get(timeout=0)
+    assert failed.value.failure.type_name == "builtins.LookupError"

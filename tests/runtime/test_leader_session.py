@@ -1,0 +1,61 @@
+"""Fencing: what a former leader says reaches no handler."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import fails, player, says
+
+NOW, BEFORE = LeaderSessionId("now"), LeaderSessionId("before")
+
+
+def test_only_accepted_sessions_are_heard_and_plain_messages_pass(system: SeededSystem) -> None:
+    log: list[str] = []
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = system.spawn(player(log, {"start": lambda context: context.accept_session(NOW)}), "a")
+
+    Gateway(ref, BEFORE).tell(says("stale"))
+    Gateway(ref, NOW).tell(says("fresh"))
+    ref.tell(says("plain"))
+    system.run_until_idle()
+
+    assert log == ["a start", "a fresh", "a plain"]
+    assert [letter.reason for letter in letters] == ["stale leader session before (accepted: now)"]
+    assert letters[0].message == LeaderSessionMessage(leader_session_id=BEFORE, message=says("stale"))
+
+
+def test_a_revoked_session_is_stale(system: SeededSystem) -> None:
+    log: list[str] = []
+    part = {"start": lambda context: context.accept_session(NOW), "change": lambda context: context.revoke_session(NOW)}
+    ref = system.spawn(player(log, part), "a")
+
+    for word in ("change", "more"):
+        Gateway(ref, NOW).tell(says(word))
+    system.run_until_idle()
+
+    assert log == ["a start", "a change"]
+
+
+def test_a_restart_forgets_what_was_accepted(system: SeededSystem) -> None:
+    log: list[str] = []
+    part = {"start": lambda context: context.accept_session(NOW), "fail": fails}
+    ref = system.spawn(player(log, part), "a")
+
+    for word in ("fail", "more"):
+        Gateway(ref, NOW).tell(says(word))
+    system.run_until_idle()
+
+    assert log == ["a start", "a fail", "a stop", "a restart"]
+
+
+def test_a_stale_ask_fails_at_once(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    reply = ref.ask(LeaderSessionMessage(leader_session_id=BEFORE, message=says("x")), block=False)
+    system.run_until_idle()
+
+    assert reply.done()

@@ -1,0 +1,180 @@
+"""Making, stopping and naming actors."""
+
+from __future__ import annotations
+
+import pykka
+import pytest
+
+from flykka.runtime.errors import InvalidActorNameError, ProxyNotSupportedError, SpawnRefusedError
+from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from tests.runtime.players import player, says
+
+
+def test_a_kernel_actor_is_a_pykka_actor(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    assert isinstance(ref, pykka.ActorRef)
+    assert ref in pykka.ActorRegistry.get_all()
+    assert ref.actor_class in (type(actor) for actor in [ref.actor_inbox.owner])
+    assert pykka.ActorRegistry.get_by_urn(ref.actor_urn) == ref
+
+
+def test_an_instance_is_made_in_its_own_turn(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    system.spawn(player(log), "a")
+    assert log == []
+    system.run_until_idle()
+
+    assert log == ["a start"]
+
+
+def test_messages_of_one_sender_arrive_in_their_order(system: SeededSystem) -> None:
+    log: list[str] = []
+    receiver = system.spawn(player(log), "r")
+    sender = system.spawn(player([], {"go": lambda _: [receiver.tell(says(str(n))) for n in range(9)]}), "s")
+
+    sender.tell(says("go"))
+    system.run_until_idle()
+
+    assert log == ["r start", *(f"r {n}" for n in range(9))]
+
+
+def test_children_stop_before_their_parent(system: SeededSystem) -> None:
+    log: list[str] = []
+    grandchild = player(log)
+    child = player(log, {"start": lambda context: context.spawn(grandchild, "c")})
+    ref = system.spawn(player(log, {"start": lambda context: context.spawn(child, "b")}), "a")
+    system.run_until_idle()
+
+    ref.stop()
+
+    assert log[-3:] == ["c stop", "b stop", "a stop"]
+    assert not ref.is_alive()
+    assert ref not in pykka.ActorRegistry.get_all()
+
+
+def test_a_stop_overtakes_waiting_messages_and_they_are_dead_letters(system: SeededSystem) -> None:
+    log: list[str] = []
+    letters: list[str] = []
+    system.event_stream.subscribe(lambda letter: letters.append(letter.message.text), DeadLetter)
+    ref = system.spawn(player(log), "a")
+    system.run_until_idle()
+
+    ref.tell(says("too late"))
+    ref.stop()
+
+    assert log == ["a start", "a stop"]
+    assert letters == ["too late"]
+
+
+def test_stop_says_whether_the_actor_was_alive(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    assert ref.stop() is True
+    assert ref.stop() is False
+
+
+def test_an_actor_may_stop_itself(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(player(log, {"end": lambda context: context.stop()}), "a")
+
+    ref.tell(says("end"))
+    ref.tell(says("more"))
+    system.run_until_idle()
+
+    assert log == ["a start", "a end", "a stop"]
+
+
+def test_a_name_is_free_again_behind_the_end_and_gets_another_incarnation(system: SeededSystem) -> None:
+    first = system.spawn(player([]), "a")
+    with pytest.raises(InvalidActorNameError, match="not free"):
+        system.spawn(player([]), "a")
+    first.stop()
+
+    second = system.spawn(player([]), "a")
+
+    assert (second.path, second.incarnation) == (first.path, 2)
+    assert second != first
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "-a", "a b"])
+def test_a_name_must_fit_into_a_path(system: SeededSystem, name: str) -> None:
+    with pytest.raises(InvalidActorNameError):
+        system.spawn(player([]), name)
+
+
+def test_no_end_is_silent(system: SeededSystem) -> None:
+    ends: list[ActorTerminated] = []
+    system.event_stream.subscribe(ends.append, ActorTerminated)
+    ref = system.spawn(player([]), "a")
+
+    ref.stop()
+
+    assert ends == [ActorTerminated(ref=ref, reason=EndReason.STOPPED)]
+
+
+def test_a_terminated_system_takes_no_more_actors() -> None:
+    system = seeded_system()
+    ref = system.spawn(player([]), "a")
+
+    system.terminate().wait(timeout=1)
+
+    assert system.terminated.is_set()
+    assert not ref.is_alive()
+    with pytest.raises(SpawnRefusedError):
+        system.spawn(player([]), "b")
+
+
+def test_children_are_listed_in_the_order_of_their_spawning(system: SeededSystem) -> None:
+    seen: list[str] = []
+    part = {
+        "start": lambda context: [context.spawn(player([]), name) for name in "zay"],
+        "look": lambda context: seen.extend(child.path for child in context.children),
+    }
+
+    system.spawn(player([], part), "p").tell(says("look"))
+    system.run_until_idle()
+
+    assert seen == ["/user/p/z", "/user/p/a", "/user/p/y"]
+
+
+def test_a_selection_outlives_incarnations(system: SeededSystem) -> None:
+    log: list[str] = []
+    selection = system.actor_selection("/user/a")
+    system.spawn(player(log), "a").stop()
+    second = system.spawn(player(log), "a")
+
+    selection.tell(says("hello"))
+    system.run_until_idle()
+
+    assert selection.resolve_one() == second
+    assert log[-1] == "a hello"
+
+
+def test_ids_and_chance_repeat_with_the_seed_and_differ_between_actors() -> None:
+    def made(seed: int, name: str) -> list[object]:
+        found: list[object] = []
+        part = {
+            "start": lambda context: found.extend(
+                [context.new_id("job"), context.new_id("job"), context.random.random()]
+            )
+        }
+        with seeded_system(seed) as system:
+            system.spawn(player([], part), name)
+            system.run_until_idle()
+        return found
+
+    assert made(1, "a") == made(1, "a")
+    assert not set(made(1, "a")) & set(made(1, "b"))
+    assert not set(made(1, "a")) & set(made(2, "a"))
+
+
+def test_proxies_are_refused_with_the_message_form(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    with pytest.raises(ProxyNotSupportedError, match=r"ref\.ask\(SomeMessage"):
+        ref.proxy()
+    with pytest.raises(ProxyNotSupportedError):
+        pykka.ActorProxy(actor_ref=ref)

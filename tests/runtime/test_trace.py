@@ -1,0 +1,226 @@
+"""What the recorder writes, the reader finds, also behind a crash or a flipped bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.signals import Create
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.trace.reader import Trace, TraceError
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import (
+    CancelTimer,
+    DeadLetterRecord,
+    Pipe,
+    Reply,
+    Send,
+    Spawn,
+    StartTimer,
+    Stop,
+    Turn,
+    Undecoded,
+    Unwatch,
+    Watch,
+)
+from tests.runtime.players import Say, fails, player, replies, says
+
+
+def recorded(path: Path) -> SeededSystem:
+    return seeded_system(5, name="recorded", recorder=TraceRecorder(path))
+
+
+def turns_of(trace: Trace, path: str) -> list[Turn]:
+    return [turn for turn in trace.turns if turn.recipient.path == path]
+
+
+def test_the_header_says_what_was_recorded(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace"):
+        pass
+
+    header = Trace.open(tmp_path / "run.trace").header
+
+    assert (header.format_version, header.system, header.seed) == (1, "recorded", 5)
+
+
+def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace") as system:
+        other = system.spawn(player([]), "b")
+        part = {
+            "go": lambda c: [
+                other.tell(says("hello")),
+                c.spawn(player([]), "c"),
+                c.watch(other),
+                c.unwatch(other),
+                c.timers.start_once("k", 50, says("tick")),
+                c.timers.cancel("k"),
+                c.pipe_to_self(lambda: 1, lambda _: says("piped"), lambda _: says("piped")),
+                c.stop(),
+            ]
+        }
+        ref = system.spawn(player([], part), "a")
+        system.advance(20)
+        ref.tell(says("go"))
+        system.run_until_idle()
+
+    trace = Trace.open(tmp_path / "run.trace")
+    create, go = turns_of(trace, "/user/a")[:2]
+    assert (create.kind, create.message) == ("signal", Create())
+    assert (go.kind, go.message, go.now_ms, go.sender, go.cause) == ("message", says("go"), 20, None, None)
+    assert [type(effect) for effect in go.effects] == [Send, Spawn, Watch, Unwatch, StartTimer, CancelTimer, Pipe, Stop]
+    assert go.effects[0] == Send(target=other, message=says("hello"))
+    assert go.effects[4] == StartTimer(key="k", first_ms=50, message=says("tick"), delay_ms=None)
+    hello = next(turn for turn in turns_of(trace, "/user/b") if turn.message == says("hello"))
+    assert (hello.sender, hello.cause) == (ref, go.sequence)
+    assert trace.truncated is None
+
+
+def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace") as system:
+        ref = system.spawn(player([], {"question": replies, "fail": fails}), "a")
+        ref.ask(says("question"))
+        ref.tell(says("fail"))
+        system.run_until_idle()
+
+    _, question, fail, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    assert [type(effect) for effect in question.effects] == [Reply]
+    assert fail.failure is not None
+    assert fail.failure.message == "as the part says"
+
+
+def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace") as system:
+        system.spawn(player([], {"start": lambda c: c.timers.start_once("k", 50, says("tick"))}), "a")
+        system.advance(100)
+
+    create, tick, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    assert (tick.kind, tick.message, tick.now_ms, tick.cause) == ("timer", says("tick"), 50, create.sequence)
+
+
+def test_a_kill_is_recorded_and_no_turn_comes_behind_it(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace") as system:
+        child = player([])
+        ref = system.spawn(player([], {"start": lambda c: c.spawn(child, "c")}), "a")
+        system.run_until_idle()
+        ref.tell(says("never handled"))
+        system.kill(ref)
+        system.run_until_idle()
+
+    trace = Trace.open(tmp_path / "run.trace")
+    assert [kill.ref.path for kill in trace.killed] == ["/user/a", "/user/a/c"]
+    for kill in trace.killed:
+        assert all(turn.sequence < kill.sequence for turn in trace if turn.recipient == kill.ref)
+
+
+def test_stale_sessions_are_visible(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace") as system:
+        ref = system.spawn(player([]), "a")
+        Gateway(ref, LeaderSessionId("old")).tell(says("x"))
+        system.run_until_idle()
+
+    records = Trace.open(tmp_path / "run.trace").records()
+    letters = [record for record in records if isinstance(record, DeadLetterRecord)]
+    assert [letter.reason for letter in letters] == ["stale leader session old (accepted: none)"]
+
+
+def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        with recorded(tmp_path / name) as system:
+            for number in range(5):
+                system.spawn(
+                    player([], {"go": lambda c: c.sender and c.sender.tell(says(c.new_id("x")))}), f"a{number}"
+                )
+            for number in range(5):
+                system.actor_selection(f"/user/a{number}").tell(says("go"))
+
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def whole_run(path: Path) -> bytes:
+    with recorded(path) as system:
+        ref = system.spawn(player([]), "a")
+        for number in range(20):
+            ref.tell(says(str(number)))
+    return path.read_bytes()
+
+
+def test_every_cut_leaves_the_whole_frames_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    data = whole_run(path)
+    turns = list(Trace.open(path))
+    seen = []
+
+    for cut in range(len(data) - 200, len(data)):
+        path.write_bytes(data[:cut])
+        trace = Trace.open(path)
+        found = list(trace)
+        assert found == turns[: len(found)]
+        seen.append(len(found))
+        assert (trace.truncated is None) == _at_frame_end(data, cut)
+
+    assert seen == sorted(seen)
+    assert seen[-1] == len(turns) - 1
+
+
+def _at_frame_end(data: bytes, cut: int) -> bool:
+    offset = 0
+    while offset < cut:
+        offset += 8 + int.from_bytes(data[offset : offset + 4], "little")
+    return offset == cut
+
+
+def test_a_flipped_bit_ends_the_trace_there(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    data = bytearray(whole_run(path))
+    turns = list(Trace.open(path))
+    data[len(data) // 2] ^= 4
+
+    path.write_bytes(data)
+    trace = Trace.open(path)
+    found = list(trace)
+
+    assert 0 < len(found) < len(turns)
+    assert found == turns[: len(found)]
+    assert trace.truncated is not None
+    assert 0 < trace.truncated.offset < len(data) // 2
+
+
+@pytest.mark.parametrize("data", [b"", b"hello, this is a text and no trace at all", b"\x05\x00\x00\x00"])
+def test_what_is_no_trace_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(data)
+
+    with pytest.raises(TraceError):
+        Trace.open(path)
+
+
+def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path) -> None:
+    with ActorSystem("loose", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        ref = system.spawn(player([], {"sync": replies}), "a")
+        ref.tell(Say(text=1))  # type: ignore[arg-type]
+        ref.ask(says("sync"), timeout=5)
+
+    _create, odd, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    assert isinstance(odd.message, Undecoded)
+    assert "Say(text=1)" in odd.message.reason
+
+
+def test_threads_record_each_actors_turns_in_order(tmp_path: Path) -> None:
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        refs = [system.spawn(player([], {"sync": replies}), f"a{number}") for number in range(4)]
+        for number in range(100):
+            for ref in refs:
+                ref.tell(says(str(number)))
+        for ref in refs:
+            ref.ask(says("sync"), timeout=5)
+
+    trace = Trace.open(tmp_path / "run.trace")
+    for ref in refs:
+        words = [turn.message.text for turn in trace if turn.recipient == ref and isinstance(turn.message, Say)]
+        assert words == [*map(str, range(100)), "sync"]
+    sequences = [turn.sequence for turn in trace.turns]
+    assert len(set(sequences)) == len(sequences)
