@@ -55,6 +55,19 @@ def test_channels_that_wait_are_served_one_credit_in_turn() -> None:
     assert pool.free == 0
 
 
+def test_a_channel_waits_once_however_often_its_backlog_grows() -> None:
+    _, (holder, first, second) = channels(1, 1, 1, floating=2)
+    holder.on_backlog(2)
+    holder.take_announcement()
+    for _ in range(3):
+        holder.spend()
+    first.on_backlog(2)
+    first.on_backlog(3)
+    second.on_backlog(2)
+
+    assert [holder.give_back(), holder.give_back()] == [first, second]
+
+
 def test_a_channel_that_needs_no_more_is_passed_over() -> None:
     pool, (holder, first, second) = channels(1, 1, 1, floating=1)
     holder.on_backlog(1)

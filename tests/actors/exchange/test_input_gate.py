@@ -164,6 +164,15 @@ def test_a_sender_that_overruns_its_credit_fails_the_gate() -> None:
     assert effects[1:] == [ReleaseBatch(batch=batch("b"))]
 
 
+def test_a_failed_channel_is_given_no_more_credit() -> None:
+    gate = requested_gate()
+    gate.on_buffer(response(batch("a"), 0))
+    gate.poll()
+    gate.on_error(error())
+
+    assert gate.credit_returned(0) == []
+
+
 def test_an_event_needs_no_credit() -> None:
     gate = requested_gate(exclusive=1)
     gate.on_buffer(response(batch("a"), 0))

@@ -264,3 +264,4 @@ def test_a_released_partition_gives_up_what_was_not_sent_and_is_not_found_any_mo
     assert late == [ReleaseBatch(batch=batch("c"))]
     assert refusal.partition_not_found
     assert output.queued_batches == 0
+    assert output.all_consumed

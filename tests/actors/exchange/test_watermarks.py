@@ -65,6 +65,14 @@ def test_the_valve_is_idle_when_all_channels_are_and_says_the_most_that_was_said
     assert say(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [at(10), IDLE], [ACTIVE]]
 
 
+def test_the_last_channel_to_become_idle_flushes_nothing_where_it_was_still_behind() -> None:
+    valve = WatermarkValve(3)
+    say(valve, (0, at(10)), (1, at(5)), (2, at(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
+
+    assert say(valve, (0, IDLE), (1, IDLE)) == [[], [IDLE]]
+    assert valve.watermark_ms == 10
+
+
 def test_what_an_idle_channel_says_is_ignored() -> None:
     valve = WatermarkValve(2)
 
