@@ -1,0 +1,35 @@
+"""What the runs of the whole cast share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka import StreamExecutionEnvironment
+from tests.integration import sales
+
+
+@pytest.fixture(scope="session")
+def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The input of the program, written once."""
+    return sales.write(tmp_path_factory.mktemp("input") / "sales")
+
+
+@pytest.fixture
+def environment(spark: SparkSession) -> Iterator[Callable[..., StreamExecutionEnvironment]]:
+    """Makes environments of two TaskManagers with two slots each, and closes them."""
+    made: list[StreamExecutionEnvironment] = []
+
+    def make(record: str | None = None) -> StreamExecutionEnvironment:
+        env = StreamExecutionEnvironment.get_execution_environment(
+            task_managers=2, slots_per_task_manager=2, record=record
+        )
+        made.append(env)
+        return env
+
+    yield make
+    for env in made:
+        env.close()

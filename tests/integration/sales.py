@@ -1,0 +1,79 @@
+"""The program of the kill tests: sales per shop and hour, some amounts missing, and its truth as a plain batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    FileSink,
+    FileSource,
+    JobClient,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+
+FILES = 12
+ROWS_PER_FILE = 2_000
+
+
+def write(folder: Path) -> Path:
+    """`FILES` parquet files of seeded sales, in the order of their time; a tenth of the amounts is missing."""
+    folder.mkdir()
+    chance = np.random.default_rng(7)
+    for number in range(FILES):
+        first_ms = number * ROWS_PER_FILE * 10_000
+        amounts = chance.integers(1, 1_000, ROWS_PER_FILE)
+        sales = pd.DataFrame(
+            {
+                "shop": chance.integers(0, 9, ROWS_PER_FILE).astype("int64"),
+                "amount": pd.array(amounts, dtype="Int64"),
+                "at": pd.to_datetime(first_ms + np.arange(ROWS_PER_FILE) * 10_000, unit="ms", utc=True),
+            }
+        )
+        sales.loc[chance.random(ROWS_PER_FILE) < 0.1, "amount"] = pd.NA
+        sales.to_parquet(folder / f"sales-{number:02}.parquet", coerce_timestamps="us")
+    return folder
+
+
+def aggregates() -> tuple[Column, ...]:
+    """What is computed per shop and hour."""
+    return (
+        F.count("*").alias("sales"),
+        F.count("amount").alias("paid"),
+        F.sum("amount").alias("total"),
+        F.avg("amount").alias("mean"),
+        F.max("amount").alias("dearest"),
+    )
+
+
+def start(
+    env: StreamExecutionEnvironment, sales: Path, output: Path, *, parallelism: int = 2, interval: str = "100ms"
+) -> JobClient:
+    """Submit the program: a file a batch, a checkpoint every `interval`, restarts without end and at once."""
+    env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
+    hourly = (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), watermarks, "sales", uid="sales")
+        .key_by("shop")
+        .window(TumblingEventTimeWindows.of("1h"))
+        .aggregate(*aggregates())
+        .uid("hourly")
+        .set_parallelism(parallelism)
+    )
+    hourly.sink_to(FileSink.parquet(str(output))).uid("output").set_parallelism(parallelism)
+    return env.execute_async("sales")
+
+
+def batch(spark: SparkSession, sales: Path) -> DataFrame:
+    """The same query as one plain batch."""
+    hourly = spark.read.parquet(str(sales)).groupBy(F.window("at", "1 hour"), "shop").agg(*aggregates())
+    names = [name for name in hourly.columns if name != "window"]
+    return hourly.select(F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), *names)

@@ -1,0 +1,130 @@
+"""A TaskManager killed at any moment: the output is the same. Every kill is placed by message, none by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import StreamExecutionEnvironment
+from flykka.messages.checkpoint import NotifyCheckpointComplete
+from flykka.messages.exchange import BufferResponse, CheckpointBarrier
+from flykka.messages.message import Message
+from flykka.messages.stage import CommitCheckpoint, SnapshotState, StageFinished, StateSnapshotted
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.faults import PlannedKill, kill_when
+from tests.integration import sales
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+NEVER = "1h"
+"""An interval beyond the end of the job: the final checkpoint is the only one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Right before the `count`-th message of a kind is handled below a TaskManager, which is killed then."""
+
+    name: str
+    matches: Callable[[Message], bool]
+    count: int = 1
+    interval: str = "100ms"
+
+
+MOMENTS = (
+    Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageFinished), interval=NEVER),
+    Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2),
+    Moment(
+        name="between two barriers of an alignment",
+        matches=lambda said: isinstance(said, BufferResponse) and isinstance(said.buffer, CheckpointBarrier),
+        count=2,
+    ),
+    Moment(
+        name="between barrier and acknowledgement",
+        matches=lambda said: isinstance(said, StateSnapshotted),
+        count=2,
+    ),
+    Moment(
+        name="between completion and notification",
+        matches=lambda said: isinstance(said, NotifyCheckpointComplete),
+        count=2,
+    ),
+    Moment(name="between staging and publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=2),
+    Moment(
+        name="between the final checkpoint's completion and its publishing",
+        matches=lambda said: isinstance(said, CommitCheckpoint),
+        interval=NEVER,
+    ),
+)
+
+
+def kill_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
+    """Kill the TaskManager below which the message of the moment is about to be handled."""
+    recipients: list[str] = []
+
+    def matches(recipient: ActorRef, message: Message) -> bool:
+        is_moment = recipient.path.startswith("/user/task-manager-") and moment.matches(message)
+        if is_moment:
+            recipients.append("/".join(recipient.path.split("/")[:3]))
+        return is_moment
+
+    return kill_when(env.cluster.system, lambda: env.cluster.system.find(recipients[-1]), matches, moment.count)
+
+
+def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) -> None:
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+def test_a_kill_changes_nothing_in_the_output(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    moment: Moment,
+) -> None:
+    env = environment()
+    client = sales.start(env, sales_files, tmp_path / "output", interval=moment.interval)
+
+    kill = kill_at(env, moment)
+    client.wait(timeout=120)
+
+    assert kill.done
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
+
+
+def test_two_kills_in_a_row_change_nothing_in_the_output(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    env = environment()
+    client = sales.start(env, sales_files, tmp_path / "output")
+
+    first = kill_at(env, Moment(name="first", matches=lambda said: isinstance(said, CommitCheckpoint)))
+    assert first.wait(timeout=60)
+    second = kill_at(env, Moment(name="second", matches=lambda said: isinstance(said, StageFinished)))
+    client.wait(timeout=120)
+
+    assert second.done
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_parallelism_changes_nothing_in_the_output(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    parallelism: int,
+) -> None:
+    env = environment()
+    client = sales.start(env, sales_files, tmp_path / "output", parallelism=parallelism)
+
+    kill = kill_at(env, Moment(name="kill", matches=lambda said: isinstance(said, CommitCheckpoint)))
+    client.wait(timeout=120)
+
+    assert kill.done
+    assert_exactly_once(spark, sales_files, tmp_path / "output")

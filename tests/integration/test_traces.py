@@ -1,0 +1,138 @@
+"""What the trace of a run with a kill proves: nothing went beside the path."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka import StreamExecutionEnvironment
+from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.coordination import CoordinatedTasks
+from flykka.messages.exchange import AddCredit, BufferResponse, PartitionRequest
+from flykka.messages.job import CheckpointCompleted
+from flykka.messages.message import Value
+from flykka.messages.stage import CommitCheckpoint, RunStage, StageFinished
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Send, Turn
+from tests.integration import sales
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+VICTIM = "/user/task-manager-1"
+
+
+@pytest.fixture(scope="module")
+def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_files: Path) -> Trace:
+    """A recorded run of the program in which the first TaskManager is killed while it publishes."""
+    folder = tmp_path_factory.mktemp("recorded")
+    record = folder / "run.trace"
+    with StreamExecutionEnvironment.get_execution_environment(
+        task_managers=2, slots_per_task_manager=2, record=str(record)
+    ) as env:
+        client = sales.start(env, sales_files, folder / "output")
+        kill = kill_when(env.cluster.system, VICTIM, lambda _, said: isinstance(said, CommitCheckpoint))
+        client.wait(timeout=120)
+        assert kill.done
+    return Trace.open(record)
+
+
+def sent(turn: Turn) -> Iterator[Value]:
+    """The messages that a turn told somebody."""
+    for effect in turn.effects:
+        if isinstance(effect, Send) and isinstance(effect.message, Value):
+            yield effect.message
+
+
+def test_the_trace_is_whole(trace: Trace) -> None:
+    assert trace.truncated is None
+    assert trace.turns
+
+
+def test_every_batch_crosses_its_subpartition_against_a_credit(trace: Trace) -> None:
+    credit: dict[tuple[str, int], int] = defaultdict(int)
+    crossed = 0
+
+    for turn in trace.turns:
+        match turn.message:
+            case PartitionRequest() | AddCredit() if not turn.recipient.path.endswith(turn_manager(turn)):
+                credit[turn.message.partition_id, turn.message.subpartition] += turn.message.credit
+            case _:
+                pass
+        for message in sent(turn):
+            if isinstance(message, BufferResponse) and isinstance(message.buffer, BatchRef):
+                credit[message.partition_id, message.subpartition] -= 1
+                crossed += 1
+                assert credit[message.partition_id, message.subpartition] >= 0, f"turn {turn.sequence}: {message}"
+
+    assert crossed > sales.FILES
+
+
+def turn_manager(turn: Turn) -> str:
+    """The name of the TaskManager below which the turn was taken: it passes requests on and serves none."""
+    return turn.recipient.path.split("/")[2]
+
+
+def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: Trace) -> None:
+    delivered: dict[str, set[str]] = defaultdict(set)
+    made: set[str] = set()
+    offered: set[str] = set()
+
+    for turn in trace.turns:
+        match turn.message:
+            case BufferResponse(buffer=BatchRef(batch_id=batch_id)):
+                delivered[turn.recipient.path].add(batch_id)
+            case StageFinished(outputs=outputs):
+                made.update(output.batch.batch_id for output in outputs)
+            case _:
+                pass
+        for message in sent(turn):
+            match message:
+                case RunStage(batch=batch):
+                    assert batch.batch_id in delivered[turn.recipient.path]
+                case BufferResponse(buffer=BatchRef(batch_id=batch_id)):
+                    offered.add(batch_id)
+                case _:
+                    pass
+
+    assert offered
+    assert offered <= made
+
+
+def test_every_completed_checkpoint_has_every_acknowledgement(trace: Trace) -> None:
+    taking_part: frozenset[str] = frozenset()
+    acknowledged: dict[int, set[str]] = defaultdict(set)
+    completed: list[int] = []
+
+    for turn in trace.turns:
+        if not turn.recipient.path.endswith("/checkpoint-coordinator"):
+            continue
+        match turn.message:
+            case CoordinatedTasks(tasks=tasks):
+                taking_part = frozenset(task.attempt for task in tasks)
+            case AcknowledgeCheckpoint(checkpoint_id=checkpoint_id, attempt=attempt):
+                acknowledged[checkpoint_id].add(attempt)
+            case _:
+                pass
+        for message in sent(turn):
+            if isinstance(message, CheckpointCompleted):
+                assert acknowledged[message.checkpoint_id] >= taking_part
+                completed.append(message.checkpoint_id)
+
+    assert completed == sorted(set(completed))
+    assert len(completed) >= 2
+
+
+def test_the_actors_of_a_killed_task_manager_take_no_further_turn(trace: Trace) -> None:
+    ended = {killed.ref: killed.sequence for killed in trace.killed}
+
+    later = [turn for turn in trace.turns if turn.sequence > ended.get(turn.recipient, turn.sequence)]
+
+    assert any(ref.path == VICTIM for ref in ended)
+    assert any(ref.path.startswith(f"{VICTIM}/") for ref in ended)
+    assert later == []
