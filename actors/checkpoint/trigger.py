@@ -23,14 +23,14 @@ from flykka.actors.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.actors.checkpoint.request_decider import CheckpointRequestDecider
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions
 from flykka.messages.job_graph import CheckpointingSettings
 
 FINAL_RETRY_MS = 1_000
 """How long to wait after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
 
 _PERIODIC = CheckpointProperties(periodic=True)
-_FINAL = CheckpointProperties(final=True)
+_FINAL = CheckpointProperties(options=CheckpointOptions(is_final=True), final=True)
 
 
 class FinalPhase(Enum):

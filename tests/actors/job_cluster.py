@@ -111,7 +111,7 @@ class JobCluster:
         self.resource_manager = self.stand("resource-manager", RESOURCE_MANAGER_SESSION)
         self.client = self.stand("client")
         self.job_manager = system.spawn(Props(JobManager, self.resource_manager, self.data_plane), "job-manager")
-        self._served = 0
+        self.offered: list[tuple[SlotOffer, ...]] = []
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
         heard: list[Message] = []
@@ -127,6 +127,10 @@ class JobCluster:
     def last(self, who: Ref, kind: type[M]) -> M:
         """What a stand was told last of this kind."""
         return self.heard(who, kind)[-1]
+
+    def said_to(self, who: Ref) -> list[Message]:
+        """Everything that a stand was told, the first first."""
+        return self.heard(who, Message)
 
     # The job
 
@@ -171,12 +175,13 @@ class JobCluster:
 
     def offer(self, name: str, slots: int) -> None:
         """Serve so many of the requests that are still open with slots of this TaskManager."""
-        asked = self.heard(self.resource_manager, RequestSlot)[self._served :][:slots]
-        self._served += len(asked)
+        served = sum(map(len, self.offered))
+        asked = self.heard(self.resource_manager, RequestSlot)[served:][:slots]
         offers = tuple(
             SlotOffer(allocation_id=request.allocation_id, slot_id=SlotId(f"{name}/{index}"))
             for index, request in enumerate(asked)
         )
+        self.offered.append(offers)
         self.tell_job_master(OfferSlots(task_manager_id=TaskManagerId(name), offers=offers))
 
     def deployed(self, task_manager: Ref) -> list[TaskDeploymentDescriptor]:

@@ -1,0 +1,381 @@
+"""The JobMaster among the others: slots in, tasks out, and what follows when something is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
+from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId, TaskManagerId
+from flykka.messages.job import (
+    CheckpointCompleted,
+    JobRestored,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    MetricsReported,
+    SubmitJob,
+    TaskManagerLost,
+)
+from flykka.messages.job_graph import JobGraph, RestartStrategyConfiguration
+from flykka.messages.registration import AcknowledgeRegistration, RegisterTaskManager
+from flykka.messages.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
+from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.task import (
+    CancelTask,
+    ExecutionState,
+    NotifyEndOfData,
+    ReportTaskMetrics,
+    SubmitTask,
+    TaskIOMetrics,
+)
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB, failure
+from tests.actors.job_cluster import JobCluster, split
+
+SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(5) as system:
+        yield JobCluster(system, tmp_path / "checkpoints", files=3)
+
+
+def statuses(cluster: JobCluster) -> list[JobStatus]:
+    return [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)]
+
+
+def attempts(cluster: JobCluster, task_manager: ActorRef) -> list[str]:
+    return [descriptor.attempt for descriptor in cluster.deployed(task_manager)]
+
+
+def checkpointed(cluster: JobCluster, interval_ms: int | None = None) -> JobGraph:
+    graph = cluster.graph()
+    return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=interval_ms))
+
+
+# Slots and deployment
+
+
+def test_vertices_that_share_slots_ask_for_one_slot_per_subtask(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph(parallelism=2))
+
+    assert cluster.heard(cluster.resource_manager, RequestSlot) == []
+    cluster.accept_job_master()
+
+    assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 2
+
+
+def test_nothing_is_deployed_before_every_slot_is_there(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph(parallelism=2))
+    cluster.accept_job_master()
+    task_manager = cluster.start_task_manager("tm-1")
+
+    cluster.offer("tm-1", 1)
+    assert cluster.deployed(task_manager) == []
+    cluster.offer("tm-1", 1)
+
+    assert attempts(cluster, task_manager) == ["job_source_0_0", "job_source_1_0", "job_sink_0_0", "job_sink_1_0"]
+
+
+def test_a_slot_is_accepted_before_a_task_comes_for_it(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    told = [type(message) for message in cluster.said_to(task_manager)]
+    assert told.index(AcceptSlots) < told.index(SubmitTask)
+
+
+def test_offering_a_slot_twice_deploys_once(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    cluster.accept_job_master()
+    task_manager = cluster.start_task_manager("tm-1")
+    cluster.offer("tm-1", 1)
+    offer = OfferSlots(task_manager_id=TaskManagerId("tm-1"), offers=cluster.offered[-1])
+
+    cluster.tell_job_master(offer)
+
+    assert [answer.accepted for answer in cluster.heard(task_manager, AcceptSlots)] == [
+        (offer.offers[0].allocation_id,),
+        (offer.offers[0].allocation_id,),
+    ]
+    assert len(cluster.deployed(task_manager)) == 2
+
+
+def test_a_slot_that_cannot_be_had_fails_the_job(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph(restart=RestartStrategyConfiguration(attempts=0)))
+    cluster.accept_job_master()
+    wanted = cluster.last(cluster.resource_manager, RequestSlot)
+
+    cluster.tell_job_master(SlotRequestFailed(allocation_id=wanted.allocation_id, reason="there are no more"))
+
+    assert cluster.last(cluster.client, JobResultFailure).cause.message == "there are no more"
+
+
+def test_a_registration_that_is_repeated_is_acknowledged_again(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    task_manager = cluster.start_task_manager("tm-1")
+
+    cluster.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId("tm-1"), task_manager=task_manager))
+
+    assert [ack.job_id for ack in cluster.heard(task_manager, AcknowledgeRegistration)] == [JOB, JOB]
+
+
+def test_slots_go_back_when_the_job_has_ended(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    for attempt in attempts(cluster, task_manager):
+        cluster.report(attempt, ExecutionState.FINISHED)
+
+    assert len(cluster.heard(task_manager, FreeSlot)) == 1
+
+
+def test_what_is_said_under_another_session_is_not_heard(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    letters: list[DeadLetter] = []
+    cluster.system.event_stream.subscribe(letters.append, DeadLetter)
+
+    stale = Gateway(cluster.registration.job_master, LeaderSessionId("somebody-else"))
+    stale.tell(ReportTaskMetrics(attempt=SOURCE, metrics=TaskIOMetrics()))
+    cluster.system.run_until_idle()
+
+    assert "stale leader session somebody-else" in letters[-1].reason
+
+
+# Failure and restart
+
+
+def test_a_failed_task_has_the_others_cancelled_and_all_start_anew(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    cluster.report(SOURCE, ExecutionState.FAILED, failure())
+    assert cluster.heard(task_manager, CancelTask) == [CancelTask(attempt=SINK)]
+    cluster.report(SINK, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+
+    assert attempts(cluster, task_manager)[2:] == ["job_source_0_1", "job_sink_0_1"]
+    assert statuses(cluster)[-4:] == [JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
+    assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
+
+
+def test_a_restart_uses_the_slots_that_the_job_has(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    cluster.report(SOURCE, ExecutionState.FAILED, failure())
+    cluster.report(SINK, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+
+    assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 1
+
+
+def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_anew(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(parallelism=2), slots=2)
+
+    cluster.system.kill(task_manager)
+    cluster.system.advance(1)
+
+    assert [lost.task_manager for lost in cluster.heard(cluster.client, TaskManagerLost)] == ["tm-1"]
+    assert statuses(cluster).count(JobStatus.FAILING) == 1
+    assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 4
+
+
+def test_a_job_goes_on_upon_the_task_manager_that_takes_the_place_of_a_killed_one(cluster: JobCluster) -> None:
+    cluster.system.kill(cluster.run(cluster.graph(), slots=1))
+    cluster.system.advance(1)
+
+    replacement = cluster.start_task_manager("tm-2")
+    cluster.offer("tm-2", 1)
+
+    assert attempts(cluster, replacement) == ["job_source_0_1", "job_sink_0_1"]
+
+
+def test_a_task_manager_that_is_silent_for_too_long_is_lost(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    cluster.system.advance(60_000)
+
+    assert len(cluster.heard(task_manager, HeartbeatRequest)) > 1
+    assert "silent" in cluster.last(cluster.client, TaskManagerLost).reason
+
+
+def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    for _ in range(10):
+        cluster.system.advance(10_000)
+        cluster.tell_job_master(Heartbeat(task_manager_id=TaskManagerId("tm-1")))
+
+    assert cluster.heard(cluster.client, TaskManagerLost) == []
+
+
+def test_a_checkpoint_that_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
+    nowhere = str(cluster.folder / "nowhere")
+
+    cluster.job_manager.tell(SubmitJob(job_graph=cluster.graph(), client=cluster.client, restore_path=nowhere))
+
+    assert nowhere in cluster.last(cluster.client, JobResultFailure).cause.message
+
+
+# Sources
+
+
+def ask_for_splits(cluster: JobCluster, attempt: str = SOURCE, count: int = 1) -> None:
+    cluster.tell_job_master(
+        RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=OperatorId("source"), count=count)
+    )
+
+
+def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    ask_for_splits(cluster, count=4)
+    cluster.system.advance(300)
+
+    handed = [each.splits for each in cluster.heard(task_manager, AddSplits)]
+    assert handed == [(split("file-0"),), (split("file-1"),), (split("file-2"),)]
+    assert len(cluster.heard(task_manager, NoMoreSplits)) == 1
+
+
+def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    cluster.data_plane.discoveries[OperatorId("source")].failures_left = 1
+
+    cluster.system.advance(100)
+    for cancel in cluster.heard(task_manager, CancelTask):
+        cluster.report(cancel.attempt, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+    ask_for_splits(cluster, "job_source_0_1", count=2)
+
+    assert [each.attempt for each in cluster.heard(task_manager, AddSplits)] == ["job_source_0_1"]
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_what_a_failed_reader_was_given_is_handed_out_again(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    ask_for_splits(cluster)
+
+    cluster.report(SINK, ExecutionState.FAILED, failure())
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+    ask_for_splits(cluster, "job_source_0_1")
+
+    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)] * 2
+
+
+def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    cluster.report(SINK, ExecutionState.FAILED, failure())
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+
+    ask_for_splits(cluster, SOURCE)
+
+    assert cluster.heard(task_manager, AddSplits) == []
+
+
+# Checkpoints
+
+
+def acknowledge(cluster: JobCluster, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
+    cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
+
+
+def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(cluster: JobCluster) -> None:
+    task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
+    cluster.system.advance(60)
+
+    ask_for_splits(cluster)
+    assert cluster.heard(task_manager, AddSplits) == []
+    acknowledge(cluster, SOURCE)
+
+    assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)]
+
+
+def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
+    task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
+    ask_for_splits(cluster)
+    cluster.system.advance(60)
+    acknowledge(cluster, SOURCE)
+    acknowledge(cluster, SINK)
+
+    cluster.report(SINK, ExecutionState.FAILED, failure())
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+    ask_for_splits(cluster, "job_source_0_1")
+    cluster.system.advance(100)
+
+    assert cluster.last(cluster.client, CheckpointCompleted).checkpoint_id == 1
+    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
+    assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
+    assert cluster.last(task_manager, AddSplits).splits == (split("file-1"),)
+
+
+def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:
+    task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
+    ask_for_splits(cluster)
+    cluster.system.advance(60)
+    acknowledge(cluster, SOURCE)
+    acknowledge(cluster, SINK)
+    path = cluster.last(cluster.client, CheckpointCompleted).path
+    kept = CheckpointStorage(str(cluster.folder)).read_metadata(path)
+    elsewhere = CheckpointStorage(str(cluster.folder)).write_metadata(kept, str(cluster.folder / "kept"))
+    cluster.cancel()
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, ExecutionState.CANCELED)
+
+    cluster.job_manager.tell(SubmitJob(job_graph=checkpointed(cluster), client=cluster.client, restore_path=elsewhere))
+    cluster.accept_job_master()
+    task_manager = cluster.start_task_manager("tm-2")
+    cluster.offer("tm-2", 1)
+
+    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
+    assert cluster.deployed(task_manager)[0].restored_checkpoint_id == 1
+
+
+def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster: JobCluster) -> None:
+    task_manager = cluster.run(checkpointed(cluster), slots=1)
+
+    cluster.tell_job_master(NotifyEndOfData(attempt=SOURCE))
+    assert cluster.heard(task_manager, TriggerCheckpoint) == []
+    cluster.tell_job_master(NotifyEndOfData(attempt=SINK))
+    trigger = cluster.last(task_manager, TriggerCheckpoint)
+    acknowledge(cluster, SOURCE)
+    acknowledge(cluster, SINK)
+    told = {notification.attempt for notification in cluster.heard(task_manager, NotifyCheckpointComplete)}
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, ExecutionState.FINISHED)
+
+    assert (trigger.attempt, trigger.options.is_final) == (SOURCE, True)
+    assert told == {SOURCE, SINK}
+    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    cluster.tell_job_master(ReportTaskMetrics(attempt=SOURCE, metrics=TaskIOMetrics(rows_out=7)))
+
+    reported = cluster.last(cluster.client, MetricsReported)
+    assert (reported.task_name, reported.metrics.rows_out) == ("source (1/1)", 7)
+
+
+def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster: JobCluster) -> None:
+    later = RestartStrategyConfiguration(delay_ms=1_000)
+    task_manager = cluster.run(cluster.graph(restart=later), slots=1)
+    cluster.report(SOURCE, ExecutionState.FAILED, failure())
+    cluster.report(SINK, ExecutionState.CANCELED)
+
+    cluster.cancel()
+    cluster.system.advance(2_000)
+
+    assert cluster.last(cluster.client, JobResultFailure).status is JobStatus.CANCELED
+    assert len(cluster.deployed(task_manager)) == 2
