@@ -73,7 +73,7 @@ TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
 
 
 class ResourceManager(Actor):
-    """One per system, `/user/resource-manager`; the TaskManagers are its siblings, so that they outlive its restart."""
+    """One per system, `/user/resource-manager`; the TaskManagers are its siblings, so that they outlive it."""
 
     def __init__(
         self,
@@ -98,6 +98,10 @@ class ResourceManager(Actor):
         self.context.accept_session(self._session)
         self.context.timers.start_fixed_delay("heartbeat", self._heartbeat_interval_ms, HeartbeatDue())
         self._decide(ResourceManagerStarted())
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """What the failed instance knew is lost, and nobody would tell this one: end, which the JobMasters see."""
+        self.context.stop()
 
     def handle_message(self, message: Message) -> None:
         """Translate what is said into what the machines understand."""

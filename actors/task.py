@@ -21,7 +21,7 @@ from flykka.actors.execution.stream_task import StreamTask
 from flykka.messages.exchange import PartitionRequestDue
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.task import TaskDeploymentDescriptor, UpdateTaskExecutionState
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
@@ -37,10 +37,10 @@ class Task(Actor):
         self._descriptor = descriptor
         self._job_master = job_master
         self._data_plane = data_plane
-        self._machine = StreamTask(descriptor, self.context.ref)
 
     def pre_start(self) -> None:
         """Start the bridge and let it restore."""
+        self._machine = StreamTask(self._descriptor, self.context.ref)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
         self._take(StartTask())
@@ -65,6 +65,9 @@ class Task(Actor):
                 self._bridge.tell(message)
             case TellJobMaster(message=message):
                 self._job_master.tell(message)
+                if isinstance(message, UpdateTaskExecutionState):
+                    # The TaskManager speaks for a Task that dies without having told how its attempt ended.
+                    self.context.parent.tell(message)
             case TellPeer(receiver=receiver, message=message):
                 receiver.tell(message)
             case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):

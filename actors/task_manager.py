@@ -47,7 +47,7 @@ from flykka.messages.checkpoint import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-from flykka.messages.exchange import ErrorResponse, PartitionRequest
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, ErrorResponse, PartitionRequest
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId, producer_of
@@ -131,6 +131,8 @@ class TaskManager(Actor):
                 self._hand_on(attempt, message)
             case PartitionRequest():
                 self._on_partition_request(message)
+            case AddCredit(partition_id=partition_id) | CancelPartitionRequest(partition_id=partition_id):
+                self._hand_on(producer_of(partition_id), message)
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
             case SubmitTask(descriptor=descriptor):
@@ -160,7 +162,7 @@ class TaskManager(Actor):
             case RefuseRegistration():
                 self._on_refused()
             case RegistrationDue():
-                self._resource_manager.tell(self._registration(self._table.report()))
+                self._register()
             case DisconnectJobMaster(job_id=job_id):
                 self._disconnect(job_id)
             case _:
@@ -228,9 +230,11 @@ class TaskManager(Actor):
 
     def _seek_resource_manager(self) -> None:
         self._registered_at = None
-        self.context.timers.start_fixed_delay(
-            "register", self._registration_retry_ms, RegistrationDue(), initial_delay_ms=0
-        )
+        self.context.timers.start_fixed_delay("register", self._registration_retry_ms, RegistrationDue())
+        self._register()
+
+    def _register(self) -> None:
+        self._resource_manager.tell(self._registration(self._table.report()))
 
     def _registration(self, slot_report: SlotReport | None = None) -> RegisterTaskManager:
         return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref, slot_report=slot_report)
@@ -250,7 +254,7 @@ class TaskManager(Actor):
             self._disconnect(job_id)
 
     def _tell_resource_manager(self, message: Message) -> None:
-        # While there is none, nothing is lost: the slot report of the next registration says it all.
+        # While there is none, nothing is lost: a new one asks for a heartbeat at once, and that carries the slot report.
         if self._registered_at is not None:
             self._registered_at.tell(message)
 

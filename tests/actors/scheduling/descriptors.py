@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, JobVertexId
-from flykka.messages.job_graph import JobVertex
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
 from flykka.messages.task import TaskDeploymentDescriptor
+
+SOURCE = OperatorId("source")
 
 
 def descriptor(
     attempt: str, *, allocation: str = "a", job: str = "job-1", vertex_name: str = "Source: flights"
 ) -> TaskDeploymentDescriptor:
-    """An attempt of a vertex without operators and edges."""
-    vertex = JobVertex(vertex_id=JobVertexId("v"), name=vertex_name, operators=(), parallelism=1, max_parallelism=128)
+    """An attempt of a source that feeds nobody."""
+    operator = Operator(
+        operator_id=SOURCE,
+        ref=OperatorRef(uid="source", fingerprint=""),
+        name=vertex_name,
+        kind=OperatorKind.SOURCE,
+    )
+    vertex = JobVertex(
+        vertex_id=JobVertexId("v"), name=vertex_name, operators=(operator,), parallelism=1, max_parallelism=128
+    )
     return TaskDeploymentDescriptor(
         job_id=JobId(job),
         job_name="a job",

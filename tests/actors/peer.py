@@ -1,0 +1,75 @@
+"""A stand-in for one of the cast: it hears what it is told under sessions it knows, and says what the test wants."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.messages.registration import AcknowledgeRegistration
+from flykka.runtime.actor import Actor
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+
+M = TypeVar("M", bound=Message)
+
+
+@message("test.utter")
+class Utter(Message):
+    """test -> peer: tell `receiver` this, as yourself, under a leader session if there is one."""
+
+    receiver: Ref
+    message: Message
+    session: LeaderSessionId | None = None
+
+
+class _Peer(Actor):
+    def __init__(self, heard: list[Message], sessions: tuple[LeaderSessionId, ...]) -> None:
+        self._heard = heard
+        self._sessions = sessions
+
+    def pre_start(self) -> None:
+        for session in self._sessions:
+            self.context.accept_session(session)
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Utter(receiver=receiver, message=uttered, session=None):
+                receiver.tell(uttered)
+            case Utter(receiver=receiver, message=uttered, session=session) if session is not None:
+                Gateway(receiver, session).tell(uttered)
+            case AcknowledgeRegistration(leader_session_id=session):
+                self.context.accept_session(session)
+                self._heard.append(message)
+            case _:
+                self._heard.append(message)
+
+
+class Peer:
+    """An actor at `/user/<name>` of a seeded system, and what it has heard and the test has not asked for yet."""
+
+    def __init__(self, system: SeededSystem, name: str, *sessions: LeaderSessionId) -> None:
+        self._system = system
+        self._heard: list[Message] = []
+        self.ref = system.spawn(Props(_Peer, self._heard, sessions), name)
+        system.run_until_idle()
+
+    def say(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
+        """Tell `receiver`, and let everything happen that follows at this moment."""
+        self.ref.tell(Utter(receiver=receiver, message=message, session=session))
+        self._system.run_until_idle()
+
+    def heard(self, kind: type[M]) -> list[M]:
+        """All that it has heard of this kind since it was last asked for it."""
+        self._system.run_until_idle()
+        wanted = [message for message in self._heard if isinstance(message, kind)]
+        self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
+        return wanted
+
+    def expect(self, kind: type[M]) -> M:
+        """The one message of this kind that it has heard."""
+        heard = self.heard(kind)
+        assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
+        return heard[0]

@@ -1,0 +1,332 @@
+"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach those who asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS
+from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
+from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId, slot_id
+from flykka.messages.message import Message
+from flykka.messages.registration import (
+    AcknowledgeRegistration,
+    DisconnectJobMaster,
+    JobMasterRegistrationSuccess,
+    RefuseRegistration,
+    RegisterJobMaster,
+    RegisterTaskManager,
+    SlotReport,
+    SlotStatus,
+)
+from flykka.messages.slots import (
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    CancelSlotRequest,
+    RequestSlot,
+    SlotAvailable,
+    SlotRequestFailed,
+)
+from flykka.runtime.actor import Actor
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from tests.actors.peer import Peer
+
+JOB = JobId("job-1")
+JOB_SESSION = LeaderSessionId("job-master-session")
+INTERVAL_MS = 10
+TIMEOUT_MS = 50
+
+
+class Idler(Actor):
+    """A TaskManager that never says anything."""
+
+    def handle_message(self, message: Message) -> None:
+        pass
+
+
+class Broken(Actor):
+    """A TaskManager that cannot start."""
+
+    def pre_start(self) -> None:
+        raise OSError("no disk")
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with seeded_system(3) as system:
+        yield system
+
+
+def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
+    """A ResourceManager that starts TaskManagers of this kind."""
+    props = Props(
+        ResourceManager,
+        task_managers,
+        lambda _id, _resource_manager: Props(kind),
+        heartbeat_interval_ms=INTERVAL_MS,
+        heartbeat_timeout_ms=TIMEOUT_MS,
+    )
+    ref = system.spawn(props, "resource-manager")
+    system.run_until_idle()
+    return ref
+
+
+def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
+    """One slot per holder: an allocation of the job, or None for a free slot."""
+    return SlotReport(
+        slots=tuple(
+            SlotStatus(
+                slot_id=slot_id(task_manager, index),
+                allocation_id=None if holder is None else AllocationId(holder),
+                job_id=None if holder is None else JOB,
+            )
+            for index, holder in enumerate(holders)
+        )
+    )
+
+
+class Guest:
+    """A TaskManager that the test plays."""
+
+    def __init__(self, system: SeededSystem, leader: ActorRef, *holders: str | None, name: str = "guest") -> None:
+        self.id = TaskManagerId(name)
+        self.leader = leader
+        self.peer = Peer(system, name)
+        self.register(*holders)
+        self.session = self.peer.expect(AcknowledgeRegistration).leader_session_id
+
+    def register(self, *holders: str | None) -> None:
+        registration = RegisterTaskManager(
+            task_manager_id=self.id, task_manager=self.peer.ref, slot_report=report(self.id, *holders)
+        )
+        self.peer.say(self.leader, registration)
+
+    def say(self, message: Message) -> None:
+        self.peer.say(self.leader, message, self.session)
+
+
+class Leader:
+    """A JobMaster that the test plays."""
+
+    def __init__(self, system: SeededSystem, resource_manager: ActorRef) -> None:
+        self.resource_manager = resource_manager
+        self.peer = Peer(system, "job-master", JOB_SESSION)
+        registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=self.peer.ref)
+        self.peer.say(resource_manager, registration)
+        self.session = self.peer.expect(JobMasterRegistrationSuccess).leader_session_id
+
+    def say(self, message: Message) -> None:
+        self.peer.say(self.resource_manager, message, self.session)
+
+    def request(self, allocation: str) -> None:
+        request = RequestSlot(job_id=JOB, allocation_id=AllocationId(allocation), job_master=self.peer.ref)
+        self.say(request)
+
+
+def living_task_managers(system: SeededSystem) -> list[str]:
+    return [path for path in system.living_paths() if path.startswith("/user/task-manager-")]
+
+
+def test_it_starts_as_many_task_managers_as_configured(system: SeededSystem) -> None:
+    resource_manager(system, task_managers=2)
+
+    assert living_task_managers(system) == ["/user/task-manager-1", "/user/task-manager-2"]
+
+
+def test_a_killed_task_manager_is_replaced_under_a_new_name(system: SeededSystem) -> None:
+    leader = resource_manager(system, task_managers=2)
+    second = system.find("/user/task-manager-2")
+    assert second is not None
+    leader.tell(RegisterTaskManager(task_manager_id=TaskManagerId("task-manager-2"), task_manager=second))
+    system.run_until_idle()
+
+    system.kill(second)
+    system.run_until_idle()
+
+    assert living_task_managers(system) == ["/user/task-manager-1", "/user/task-manager-3"]
+
+
+def test_a_task_manager_that_cannot_start_is_tried_again_after_a_pause(system: SeededSystem) -> None:
+    started: list[str] = []
+
+    def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:
+        started.append(task_manager)
+        return Props(Broken if len(started) == 1 else Idler)
+
+    system.spawn(Props(ResourceManager, 1, props), "resource-manager")
+    system.run_until_idle()
+    at_once = list(started)
+    system.advance(START_RETRY_MS)
+
+    assert at_once == ["task-manager-1"]
+    assert living_task_managers(system) == ["/user/task-manager-2"]
+
+
+def test_a_silent_task_manager_is_ended_and_replaced(system: SeededSystem) -> None:
+    leader = resource_manager(system, task_managers=1)
+    first = system.find("/user/task-manager-1")
+    assert first is not None
+    leader.tell(RegisterTaskManager(task_manager_id=TaskManagerId("task-manager-1"), task_manager=first))
+
+    system.advance(TIMEOUT_MS + INTERVAL_MS)
+
+    assert living_task_managers(system) == ["/user/task-manager-2"]
+
+
+def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
+    guest = Guest(system, resource_manager(system), None)
+
+    for _ in range(20):
+        system.advance(INTERVAL_MS)
+        assert guest.peer.heard(HeartbeatRequest) != []
+        guest.say(Heartbeat(task_manager_id=guest.id, slot_report=report(guest.id, None)))
+
+    assert "/user/guest" in system.living_paths()
+
+
+def test_one_that_was_given_up_is_refused(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    guest = Guest(system, leader, None)
+    successor = Peer(system, "other")
+    system.kill(guest.peer.ref)
+    system.run_until_idle()
+
+    late = RegisterTaskManager(task_manager_id=guest.id, task_manager=successor.ref, slot_report=report(guest.id))
+    successor.say(leader, late)
+
+    assert successor.expect(RefuseRegistration).reason == "guest was given up and replaced"
+
+
+def test_registering_twice_changes_nothing(system: SeededSystem) -> None:
+    guest = Guest(system, resource_manager(system), None)
+
+    guest.register(None)
+
+    assert guest.peer.expect(AcknowledgeRegistration).leader_session_id == guest.session
+
+
+def test_a_request_reaches_the_task_manager_with_all_it_needs_to_offer_the_slot(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    guest, job_master = Guest(system, leader, None), Leader(system, leader)
+
+    job_master.request("a")
+
+    assert guest.peer.expect(AllocateSlot) == AllocateSlot(
+        slot_id=slot_id(guest.id, 0),
+        job_id=JOB,
+        allocation_id=AllocationId("a"),
+        job_master=job_master.peer.ref,
+        job_leader_session_id=JOB_SESSION,
+    )
+
+
+def test_a_request_waits_until_a_slot_is_free_again(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    guest, job_master = Guest(system, leader, "held"), Leader(system, leader)
+    job_master.request("a")
+    before = guest.peer.heard(AllocateSlot)
+
+    guest.say(SlotAvailable(slot_id=slot_id(guest.id, 0), allocation_id=AllocationId("held")))
+
+    assert before == []
+    assert guest.peer.expect(AllocateSlot).allocation_id == "a"
+
+
+def test_a_refused_slot_is_asked_for_elsewhere(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    one, other = Guest(system, leader, None, name="one"), Guest(system, leader, None, name="other")
+    Leader(system, leader).request("a")
+    refused = one.peer.expect(AllocateSlot)
+
+    one.say(AllocateSlotRefused(slot_id=refused.slot_id, allocation_id=AllocationId("a")))
+
+    assert other.peer.expect(AllocateSlot).allocation_id == "a"
+
+
+def test_a_cancelled_request_is_not_served(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    job_master = Leader(system, leader)
+    job_master.request("a")
+    job_master.say(CancelSlotRequest(allocation_id=AllocationId("a")))
+
+    guest = Guest(system, leader, None)
+
+    assert guest.peer.heard(AllocateSlot) == []
+
+
+def test_who_is_not_registered_gets_no_slot(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    stranger = Peer(system, "stranger")
+
+    stranger.say(leader, RequestSlot(job_id=JOB, allocation_id=AllocationId("a"), job_master=stranger.ref))
+
+    assert stranger.expect(SlotRequestFailed).reason == "the JobMaster of job-1 is not registered"
+
+
+def test_the_allocations_of_a_lost_task_manager_are_reported_to_its_jobs(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    guest, job_master = Guest(system, leader, None), Leader(system, leader)
+    job_master.request("a")
+    confirmation = AllocateSlotConfirmed(slot_id=slot_id(guest.id, 0), job_id=JOB, allocation_id=AllocationId("a"))
+    guest.say(confirmation)
+
+    system.kill(guest.peer.ref)
+
+    failed = job_master.peer.expect(SlotRequestFailed)
+    assert failed == SlotRequestFailed(allocation_id=AllocationId("a"), reason="guest has ended")
+
+
+@pytest.mark.parametrize("leave", ["killed", "says goodbye"])
+def test_the_requests_of_a_job_master_that_leaves_are_forgotten(system: SeededSystem, leave: str) -> None:
+    leader = resource_manager(system)
+    job_master = Leader(system, leader)
+    job_master.request("a")
+    if leave == "killed":
+        system.kill(job_master.peer.ref)
+    else:
+        job_master.say(DisconnectJobMaster(job_id=JOB))
+
+    guest = Guest(system, leader, None)
+
+    assert guest.peer.heard(AllocateSlot) == []
+
+
+def test_what_is_said_under_a_stale_session_is_dropped_visibly(system: SeededSystem) -> None:
+    dropped: list[DeadLetter] = []
+    system.event_stream.subscribe(dropped.append, DeadLetter)
+    leader = resource_manager(system)
+    guest, job_master = Guest(system, leader, None), Leader(system, leader)
+
+    request = RequestSlot(job_id=JOB, allocation_id=AllocationId("a"), job_master=job_master.peer.ref)
+    job_master.peer.say(leader, request, LeaderSessionId("a former one"))
+
+    assert guest.peer.heard(AllocateSlot) == []
+    assert [letter.reason.startswith("stale leader session a former one") for letter in dropped] == [True]
+
+
+def test_a_failed_instance_does_not_go_on_without_what_it_knew(system: SeededSystem) -> None:
+    started: list[str] = []
+
+    def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:
+        if started:
+            raise MemoryError
+        started.append(task_manager)
+        return Props(Idler)
+
+    leader = system.spawn(Props(ResourceManager, 1, props), "resource-manager")
+    system.run_until_idle()
+    first = system.find("/user/task-manager-1")
+    assert first is not None
+    leader.tell(RegisterTaskManager(task_manager_id=TaskManagerId("task-manager-1"), task_manager=first))
+    system.run_until_idle()
+
+    system.kill(first)
+    system.run_until_idle()
+
+    assert system.living_paths() == ["/", "/user"]
