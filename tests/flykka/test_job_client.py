@@ -28,11 +28,9 @@ from flykka.messages.job import (
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
 
 JOB = JobId("job")
 GRAPH = JobGraph(job_id=JOB, name="counts", vertices=(), checkpointing=CheckpointingSettings(directory="/checkpoints"))
@@ -56,25 +54,23 @@ class JobManagerDesk(Actor):
 class Cluster:
     """A client with the desk it talks to, on one thread and a virtual clock."""
 
-    clock: ManualClock = field(default_factory=ManualClock)
+    system: SeededSystem = field(default_factory=seeded_system)
     asked: list[Message] = field(default_factory=list)
     cancellation: Message = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
 
     def __post_init__(self) -> None:
-        self.dispatcher = SeededDispatcher(7, self.clock)
-        self.system = ActorSystem("test", dispatcher=self.dispatcher, serialize_messages=True)
         self.desk = self.system.spawn(Props(JobManagerDesk, self.asked, self.cancellation), "job-manager")
 
     def submit(self) -> JobClient:
         client = JobClient(self.system, self.desk, GRAPH)
-        self.dispatcher.run_until_idle()
+        self.system.run_until_idle()
         return client
 
     def say(self, *messages: Message) -> None:
         """What the JobManager tells the client."""
         for message in messages:
             self.client_ref().tell(message)
-            self.dispatcher.run_until_idle()
+            self.system.run_until_idle()
 
     def client_ref(self) -> ActorRef:
         submitted = self.asked[0]
@@ -89,7 +85,7 @@ def cluster() -> Iterator[Cluster]:
     made = Cluster()
     yield made
     made.system.terminate()
-    made.dispatcher.run_until_idle()
+    made.system.run_until_idle()
 
 
 def accepted() -> JobSubmitSuccess:
@@ -107,7 +103,7 @@ def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -
 
 def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: Cluster) -> None:
     client = cluster.submit()
-    cluster.dispatcher.advance(1_500)
+    cluster.system.advance(1_500)
 
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
 
@@ -162,7 +158,7 @@ def test_a_job_whose_job_manager_dies_is_lost(cluster: Cluster) -> None:
     cluster.say(accepted())
 
     cluster.system.kill(cluster.desk)
-    cluster.dispatcher.run_until_idle()
+    cluster.system.run_until_idle()
 
     with pytest.raises(JobExecutionError, match="was lost: ClusterLost: the JobManager is gone"):
         client.wait(timeout=0)
@@ -173,7 +169,7 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:
     cluster.say(accepted())
 
     cluster.system.terminate()
-    cluster.dispatcher.run_until_idle()
+    cluster.system.run_until_idle()
 
     with pytest.raises(JobExecutionError, match="was lost"):
         client.wait(timeout=0)
@@ -220,10 +216,10 @@ def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: Cluste
     client = cluster.submit()
     for restore in range(HISTORY + 5):
         cluster.client_ref().tell(JobRestored(job_id=JOB, checkpoint_id=restore, timestamp_ms=0))
-    cluster.dispatcher.run_until_idle()
+    cluster.system.run_until_idle()
 
     client.add_listener(heard.append)
-    cluster.dispatcher.run_until_idle()
+    cluster.system.run_until_idle()
 
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [
         *range(5, HISTORY + 5)

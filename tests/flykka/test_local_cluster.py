@@ -1,0 +1,130 @@
+"""A whole cluster on one thread, with a data plane that never answers: what it starts, loses, replaces and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.errors import InsufficientSlotsError, JobExecutionError, UnknownTaskManagerError
+from flykka.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.job_cluster import ScriptedDataPlane, Stand
+
+
+class SilentDataPlane(ScriptedDataPlane):
+    """Its bridges take everything down and answer nothing: a job on it begins, and never ends."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(Stand, [])
+
+
+class Made:
+    """A cluster with what it stands on."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.system: SeededSystem = seeded_system(3)
+        self.data_plane = SilentDataPlane()
+        self.cluster = LocalCluster(self.data_plane, settings, system=self.system)
+        self.system.run_until_idle()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Made]]:
+    """Starts a cluster of two TaskManagers with two slots each, or as told."""
+    made: list[Made] = []
+
+    def begin(settings: ClusterSettings | None = None) -> Made:
+        made.append(Made(settings or ClusterSettings(task_managers=2, slots_per_task_manager=2)))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.cluster.shutdown()
+
+
+def job(folder: Path, parallelism: int = 1) -> JobGraph:
+    graph = graph_of(vertex("source", parallelism), restart=RestartStrategyConfiguration(attempts=0))
+    return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
+
+
+def test_a_cluster_starts_its_task_managers(start: Callable[..., Made]) -> None:
+    cluster = start().cluster
+
+    assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
+
+
+def test_a_killed_task_manager_is_replaced_under_a_new_name(start: Callable[..., Made]) -> None:
+    made = start()
+
+    made.cluster.kill_task_manager("task-manager-1")
+    made.system.run_until_idle()
+
+    assert made.cluster.task_managers() == ("task-manager-2", "task-manager-3")
+
+
+@pytest.mark.parametrize("name", ["task-manager-7", "job-manager", "/user/task-manager-1", ""])
+def test_nothing_but_a_living_task_manager_can_be_killed(start: Callable[..., Made], name: str) -> None:
+    cluster = start().cluster
+
+    with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-2"):
+        cluster.kill_task_manager(name)
+
+
+def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
+    start: Callable[..., Made], tmp_path: Path
+) -> None:
+    made = start(ClusterSettings(task_managers=1, slots_per_task_manager=1))
+    client = made.cluster.submit(job(tmp_path))
+    client.wait_submitted(timeout=1)
+    made.system.run_until_idle()
+
+    made.cluster.kill_task_manager("task-manager-1")
+
+    with pytest.raises(JobExecutionError, match="task-manager-1"):
+        client.wait(timeout=60)
+
+
+def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
+    start: Callable[..., Made], tmp_path: Path
+) -> None:
+    cluster = start().cluster
+
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4: 2 TaskManagers with 2 each"):
+        cluster.submit(job(tmp_path, parallelism=5))
+
+
+@pytest.mark.parametrize(("task_managers", "needed", "slots"), [(1, 3, 3), (2, 3, 2), (2, 4, 2), (4, 1, 1)])
+def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, needed: int, slots: int) -> None:
+    settings = ClusterSettings(task_managers=task_managers)
+
+    assert settings.with_slots_for(needed).slots_per_task_manager == slots
+    assert replace(settings, slots_per_task_manager=8).with_slots_for(needed).slots_per_task_manager == 8
+
+
+def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(start: Callable[..., Made], tmp_path: Path) -> None:
+    made = start()
+    client = made.cluster.submit(job(tmp_path))
+    client.wait_submitted(timeout=1)
+
+    made.cluster.shutdown()
+
+    with pytest.raises(JobExecutionError, match="was lost"):
+        client.wait(timeout=0)
+    assert made.data_plane.released == [client.job_id]
+    assert made.system.terminated.done()
+
+
+def test_a_cluster_may_be_shut_down_twice(start: Callable[..., Made]) -> None:
+    made = start()
+
+    made.cluster.shutdown()
+    made.cluster.shutdown()
+
+    assert made.cluster.task_managers() == ()
