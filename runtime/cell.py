@@ -25,7 +25,7 @@ from flykka.runtime.chance import Chance
 from flykka.runtime.children import Children
 from flykka.runtime.context import ActorContext
 from flykka.runtime.death_watch import DeathWatch
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.envelope import Envelope, SignalEnvelope, Told
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.fault_handling import FaultHandling
 from flykka.runtime.future import Future, Termination
@@ -214,13 +214,15 @@ class Cell(pykka.Actor):
         outer, RUNNING.cell = RUNNING.cell, self
         try:
             for _ in range(self.dispatcher.throughput):
-                envelope = mailbox.take(self.life is Life.RUNNING)
-                if envelope is None:
+                entry = mailbox.take(self.life is Life.RUNNING)
+                if entry is None:
                     break
-                if envelope.kind == "signal":
-                    self._signal_turn(envelope)
+                if type(entry) is tuple:
+                    self._told_turn(entry)
+                elif type(entry) is SignalEnvelope:
+                    self._signal_turn(entry)
                 else:
-                    self._message_turn(envelope)
+                    self._message_turn(Envelope.of(entry))
             if self.life is Life.ENDING:
                 self.life = Life.ENDED
                 self.release_all()
@@ -228,6 +230,24 @@ class Cell(pykka.Actor):
         finally:
             RUNNING.cell = outer
             mailbox.release()
+
+    def _told_turn(self, told: Told) -> None:
+        """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""
+        message = told[0]
+        if self.system.observed or type(message) is LeaderSessionMessage:
+            self._message_turn(Envelope(*told))
+            return
+        instance = self.instance
+        # Behind the reading of the instance, which the burial takes away.
+        if self.end_reason is not None or instance is None:
+            self.reject(Envelope(*told))
+            return
+        self._now = None
+        self.sender = told[1]
+        try:
+            instance.handle_message(message)
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            self._on_raised(error, Envelope(*told))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder

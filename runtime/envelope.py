@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from flykka.runtime.promise import PromiseRef
     from flykka.runtime.timers import Timer
 
+Told = tuple[Message, "Ref | None", "int | None"]
+"""A plain tell: message, sender, cause. A tuple, because making an `Envelope` would double the price of a tell."""
+
 TurnKind = Literal["message", "timer", "signal"]
 
 
@@ -35,6 +38,11 @@ class Envelope(PykkaEnvelope[Message]):
         self.reply_to = reply_to
         self.sender = sender
         self.cause = cause
+
+    @staticmethod
+    def of(entry: Told | Envelope) -> Envelope:
+        """What lies in a mailbox as an envelope."""
+        return entry if isinstance(entry, Envelope) else Envelope(*entry)
 
     def open(self, cell: Cell) -> Message | None:
         """The message to handle, or None where it has become void; called in the turn of the recipient."""

@@ -3,8 +3,8 @@
 No lock is held around the queues. A deque's `append` and `popleft` are atomic, and so is trying to acquire a lock:
 
 - Scheduling: whoever appends tries to take `_claim`. Who gets it hands the cell to its dispatcher; whoever runs the
-  cell holds the claim, and looks once more after giving it back. So a cell is never run twice at once, and never sleeps
-  on a waiting message.
+  cell holds the claim, and looks at the queues once more after giving it back. So a cell is never run twice at once,
+  and never sleeps on a waiting message, even if the one who appended saw the claim taken and went away.
 - Closing: `closed` is set before the queues are drained, and a put looks at it after its append. Whatever the
   interleaving, each envelope is popped exactly once: by the run, by the closer, or by the late putter itself. Pykka
   asks first and puts then, so that an ask in between is never answered.
@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from flykka.runtime.envelope import Envelope, SignalEnvelope
+from flykka.runtime.envelope import Envelope, SignalEnvelope, Told
 
 if TYPE_CHECKING:
     from flykka.runtime.future import Termination
@@ -48,17 +48,17 @@ class Mailbox:
 
     def __init__(self, owner: MailboxOwner, *, closed: bool = False) -> None:
         self.owner = owner
-        self.messages: deque[Envelope] = deque()
+        self.messages: deque[Told | Envelope] = deque()
         self.control: deque[SignalEnvelope] = deque()
         self.closed = closed
         self._claim = threading.Lock()
 
-    def put(self, envelope: Envelope) -> None:
+    def put(self, entry: Told | Envelope) -> None:
         """Queue a message, from any thread; a closed mailbox hands it back to its owner."""
-        self.messages.append(envelope)
+        self.messages.append(entry)
         if self.closed:
             self._drain()
-        elif self._claim.acquire(blocking=False):
+        elif not self._claim.locked() and self._claim.acquire(blocking=False):
             self.owner.schedule()
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
@@ -71,13 +71,13 @@ class Mailbox:
 
     def get(self) -> Envelope:
         """The next message. Raises `IndexError` where there is none; never blocks."""
-        return self.messages.popleft()
+        return Envelope.of(self.messages.popleft())
 
     def empty(self) -> bool:
         """Whether no message waits."""
         return not self.messages
 
-    def take(self, receptive: bool) -> Envelope | None:
+    def take(self, receptive: bool) -> Told | Envelope | None:
         """What is next for the run that holds the claim: a signal, or where the cell is `receptive` a message."""
         try:
             if self.control:
@@ -110,7 +110,7 @@ class Mailbox:
             owner.reject_signal(signal)
         while self.messages:
             try:
-                envelope = self.messages.popleft()
+                entry = self.messages.popleft()
             except IndexError:
                 break
-            owner.reject(envelope)
+            owner.reject(Envelope.of(entry))

@@ -46,7 +46,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if cell is None:
             if self._system.serialize_messages:
                 message = self._system.wire(message)
-            self.actor_inbox.put(Envelope(message, None, None))
+            self.actor_inbox.put((message, None, None))
             return
         if cell.end_reason is not None:
             return  # It was killed while its turn ran: what it still says is not heard.
@@ -54,7 +54,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             message = self._system.wire(message)
         if cell.effects is not None:
             cell.effects.append(("send", self, message))
-        self.actor_inbox.put(Envelope(message, cell.ref, cell.sequence))
+        self.actor_inbox.put((message, cell.ref, cell.sequence))
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """Send `message`; the reply, or with `block=False` a future of it.

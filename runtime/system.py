@@ -107,6 +107,8 @@ class ActorSystem:
         self.event_stream = EventStream()
         self.dead_letters = DeadLetters(self)
         self.hooks: tuple[DeliveryHook, ...] = ()
+        self.observed = recorder is not None
+        """Whether turns are recorded or hooks wait for messages."""
         self.terminated = SystemTermination(self)
         self.tree_lock = threading.RLock()
         """Held while cells are added to the tree or marked as ended; never while code of others runs."""
@@ -203,9 +205,11 @@ class ActorSystem:
         A hook may kill, even the recipient: then the message is not handled. Returns the function that removes it.
         """
         self.hooks = (*self.hooks, hook)
+        self.observed = True
 
         def remove() -> None:
             self.hooks = tuple(each for each in self.hooks if each is not hook)
+            self.observed = bool(self.hooks) or self.recorder is not None
 
         return remove
 
