@@ -1,0 +1,49 @@
+"""The tables of states and the diagrams that are printed from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.graph.states import (
+    EXECUTION_MOVES,
+    EXECUTION_TERMINAL,
+    JOB_MOVES,
+    JOB_TERMINAL,
+    execution_may_move,
+    execution_state_diagram,
+    job_may_move,
+    job_status_diagram,
+)
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+
+
+def test_every_state_stands_in_its_table() -> None:
+    assert JOB_MOVES.keys() == set(JobStatus)
+    assert EXECUTION_MOVES.keys() == set(ExecutionState)
+
+
+def test_nothing_moves_out_of_an_end() -> None:
+    assert all(not JOB_MOVES[status] for status in JOB_TERMINAL)
+    assert all(not EXECUTION_MOVES[state] for state in EXECUTION_TERMINAL)
+
+
+@pytest.mark.parametrize("status", sorted(set(JobStatus) - JOB_TERMINAL - {JobStatus.RECONCILING}))
+def test_a_job_can_be_suspended_wherever_it_stands(status: JobStatus) -> None:
+    assert job_may_move(status, JobStatus.SUSPENDED)
+
+
+def test_an_attempt_that_is_being_cancelled_ends_cancelled() -> None:
+    assert [to for to in ExecutionState if execution_may_move(ExecutionState.CANCELING, to)] == [
+        ExecutionState.CANCELED
+    ]
+
+
+def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
+    job, execution = job_status_diagram().splitlines(), execution_state_diagram().splitlines()
+
+    assert sum("[*]" not in line and "-->" in line for line in job) == sum(map(len, JOB_MOVES.values()))
+    assert sum("[*]" not in line and "-->" in line for line in execution) == sum(map(len, EXECUTION_MOVES.values()))
+    assert job[:2] == ["stateDiagram-v2", "    [*] --> CREATED"]
+    assert "    FAILING --> RESTARTING" in job
+    assert "    CANCELED --> [*]" in execution

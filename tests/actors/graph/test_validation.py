@@ -1,0 +1,52 @@
+"""A job graph that came as a message may have been made by anybody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.graph.errors import GraphError
+from flykka.actors.graph.validation import check_job_graph
+from flykka.messages.ids import JobVertexId
+from flykka.messages.job_graph import JobGraph
+from tests.actors.graph.graphs import graph_of, vertex
+
+SOURCE, SINK = vertex("source", outputs=1), vertex("sink", reads=("source",))
+
+UNFIT: dict[str, tuple[JobGraph, str]] = {
+    "nothing in it": (graph_of(), "no vertex"),
+    "a vertex twice": (graph_of(SOURCE, SOURCE), "vertex id 'source'"),
+    "a uid twice": (
+        graph_of(SOURCE, SINK, replace(vertex("third"), operators=SINK.operators)),
+        "uid 'sink' stands twice",
+    ),
+    "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
+    "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source' has parallelism 0"),
+    "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "maximum 128"),
+    "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
+    "an output that is not there": (
+        graph_of(replace(SOURCE, outputs=()), SINK),
+        "'sink' reads output 0 of 'source': none",
+    ),
+    "two readers of an output": (graph_of(SOURCE, SINK, vertex("other", reads=("source",))), "two readers"),
+    "nobody reads an output": (graph_of(SOURCE), "nobody reads output 0 of the vertex 'source'"),
+}
+
+
+@pytest.mark.parametrize(("graph", "named"), UNFIT.values(), ids=UNFIT)
+def test_a_graph_that_cannot_be_executed_is_refused_with_what_is_at_fault(graph: JobGraph, named: str) -> None:
+    with pytest.raises(GraphError, match=named):
+        check_job_graph(graph)
+
+
+def test_two_operators_of_one_id_are_refused() -> None:
+    same = replace(vertex("third").operators[0], operator_id=SINK.operators[0].operator_id)
+    third = replace(vertex("third"), vertex_id=JobVertexId("third"), operators=(same,))
+
+    with pytest.raises(GraphError, match="operator id 'sink'"):
+        check_job_graph(graph_of(SOURCE, SINK, third))
+
+
+def test_a_graph_in_order_passes() -> None:
+    check_job_graph(graph_of(SOURCE, SINK))
