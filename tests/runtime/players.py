@@ -75,3 +75,13 @@ def replies(context: ActorContext) -> None:
     """A deed that answers an ask."""
     assert context.sender is not None
     context.sender.tell(says("reply"))
+
+
+def in_turn(*deeds: Deed) -> Deed:
+    """Several deeds as one."""
+
+    def perform(context: ActorContext) -> None:
+        for deed in deeds:
+            deed(context)
+
+    return perform

@@ -22,7 +22,7 @@ from flykka.runtime.events import ActorFailed, DeadLetter
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import fails, player, replies, says
+from tests.runtime.players import fails, in_turn, player, replies, says
 
 
 @message("test.question")
@@ -106,10 +106,15 @@ def test_an_ask_of_the_dead_fails_at_once(system: SeededSystem) -> None:
 
 
 def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
-    askers: list[Ref | None] = []
+    askers: list[Ref] = []
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    part = {"question": lambda c: askers.append(c.sender), "now": lambda _: askers[0].tell(says("late"))}
+
+    def remember(context: ActorContext) -> None:
+        assert context.sender is not None
+        askers.append(context.sender)
+
+    part = {"question": remember, "now": lambda _: askers[0].tell(says("late"))}
     ref = system.spawn(player([], part), "a")
     with pytest.raises(AskTimeoutError):
         ref.ask(says("question"), timeout=1)
@@ -123,7 +128,7 @@ def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
 def test_a_second_reply_is_ignored_but_visible(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(player([], {"question": lambda c: [replies(c), replies(c)]}), "a")
+    ref = system.spawn(player([], {"question": in_turn(replies, replies)}), "a")
 
     assert ref.ask(says("question")) == says("reply")
     assert len(letters) == 1

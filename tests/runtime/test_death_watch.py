@@ -6,13 +6,13 @@ from flykka.messages.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, player, says
+from tests.runtime.players import Say, in_turn, player, says
 
 
 def test_a_watcher_is_told_once_however_often_it_watches(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(player([]), "a")
-    watcher = system.spawn(player(log, {"watch": lambda c: [c.watch(ref), c.watch(ref)]}), "w")
+    watcher = system.spawn(player(log, {"watch": in_turn(lambda c: c.watch(ref), lambda c: c.watch(ref))}), "w")
     watcher.tell(says("watch"))
     watcher.tell(says("watch"))
     system.run_until_idle()
@@ -65,7 +65,10 @@ def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: Seeded
 def test_the_news_comes_behind_what_the_ended_actor_told(system: SeededSystem) -> None:
     log: list[str] = []
     watcher = system.spawn(player(log), "w")
-    part = {"go": lambda c: [watcher.tell(says("last words")), c.stop()], "stop": lambda _: watcher.tell(says("bye"))}
+    part = {
+        "go": in_turn(lambda _: watcher.tell(says("last words")), lambda c: c.stop()),
+        "stop": lambda _: watcher.tell(says("bye")),
+    }
     ref = system.spawn(player([], part), "a")
     probe = TestProbe(system)
     part = {"start": lambda c: c.watch(ref, says("gone")), "gone": lambda _: probe.ref.tell(says("gone"))}

@@ -13,7 +13,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem, seeded_system
-from tests.runtime.players import Say, player, says
+from tests.runtime.players import Say, in_turn, player, says
 
 
 class Resource:
@@ -115,7 +115,7 @@ def test_a_turn_that_kills_its_own_actor_has_no_further_effects(system: SeededSy
 
 def test_a_parent_that_waits_for_a_child_goes_on_when_the_child_is_killed(threaded: ActorSystem) -> None:
     stuck, free = threading.Event(), threading.Event()
-    child = player([], {"block": lambda _: [stuck.set(), free.wait(5)]}).with_dispatcher("pinned")
+    child = player([], {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}).with_dispatcher("pinned")
     parent = threaded.spawn(player([], {"start": lambda context: context.spawn(child, "c").tell(says("block"))}), "p")
     assert stuck.wait(5)
     blocked = threaded.find("/user/p/c")

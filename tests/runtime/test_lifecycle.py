@@ -5,6 +5,7 @@ from __future__ import annotations
 import pykka
 import pytest
 
+from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import InvalidActorNameError, ProxyNotSupportedError, SpawnRefusedError
 from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
 from flykka.runtime.testing.seeded import SeededSystem, seeded_system
@@ -33,7 +34,12 @@ def test_an_instance_is_made_in_its_own_turn(system: SeededSystem) -> None:
 def test_messages_of_one_sender_arrive_in_their_order(system: SeededSystem) -> None:
     log: list[str] = []
     receiver = system.spawn(player(log), "r")
-    sender = system.spawn(player([], {"go": lambda _: [receiver.tell(says(str(n))) for n in range(9)]}), "s")
+
+    def count(_context: ActorContext) -> None:
+        for number in range(9):
+            receiver.tell(says(str(number)))
+
+    sender = system.spawn(player([], {"go": count}), "s")
 
     sender.tell(says("go"))
     system.run_until_idle()

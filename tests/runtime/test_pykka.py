@@ -13,7 +13,7 @@ from flykka.runtime import registry
 from flykka.runtime.cell import Cell
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem, seeded_system
-from tests.runtime.players import player, replies, says
+from tests.runtime.players import in_turn, player, replies, says
 
 
 class Plain(pykka.ThreadingActor):
@@ -99,7 +99,7 @@ def test_a_reply_set_from_outside_kills_pykkas_thread_and_not_ours(threaded: Act
     ActorRegistry.unregister(stock)
 
     reached = threading.Event()
-    ref = threaded.spawn(player([], {"q": lambda c: [reached.wait(5), replies(c)], "r": replies}), "a")
+    ref = threaded.spawn(player([], {"q": in_turn(lambda _: reached.wait(5), replies), "r": replies}), "a")
     reply = ref.ask(says("q"), block=False)
     reply.set(says("from outside"))
     reached.set()

@@ -11,7 +11,7 @@ from flykka.runtime.errors import KernelError, TerminationTimeoutError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
-from tests.runtime.players import Say, player, replies, says
+from tests.runtime.players import Say, in_turn, player, replies, says
 
 
 def test_messages_of_every_pair_arrive_in_order(threaded: ActorSystem) -> None:
@@ -105,7 +105,7 @@ def test_every_ask_to_an_ending_actor_has_an_outcome(threaded: ActorSystem) -> N
 def test_a_straggler_is_named(caplog: pytest.LogCaptureFixture) -> None:
     stuck, free = threading.Event(), threading.Event()
     system = ActorSystem("slow")
-    part = {"x": lambda _: [stuck.set(), free.wait(5)]}
+    part = {"x": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}
     system.spawn(player([], part).with_dispatcher("pinned"), "straggler").tell(says("x"))
     system.spawn(player([]), "quick")
     assert stuck.wait(5)

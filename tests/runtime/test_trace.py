@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flykka.messages.ids import LeaderSessionId
+from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create
 from flykka.runtime.system import ActorSystem
@@ -27,7 +28,7 @@ from flykka.runtime.trace.records import (
     Unwatch,
     Watch,
 )
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
 
 def recorded(path: Path) -> SeededSystem:
@@ -51,16 +52,16 @@ def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> Non
     with recorded(tmp_path / "run.trace") as system:
         other = system.spawn(player([]), "b")
         part = {
-            "go": lambda c: [
-                other.tell(says("hello")),
-                c.spawn(player([]), "c"),
-                c.watch(other),
-                c.unwatch(other),
-                c.timers.start_once("k", 50, says("tick")),
-                c.timers.cancel("k"),
-                c.pipe_to_self(lambda: 1, lambda _: says("piped"), lambda _: says("piped")),
-                c.stop(),
-            ]
+            "go": in_turn(
+                lambda _: other.tell(says("hello")),
+                lambda c: c.spawn(player([]), "c"),
+                lambda c: c.watch(other),
+                lambda c: c.unwatch(other),
+                lambda c: c.timers.start_once("k", 50, says("tick")),
+                lambda c: c.timers.cancel("k"),
+                lambda c: c.pipe_to_self(lambda: 1, lambda _: says("piped"), lambda _: says("piped")),
+                lambda c: c.stop(),
+            )
         }
         ref = system.spawn(player([], part), "a")
         system.advance(20)
@@ -128,14 +129,14 @@ def test_stale_sessions_are_visible(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        with recorded(tmp_path / name) as system:
-            for number in range(5):
-                system.spawn(
-                    player([], {"go": lambda c: c.sender and c.sender.tell(says(c.new_id("x")))}), f"a{number}"
-                )
-            for number in range(5):
-                system.actor_selection(f"/user/a{number}").tell(says("go"))
+    def passes_on(context: ActorContext) -> None:
+        neighbour = context.random.choice("abcde")
+        context.system.actor_selection(f"/user/{neighbour}").tell(says(context.new_id("word")))
+
+    for run in ("one", "two"):
+        with recorded(tmp_path / run) as system:
+            for name in "abcde":
+                system.spawn(player([], {"go": passes_on}), name).tell(says("go"))
 
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
