@@ -14,6 +14,7 @@ from flykka.messages.job_graph import ShipStrategy
 parallelisms = st.integers(1, 60)
 
 
+@pytest.mark.slow
 @given(upstream=parallelisms, downstream=parallelisms)
 def test_point_wise_wiring_reads_the_same_from_both_ends(upstream: int, downstream: int) -> None:
     reads = [list(pointwise_producers(upstream, downstream, consumer)) for consumer in range(downstream)]
@@ -23,6 +24,7 @@ def test_point_wise_wiring_reads_the_same_from_both_ends(upstream: int, downstre
         assert list(pointwise_consumers(upstream, downstream, producer)) == readers
 
 
+@pytest.mark.slow
 @given(upstream=parallelisms, downstream=parallelisms)
 def test_point_wise_wiring_leaves_nobody_out_and_shares_evenly(upstream: int, downstream: int) -> None:
     reads = [len(pointwise_producers(upstream, downstream, consumer)) for consumer in range(downstream)]
@@ -33,6 +35,7 @@ def test_point_wise_wiring_leaves_nobody_out_and_shares_evenly(upstream: int, do
     assert sum(reads) == sum(readers) == max(upstream, downstream)
 
 
+@pytest.mark.slow
 @given(upstream=parallelisms, downstream=parallelisms, ship_strategy=st.sampled_from(ShipStrategy))
 def test_every_subpartition_is_read_by_exactly_one_channel(
     upstream: int, downstream: int, ship_strategy: ShipStrategy

@@ -1,0 +1,94 @@
+"""An ExecutionGraph under test: what happens to it in a line each, and what it asked for meanwhile."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from flykka.actors.graph.effects import Effect
+from flykka.actors.graph.events import (
+    Event,
+    RestoreStateReady,
+    ScheduleJob,
+    SlotAllocated,
+    TaskStateUpdated,
+)
+from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.graph.slot_sharing import AssignedSlot, RequestSlots
+from flykka.actors.scheduling.restart_strategy import restart_strategy
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.task import ExecutionState, TaskExecutionState
+from tests.actors.graph.graphs import failure, graph_of, slot, vertex
+
+E = TypeVar("E")
+
+TWO_VERTICES = graph_of(vertex("source", 2, outputs=1), vertex("sink", 1, reads=("source",)))
+
+
+class Running:
+    """Every event is followed by a check of the invariants."""
+
+    def __init__(self, job_graph: JobGraph = TWO_VERTICES) -> None:
+        self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
+        self.now = 0
+        self.effects: list[Effect] = []
+
+    def tell(self, event: Event) -> list[Effect]:
+        """What follows from one event."""
+        self.now += 1
+        made = self.graph.handle(event, self.now)
+        self.graph.check()
+        self.effects += made
+        return made
+
+    def made(self, kind: type[E]) -> list[E]:
+        """Everything of one kind that was asked for so far."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def schedule(self) -> list[Effect]:
+        """Let the job begin."""
+        return self.tell(ScheduleJob())
+
+    def give_slots(self) -> list[Effect]:
+        """Serve every slot of the last request, all on one TaskManager."""
+        made: list[Effect] = []
+        for request_id in self.made(RequestSlots)[-1].request_ids:
+            made += self.tell(SlotAllocated(request_id=request_id, slot=slot_for(request_id)))
+        return made
+
+    def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
+        """Say what the attempts of this version start from."""
+        return self.tell(RestoreStateReady(version=self.graph.version, checkpoint_id=checkpoint_id, states={}))
+
+    def deploy(self) -> list[Effect]:
+        """Everything up to the deployment."""
+        self.schedule()
+        self.restore()
+        return self.give_slots()
+
+    def report(self, attempt: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> list[Effect]:
+        """A task says what state it is in."""
+        because = cause or (failure() if state is ExecutionState.FAILED else None)
+        update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
+        return self.tell(TaskStateUpdated(update=update))
+
+    def report_all(self, state: ExecutionState) -> list[Effect]:
+        """Every live attempt reports the same."""
+        made: list[Effect] = []
+        for each in self.graph.job_graph.vertices:
+            for subtask in range(each.parallelism):
+                execution = self.graph.subtask(each.vertex_id, subtask).execution
+                if not execution.is_terminal:
+                    made += self.report(execution.attempt, state)
+        return made
+
+    def run(self) -> None:
+        """Everything up to RUNNING."""
+        self.deploy()
+        self.report_all(ExecutionState.RUNNING)
+
+
+def slot_for(request_id: str) -> AssignedSlot:
+    """The slot that serves a request in these tests."""
+    return slot(f"slot-of-{request_id}")
