@@ -26,6 +26,19 @@ class FileSplit(SourceSplit):
     whole_file: bool = True
 
 
+@value("source.file_batch_split")
+class FileBatchSplit(SourceSplit):
+    """Whole files, or a range of one, that are read as one batch.
+
+    `event_time_max` (ms) is taken from the statistics of the files; None where they have none.
+    """
+
+    split_id: SplitId
+    rows: int
+    files: tuple[FileSplit, ...]
+    event_time_max: int | None = None
+
+
 @value("source.reader_state")
 class SplitReaderState(Value):
     """State of a source reader in a checkpoint: the splits it holds and has not read, in reading order."""

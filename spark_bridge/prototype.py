@@ -51,7 +51,9 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 def check_event_time(prototype: DataFrame, column: str) -> None:
     """Raise `PrototypeError` unless `column` is there and is a timestamp with a time zone, Spark's TIMESTAMP."""
     if column not in prototype.columns:
-        raise PrototypeError(f"there is no event-time column {column!r}; the columns are {', '.join(prototype.columns)}")
+        raise PrototypeError(
+            f"there is no event-time column {column!r}; the columns are {', '.join(prototype.columns)}"
+        )
     found = prototype.schema[column].dataType
     if not isinstance(found, TimestampType):
         raise PrototypeError(

@@ -1,0 +1,28 @@
+"""What operators of the Spark side keep in a checkpoint beside their batches."""
+
+from __future__ import annotations
+
+from flykka.messages.message import Value, value
+
+
+@value("operator_state.window")
+class WindowOperatorState(Value):
+    """Windows that start at `emitted_to_ms` or before have been fired; None where none has."""
+
+    emitted_to_ms: int | None = None
+
+
+@value("operator_state.pending_file")
+class PendingFile(Value):
+    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete."""
+
+    checkpoint_id: int
+    staged: str
+    target: str
+
+
+@value("operator_state.file_sink")
+class FileSinkState(Value):
+    """What a file sink has staged and not yet published."""
+
+    pending: tuple[PendingFile, ...] = ()

@@ -1,0 +1,323 @@
+"""One execution attempt on Spark's side: what the bridge is told becomes stages and background work of its threads.
+
+Each stage has a part that overlaps with its neighbours (reading, moving rows) and a part in the order of the stages
+(state, the answer). Where nothing leaves the vertex, the windows that wait for a checkpoint are computed in the
+background: they are part of the snapshot, and stages go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from flykka.messages.job_graph import FiringMode
+from flykka.messages.stage import (
+    AbortCheckpoint,
+    AdvanceWatermark,
+    BridgeClosed,
+    BridgeOpened,
+    CheckpointCommitted,
+    CloseBridge,
+    CommitCheckpoint,
+    OpenBridge,
+    ReadSplits,
+    ReleaseBatches,
+    RunStage,
+    SnapshotFailed,
+    SnapshotState,
+    StageFailed,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.spark_bridge.batches import Address
+from flykka.spark_bridge.code import SourceCode, WindowCode
+from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.scope import AttemptScope
+from flykka.spark_bridge.sinks.file_committer import FileCommitter
+from flykka.spark_bridge.stages.chain import bound_chain
+from flykka.spark_bridge.stages.flow import Flow, Moved
+from flykka.spark_bridge.stages.source_reader import SourceReader, SourceRows
+from flykka.spark_bridge.stages.window_operator import Arrived, FiringRows, WindowOperator
+from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
+from flykka.spark_bridge.workers import Stage, Workers
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.messages.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.services import Services
+
+BridgeCommand = (
+    OpenBridge
+    | ReadSplits
+    | RunStage
+    | AdvanceWatermark
+    | SnapshotState
+    | CommitCheckpoint
+    | AbortCheckpoint
+    | ReleaseBatches
+    | CloseBridge
+)
+"""Everything a bridge is told."""
+
+
+class Attempt:
+    """The Spark side of one execution attempt. `handle` and `close` never block."""
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        services: Services,
+        *,
+        report: Callable[[Message], None],
+        predecessor: Attempt | None,
+    ) -> None:
+        """`report` is called from the attempt's threads; `predecessor` is the attempt of the same subtask before."""
+        self._descriptor = descriptor
+        self._services = services
+        self._report = report
+        self._predecessor = predecessor
+        subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
+        self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask)
+        self._workers = Workers(self._scope, self._failed)
+        self._chain = bound_chain(descriptor, services.registry)
+        self._committers = {
+            link.operator.operator_id: FileCommitter(
+                code.sink,
+                services.filesystem,
+                job_id=descriptor.job_id,
+                uid=link.uid,
+                subtask=descriptor.subtask,
+                attempt_number=descriptor.attempt_number,
+            )
+            for link, code in self._chain.sinks
+        }
+        head = self._chain.head
+        self._windows = (
+            WindowOperator(head.code, descriptor, self._scope, services.store)
+            if isinstance(head.code, WindowCode)
+            else None
+        )
+        self._flow = Flow(self._chain, descriptor, self._scope, services, self._committers)
+        self._snapshots = Snapshotter(descriptor, services, self._windows, self._committers)
+        self._reader: SourceReader | None = None
+        self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        self._closer: Thread | None = None
+
+    def handle(self, command: BridgeCommand) -> None:
+        """Take one command; its answer is reported."""
+        match command:
+            case OpenBridge():
+                self._workers.run_stage(Stage(what="opening", prepare=lambda: self._open(command), settle=self._opened))
+            case ReadSplits():
+                self._workers.run_stage(self._read_splits(command))
+            case RunStage():
+                self._workers.run_stage(self._run_stage(command))
+            case AdvanceWatermark():
+                self._workers.run_stage(self._advance_watermark(command))
+            case SnapshotState():
+                self._workers.run_stage(self._snapshot_state(command))
+            case CommitCheckpoint(checkpoint_id=checkpoint_id):
+                what = f"committing checkpoint {checkpoint_id}"
+                self._workers.run_in_background(what, lambda: self._commit(checkpoint_id))
+            case AbortCheckpoint():
+                # Nothing is undone: staged files stay pending and are published with the next checkpoint, and state
+                # that was written for this one is written anew, for only complete checkpoints are referred to.
+                return
+            case ReleaseBatches(batch_ids=batch_ids):
+                self._services.store.release(batch_ids)
+            case CloseBridge(cancel=cancel):
+                self.close(cancel=cancel)
+
+    def close(self, *, cancel: bool = True) -> None:
+        """End the attempt, in the background; `BridgeClosed` is reported when nothing of it runs any more.
+
+        The actor's owner calls it again, however the actor ended: only the first call counts, but for one that cancels.
+        """
+        self._workers.close(cancel=cancel)
+        if cancel:
+            self._scope.refuse()
+        if self._closer is None:
+            self._closer = Thread(target=self._wait_closed, name=f"{self._descriptor.attempt} closer", daemon=True)
+            self._closer.start()
+
+    def wait_closed(self) -> None:
+        """Wait until nothing of a closed attempt runs any more."""
+        if self._closer is not None:
+            self._closer.join()
+
+    def _wait_closed(self) -> None:
+        self._workers.wait_idle()
+        store, attempt = self._services.store, self._descriptor.attempt
+        store.release_addressed(
+            frozenset(
+                Address(partition=channel.partition_id, subpartition=channel.subpartition)
+                for gate in self._descriptor.inputs
+                for channel in gate.channels
+            )
+        )
+        store.release_held(attempt)
+        if self._scope.is_cancelled:
+            store.release_produced(attempt)
+            self._scope.sweep(keep=store.rdd_ids())
+        self._report(BridgeClosed())
+
+    # Opening
+
+    def _open(self, command: OpenBridge) -> None:
+        if self._predecessor is not None:
+            # A killed attempt may still be on its way out: it must not stage or publish beside this one.
+            self._predecessor.wait_closed()
+            self._predecessor = None
+        self._snapshots.restore(command.restore)
+        head = self._chain.head
+        if isinstance(head.code, SourceCode):
+            self._reader = SourceReader(self._services.session, head, head.code)
+
+    def _opened(self, _: None) -> None:
+        self._report(BridgeOpened())
+
+    # Stages
+
+    def _read_splits(self, command: ReadSplits) -> Stage[tuple[SourceRows, Moved, int]]:
+        def prepare() -> tuple[SourceRows, Moved, int]:
+            begun = time.monotonic_ns()
+            assert self._reader is not None, "only a source reads splits, and only when it is open"
+            rows = self._reader.read(command.splits)
+            return rows, self._flow.move(self._chain.head, rows.slices, command.stage), begun
+
+        def settle(prepared: tuple[SourceRows, Moved, int]) -> None:
+            rows, moved, begun = prepared
+            latest = rows.event_time_max()
+            self._finish(command.stage, moved, begun, rows_in=rows.rows, event_time_max=latest)
+
+        return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)
+
+    def _run_stage(self, command: RunStage) -> Stage[tuple[Arrived | Moved, int]]:
+        batch, reader = command.batch, self._descriptor.attempt
+
+        def prepare() -> tuple[Arrived | Moved, int]:
+            begun = time.monotonic_ns()
+            rows = self._services.store.take(batch.batch_id, reader)
+            if self._windows is not None:
+                return self._windows.look_at(batch, rows, command.watermark_ms), begun
+            return self._flow.read(self._chain.head, (rows,), command.stage), begun
+
+        def settle(prepared: tuple[Arrived | Moved, int]) -> None:
+            result, begun = prepared
+            late_rows = 0
+            if isinstance(result, Arrived):
+                assert self._windows is not None
+                self._windows.fold(result)
+                late_rows = result.late_rows
+            self._services.store.release((batch.batch_id,), reader)
+            latest = batch.event_time_max
+            moved = result if isinstance(result, Moved) else Moved()
+            self._finish(command.stage, moved, begun, rows_in=batch.rows, event_time_max=latest, late_rows=late_rows)
+
+        return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)
+
+    def _advance_watermark(self, command: AdvanceWatermark) -> Stage[None]:
+        def settle(_: None) -> None:
+            begun = time.monotonic_ns()
+            self._finish(command.stage, self._fire(self._firing(command.watermark_ms), command.stage), begun)
+
+        return Stage(what=self._what(command.stage), prepare=_nothing, settle=settle)
+
+    def _snapshot_state(self, command: SnapshotState) -> Stage[None]:
+        def settle(_: None) -> None:
+            begun = time.monotonic_ns()
+            firing = self._firing(command.watermark_ms) if self._defers_firing else None
+            moved = Moved()
+            if firing is not None and self._chain.has_outputs:
+                # It goes down before the barrier does.
+                moved, firing = self._fire(firing, command.stage), None
+            barrier = self._snapshots.at_barrier(command.checkpoint_id, moved.staged)
+            sync_ms = _since(begun)
+            self._finish(command.stage, replace(moved, staged=()), begun)
+            what = f"snapshot {command.checkpoint_id} of {self._chain.name!r}"
+            self._workers.run_in_background(what, lambda: self._write_snapshot(command, barrier, firing, sync_ms))
+
+        return Stage(what=self._what(command.stage), prepare=_nothing, settle=settle)
+
+    def _firing(self, watermark_ms: int) -> FiringRows | None:
+        return None if self._windows is None else self._windows.fire(watermark_ms)
+
+    def _fire(self, firing: FiringRows | None, stage: int) -> Moved:
+        if firing is None or self._windows is None:
+            return Moved()
+        moved = self._flow.move(self._chain.head, (firing.rows,), stage)
+        self._windows.let_go(firing.finished)
+        return moved
+
+    # In the background
+
+    def _write_snapshot(
+        self, command: SnapshotState, barrier: Barrier, firing: FiringRows | None, sync_ms: int
+    ) -> None:
+        begun = time.monotonic_ns()
+        # If this fails the attempt does: the windows have left the state.
+        staged = self._fire(firing, command.stage).staged
+        try:
+            written = self._snapshots.write(barrier, staged)
+        except Exception as raised:  # noqa: BLE001 - it is reported, and the checkpoint declined
+            self._scope.check()
+            self._snapshots.keep_staged(barrier, staged)
+            cause = serialized(f"snapshot {command.checkpoint_id} of {self._chain.name!r}", raised)
+            self._report(SnapshotFailed(checkpoint_id=command.checkpoint_id, cause=cause))
+            return
+        self._report(
+            StateSnapshotted(
+                checkpoint_id=command.checkpoint_id,
+                state=written.state,
+                size_bytes=written.size_bytes,
+                incremental_bytes=written.incremental_bytes,
+                sync_ms=sync_ms,
+                async_ms=_since(begun),
+            )
+        )
+
+    def _commit(self, checkpoint_id: int) -> None:
+        files = self._snapshots.commit(checkpoint_id)
+        self._report(CheckpointCommitted(checkpoint_id=checkpoint_id, files=files))
+
+    # Answers
+
+    def _finish(
+        self,
+        stage: int,
+        moved: Moved,
+        begun: int,
+        *,
+        rows_in: int = 0,
+        event_time_max: int | None = None,
+        late_rows: int = 0,
+    ) -> None:
+        self._snapshots.note_staged(moved.staged)
+        self._report(
+            StageFinished(
+                stage=stage,
+                outputs=moved.outputs,
+                rows_in=rows_in,
+                rows_out=moved.rows,
+                event_time_max=event_time_max,
+                late_rows=late_rows,
+                duration_ms=_since(begun),
+            )
+        )
+
+    def _failed(self, what: str, raised: BaseException) -> None:
+        self._report(StageFailed(what=what, cause=serialized(what, raised)))
+
+    def _what(self, stage: int) -> str:
+        return f"stage {stage} of {self._chain.name!r}"
+
+
+def _nothing() -> None:
+    return None
+
+
+def _since(begun: int) -> int:
+    return (time.monotonic_ns() - begun) // 1_000_000

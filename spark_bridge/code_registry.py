@@ -1,0 +1,81 @@
+"""Where the code of operators waits for job graphs that name it.
+
+User code never travels: running the application fills the registry, and a job graph, new or stored, is bound to it by
+uid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+
+from flykka.messages.job_graph import JobGraph, OperatorRef
+from flykka.spark_bridge.code import (
+    KeyByCode,
+    LocalWindowCode,
+    OperatorCode,
+    SinkCode,
+    SourceCode,
+    TransformCode,
+    WindowCode,
+)
+from flykka.spark_bridge.errors import UnboundOperatorError
+
+__all__ = [
+    "CodeRegistry",
+    "KeyByCode",
+    "LocalWindowCode",
+    "OperatorCode",
+    "SinkCode",
+    "SourceCode",
+    "TransformCode",
+    "WindowCode",
+]
+
+
+class CodeRegistry:
+    """The code of operators by uid. Filled where the program is built, read by the threads of bridges."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, OperatorCode] = {}
+        self._lock = Lock()
+
+    def bind(self, uid: str, code: OperatorCode) -> OperatorRef:
+        """Register `code` under `uid`, in place of what was there, and name it."""
+        with self._lock:
+            self._codes[uid] = code
+        return OperatorRef(uid=uid, fingerprint=code.fingerprint)
+
+    def resolve(self, ref: OperatorRef) -> OperatorCode:
+        """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""
+        with self._lock:
+            code = self._codes.get(ref.uid)
+            known = sorted(self._codes)
+        if code is None:
+            names = ", ".join(known) or "none"
+            raise UnboundOperatorError(f"no operator {ref.uid!r} in this application; it has: {names}")
+        if code.fingerprint != ref.fingerprint:
+            raise UnboundOperatorError(
+                f"operator {ref.uid!r} has changed: the job graph was made for {ref.fingerprint}, this application has"
+                f" {code.fingerprint}"
+            )
+        return code
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Raise one `UnboundOperatorError` that names every operator of the graph which cannot be bound."""
+        problems = [problem for ref in _refs(job_graph) if (problem := self._problem(ref)) is not None]
+        if problems:
+            raise UnboundOperatorError(f"job {job_graph.name!r} does not fit this application: {'; '.join(problems)}")
+
+    def _problem(self, ref: OperatorRef) -> str | None:
+        try:
+            self.resolve(ref)
+        except UnboundOperatorError as unbound:
+            return str(unbound)
+        return None
+
+
+def _refs(job_graph: JobGraph) -> Iterable[OperatorRef]:
+    for vertex in job_graph.vertices:
+        yield from (operator.ref for operator in vertex.operators)
+        yield from (edge.key_by for edge in vertex.inputs if edge.key_by is not None)

@@ -1,0 +1,97 @@
+"""SparkDataPlane: the port to the data, implemented with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.spark_bridge.attempt import Attempt
+from flykka.spark_bridge.batches import BatchStore, StoreStats
+from flykka.spark_bridge.bridge import SparkBridge
+from flykka.spark_bridge.code import SinkCode, SourceCode
+from flykka.spark_bridge.errors import UnboundOperatorError
+from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.services import Services
+from flykka.spark_bridge.session import engine_session
+from flykka.spark_bridge.sinks.file_committer import STAGING, staging_folder
+from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flykka.actors.data_plane import SplitDiscovery
+    from flykka.messages.message import Message
+    from flykka.spark_bridge.code_registry import CodeRegistry
+    from flykka.spark_bridge.sinks.file_sink import FileSink
+
+
+class SparkDataPlane:
+    """Runs attempts on one Spark session. Safe to use from any thread."""
+
+    def __init__(self, session: SparkSession, registry: CodeRegistry) -> None:
+        """`session` is the user's and stays as it is; what we set is set on a clone."""
+        self.session = engine_session(session)
+        self._services = Services(
+            session=self.session, store=BatchStore(), registry=registry, filesystem=FileSystem(self.session)
+        )
+        self._lock = Lock()
+        self._latest: dict[tuple[JobId, JobVertexId, int], Attempt] = {}
+        self._sinks: dict[JobId, set[FileSink]] = {}
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Raise `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code."""
+        self._services.registry.check(job_graph)
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        """The props of the bridge actor of one execution attempt."""
+        return Props(SparkBridge, descriptor, self)
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
+        """The discovery of a source operator."""
+        code = self._services.registry.resolve(operator.ref)
+        if not isinstance(code, SourceCode):
+            raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
+        return FileSplitDiscovery(code.source, operator.operator_id, self._services.filesystem)
+
+    def release_job(self, job_id: JobId) -> None:
+        """Free what is left of the job: batches, threads, staged files."""
+        with self._lock:
+            subtasks = [key for key in self._latest if key[0] == job_id]
+            attempts = [self._latest.pop(key) for key in subtasks]
+            sinks = self._sinks.pop(job_id, set())
+        for attempt in attempts:
+            attempt.close()
+        for attempt in attempts:
+            attempt.wait_closed()
+        self._services.store.release_job(job_id)
+        for sink in sinks:
+            self._services.filesystem.delete(staging_folder(sink, job_id))
+            self._services.filesystem.delete_if_empty(f"{sink.path}/{STAGING}")
+
+    def stats(self) -> StoreStats:
+        """What the batch store holds."""
+        return self._services.store.stats()
+
+    def begin_attempt(self, descriptor: TaskDeploymentDescriptor, report: Callable[[Message], None]) -> Attempt:
+        """The Spark side of an attempt; it begins to work when the attempt before it of the same subtask has ended.
+
+        Raises:
+            UnboundOperatorError: an operator has no code here.
+            ChainError: the operators do not form a chain that can run.
+        """
+        subtask = (descriptor.job_id, descriptor.vertex.vertex_id, descriptor.subtask)
+        sinks = {
+            code.sink
+            for operator in descriptor.vertex.operators
+            if isinstance(code := self._services.registry.resolve(operator.ref), SinkCode)
+        }
+        with self._lock:
+            attempt = Attempt(descriptor, self._services, report=report, predecessor=self._latest.get(subtask))
+            self._latest[subtask] = attempt
+            self._sinks.setdefault(descriptor.job_id, set()).update(sinks)
+        return attempt

@@ -1,0 +1,60 @@
+"""What can go wrong on the way to Spark, named for whose matter it is.
+
+SparkBridgeError
+├── SessionError            the Spark session cannot be used
+├── UnboundOperatorError    a job graph does not fit the code of this application
+├── ChainError              the operators of a vertex cannot be run as one stage
+├── SourceError             the input of a source cannot be read
+│   ├── SourceNotFoundError     there is no such folder or file
+│   ├── EmptySourceError        nothing to read, or nothing to take a schema from
+│   └── UnreadableFileError     a file is not parquet, or broken
+├── SinkError               what was staged cannot be published
+├── UnknownBatchError       a batch was released, or belongs to another process
+└── AttemptCancelledError   the attempt is over: nothing more of it may run
+"""
+
+from __future__ import annotations
+
+
+class SparkBridgeError(Exception):
+    """The root of this room's errors."""
+
+
+class SessionError(SparkBridgeError):
+    """The Spark session cannot be used."""
+
+
+class UnboundOperatorError(SparkBridgeError):
+    """A job graph does not fit the code of this application; the text names the operators."""
+
+
+class ChainError(SparkBridgeError):
+    """The operators of a vertex cannot be run as one stage; the text names the operator."""
+
+
+class SourceError(SparkBridgeError):
+    """The input of a source cannot be read."""
+
+
+class SourceNotFoundError(SourceError):
+    """There is no such folder or file."""
+
+
+class EmptySourceError(SourceError):
+    """There is nothing to read, or nothing to take a schema from."""
+
+
+class UnreadableFileError(SourceError):
+    """A file is not parquet, or broken; the text names it."""
+
+
+class SinkError(SparkBridgeError):
+    """What was staged cannot be published; the text names the file."""
+
+
+class UnknownBatchError(SparkBridgeError):
+    """A batch was released, or belongs to another process."""
+
+
+class AttemptCancelledError(SparkBridgeError):
+    """The attempt is over: nothing more of it may run."""

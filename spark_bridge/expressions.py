@@ -1,0 +1,239 @@
+"""Spark's analyzed expressions, read and rebuilt through the JVM.
+
+A resolved expression belongs to the plan it was resolved in. To use a piece of one elsewhere it is rebuilt with its
+attributes turned back into names: casts, evaluation modes and result types that the analyzer decided on stay as they
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _parse_datatype_json_string
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
+
+
+class PartFunction(StrEnum):
+    """How two parts become one."""
+
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+    def merge(self, parts: Column) -> Column:
+        """The aggregate that merges a column of parts."""
+        match self:
+            case PartFunction.SUM:
+                return F.sum(parts)
+            case PartFunction.MIN:
+                return F.min(parts)
+            case PartFunction.MAX:
+                return F.max(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenApart:
+    """Parts as (name, aggregate of rows, how they merge, type), and the results as expressions over keys and parts."""
+
+    parts: tuple[tuple[str, Column, PartFunction, DataType], ...]
+    results: tuple[Column, ...]
+
+
+class _Whole(Exception):
+    """An aggregate that cannot be taken apart."""
+
+
+class Aggregation:
+    """The plan that Spark made of a grouping and its aggregates."""
+
+    def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
+        context = prototype.sparkSession.sparkContext
+        assert context._jvm is not None
+        self._jvm = context._jvm
+        named = list(_elements(plan.aggregateExpressions()))
+        self._keys, self._aggregates = named[:keys], named[keys:]
+        self._ansi = prototype.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+        self._parts: dict[str, tuple[str, Column, PartFunction, DataType]] = {}
+
+    @classmethod
+    def of(cls, prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> Aggregation:
+        """The analyzed aggregation of `prototype`."""
+        grouped = prototype.groupBy(*keys).agg(*aggregates)
+        return cls(prototype, grouped._jdf.queryExecution().analyzed(), len(keys))
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the keys in the result."""
+        return tuple(str(key.name()) for key in self._keys)
+
+    @property
+    def key_types(self) -> tuple[DataType, ...]:
+        """The types of the keys."""
+        return tuple(_type(key) for key in self._keys)
+
+    def needed_columns(self) -> tuple[str, ...]:
+        """The columns that keys and aggregates read, each once."""
+        names: dict[str, None] = {}
+        for expression in (*self._keys, *self._aggregates):
+            for attribute in _elements(expression.references().toSeq()):
+                names.setdefault(str(attribute.name()))
+        return tuple(names)
+
+    def take_apart(self, key_name: Callable[[int], str], row_count: str) -> TakenApart | None:
+        """The aggregates as parts and results; None where they must be computed from the rows at once.
+
+        Results find the keys under `key_name(place)` and the number of rows under `row_count`.
+        """
+        self._row_count = row_count
+        # A key that is a column of its own may stand beside the aggregates of a result expression.
+        places = {
+            int(key.exprId().id()): key_name(place)
+            for place, key in enumerate(self._keys)
+            if _kind(key) == "AttributeReference"
+        }
+        try:
+            results = tuple(self._result(aggregate, places) for aggregate in self._aggregates)
+        except _Whole:
+            return None
+        return TakenApart(parts=tuple(self._parts.values()), results=results)
+
+    def _result(self, aggregate: Any, key_places: dict[int, str]) -> Column:
+        def replace(expression: Any) -> Any | None:
+            match _kind(expression):
+                case "AggregateExpression":
+                    return self._expression(self._evaluated(expression))
+                case "AttributeReference":
+                    place = key_places.get(int(expression.exprId().id()))
+                    if place is None:
+                        raise _Whole
+                    return self._attribute(place)
+                case kind if kind in _SUBQUERIES:
+                    raise _Whole
+                case _:
+                    return None
+
+        value = aggregate.child() if _kind(aggregate) == "Alias" else aggregate
+        return self._column(self._rebuilt(value, replace)).alias(str(aggregate.name()))
+
+    def _evaluated(self, aggregate: Any) -> Column:
+        """The value of one aggregate function, as an expression over parts that are noted on the way."""
+        if aggregate.isDistinct() or aggregate.filter().isDefined():
+            raise _Whole
+        function = aggregate.aggregateFunction()
+        match _kind(function):
+            case "Count" if _counts_rows(function):
+                return F.col(self._row_count)
+            case "Count":
+                return self._own_part(function, PartFunction.SUM)
+            case "Min":
+                return self._own_part(function, PartFunction.MIN)
+            case "Max":
+                return self._own_part(function, PartFunction.MAX)
+            case "Sum" if self._exact(function.evalContext().evalMode(), _type(function)):
+                return self._own_part(function, PartFunction.SUM)
+            case "Average" if self._exact(function.evalMode(), _type(function)):
+                return self._average(function)
+            case _:
+                raise _Whole
+
+    def _exact(self, mode: Any, result: DataType) -> bool:
+        """Whether a sum of sums fails, or turns into null, where the sum of the rows does."""
+        return str(mode.toString()) == "ANSI" or (
+            str(mode.toString()) == "LEGACY" and not isinstance(result, DecimalType)
+        )
+
+    def _average(self, average: Any) -> Column:
+        sum_buffer, count_buffer = _elements(average.aggBufferAttributes())
+        sum_type = _type(sum_buffer)
+        if not isinstance(sum_type, DoubleType | DecimalType):
+            raise _Whole
+        values = self._column(self._over_rows(average.child()))
+        name = average.child().canonicalized().toString()
+        total = self._part(
+            f"{sum_type} sum of {name}", F.sum(values.cast(_summand(sum_type))), PartFunction.SUM, sum_type
+        )
+        count = self._part(f"Count({name})", F.count(values), PartFunction.SUM, LongType())
+        places = {int(sum_buffer.exprId().id()): total, int(count_buffer.exprId().id()): count}
+
+        def replace(expression: Any) -> Any | None:
+            if _kind(expression) != "AttributeReference":
+                return None
+            return self._attribute(places[int(expression.exprId().id())])
+
+        return self._column(self._rebuilt(average.evaluateExpression(), replace))
+
+    def _own_part(self, function: Any, merge: PartFunction) -> Column:
+        """The value of an aggregate that is its own only part."""
+        of_rows = self._column(self._over_rows(function).toAggregateExpression())
+        arguments = ", ".join(str(child.canonicalized().toString()) for child in _elements(function.children()))
+        return F.col(self._part(f"{_kind(function)}({arguments})", of_rows, merge, _type(function)))
+
+    def _part(self, identity: str, partial: Column, merge: PartFunction, data_type: DataType) -> str:
+        """The name of a part; one that is there already serves twice."""
+        if identity not in self._parts:
+            self._parts[identity] = (f"__part_{len(self._parts)}", partial, merge, data_type)
+        return self._parts[identity][0]
+
+    def _over_rows(self, expression: Any) -> Any:
+        def replace(found: Any) -> Any | None:
+            if _kind(found) == "AttributeReference":
+                return self._attribute(str(found.name()))
+            return None
+
+        return self._rebuilt(expression, replace)
+
+    def _rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
+        replaced = replace(expression)
+        if replaced is not None:
+            return replaced
+        children = list(_elements(expression.children()))
+        if not children:
+            return expression
+        rebuilt = [self._rebuilt(child, replace) for child in children]
+        return expression.withNewChildren(self._jvm.PythonUtils.toSeq(rebuilt))
+
+    def _attribute(self, name: str) -> Any:
+        names = self._jvm.PythonUtils.toSeq([name])
+        return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(names)
+
+    def _expression(self, column: Column) -> Any:
+        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
+
+    def _column(self, expression: Any) -> Column:
+        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+
+def _summand(sum_type: DoubleType | DecimalType) -> DataType:
+    """The type to sum in so that the sum has `sum_type`: Spark adds ten digits to a decimal, up to its widest."""
+    if isinstance(sum_type, DoubleType):
+        return sum_type
+    return DecimalType(max(1, sum_type.precision - 10), sum_type.scale)
+
+
+def _counts_rows(count: Any) -> bool:
+    """Whether a count counts every row: its arguments are constants that are not null."""
+    return all(_kind(child) == "Literal" and child.value() is not None for child in _elements(count.children()))
+
+
+def _elements(sequence: Any) -> Iterator[Any]:
+    iterator = sequence.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _kind(expression: Any) -> str:
+    return str(expression.getClass().getSimpleName())
+
+
+def _type(expression: Any) -> DataType:
+    return _parse_datatype_json_string(str(expression.dataType().json()))

@@ -1,0 +1,103 @@
+"""Files through Hadoop's FileSystem, with the credentials and settings of the Spark session.
+
+Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """A file or folder: its whole path, its name, its size in bytes."""
+
+    path: str
+    name: str
+    size_bytes: int
+    is_folder: bool
+
+
+class FileSystem:
+    """What sources, sinks and snapshots do with files. Every call blocks."""
+
+    def __init__(self, session: SparkSession) -> None:
+        context = session.sparkContext
+        assert context._jvm is not None
+        self._path = context._jvm.org.apache.hadoop.fs.Path
+        self._configuration = context._jsc.hadoopConfiguration()
+
+    def qualified(self, path: str) -> str:
+        """The path with its scheme, `file:/...` for a local one; a relative one is made absolute."""
+        hadoop_path = self._path(path)
+        return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+        hadoop_path = self._path(path)
+        return bool(self._of(hadoop_path).exists(hadoop_path))
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder."""
+        hadoop_path = self._path(path)
+        filesystem = self._of(hadoop_path)
+        return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
+
+    def list(self, folder: str) -> list[FileStatus]:
+        """What lies in a folder, by name; nothing where there is no folder."""
+        hadoop_path = self._path(folder)
+        filesystem = self._of(hadoop_path)
+        if not filesystem.exists(hadoop_path):
+            return []
+        found = (_status(status) for status in filesystem.listStatus(hadoop_path))
+        return sorted(found, key=lambda status: status.name)
+
+    def files_below(self, folder: str) -> Iterator[FileStatus]:
+        """The files in a folder and the folders in it, without what Spark hides: names that begin with `.` or `_`."""
+        for status in self.list(folder):
+            if status.name.startswith((".", "_")):
+                continue
+            if status.is_folder:
+                yield from self.files_below(status.path)
+            else:
+                yield status
+
+    def make_folders(self, folder: str) -> None:
+        """Make a folder and those it lies in; nothing happens where it is there."""
+        hadoop_path = self._path(folder)
+        self._of(hadoop_path).mkdirs(hadoop_path)
+
+    def rename(self, source: str, target: str) -> bool:
+        """Rename a file; False where the file system refuses, which says nothing of the reason."""
+        hadoop_path = self._path(source)
+        return bool(self._of(hadoop_path).rename(hadoop_path, self._path(target)))
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder and all in it; nothing happens where there is none."""
+        hadoop_path = self._path(path)
+        self._of(hadoop_path).delete(hadoop_path, True)
+
+    def delete_if_empty(self, folder: str) -> bool:
+        """Delete a folder in which nothing lies; whether it is gone."""
+        if self.list(folder):
+            return False
+        self.delete(folder)
+        return True
+
+    def _of(self, hadoop_path: Any) -> Any:
+        return hadoop_path.getFileSystem(self._configuration)
+
+
+def _status(status: Any) -> FileStatus:
+    path = status.getPath()
+    return FileStatus(
+        path=str(path.toString()),
+        name=str(path.getName()),
+        size_bytes=int(status.getLen()),
+        is_folder=bool(status.isDirectory()),
+    )

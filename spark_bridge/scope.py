@@ -1,0 +1,80 @@
+"""The Spark jobs of one execution attempt: marked, so that they can be cancelled and what they leave can be found.
+
+Three marks are set on every thread that works for an attempt. The job tag is what a cancellation names. The scheduler
+pool keeps a long stage of one subtask from starving the others. The call site is written by Spark into every RDD that
+the thread makes: by it the blocks of a materialisation that was interrupted halfway are found again.
+
+`SparkSession.interruptTag` does not interrupt jobs of a classic session; `SparkContext.cancelJobsWithTag` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import TYPE_CHECKING
+
+from flykka.spark_bridge.errors import AttemptCancelledError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flykka.messages.ids import ExecutionAttemptId
+
+
+class AttemptScope:
+    """What runs in Spark for one attempt."""
+
+    def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str) -> None:
+        self.session = session
+        self.attempt = attempt
+        self._pool = pool
+        # Spark refuses commas in tags.
+        self._tag = f"flykka-{attempt}".replace(",", "_")
+        self._cancelled = Event()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """The calling thread works for the attempt."""
+        context = self.session.sparkContext
+        context.addJobTag(self._tag)
+        # Where the task's thread is interrupted too, a Python function ends at once and not when it next returns rows.
+        context.setInterruptOnCancel(True)
+        context.setLocalProperty("spark.scheduler.pool", self._pool)
+        context.setLocalProperty("callSite.short", self._tag)
+        try:
+            yield
+        finally:
+            context.removeJobTag(self._tag)
+
+    def check(self) -> None:
+        """Raise `AttemptCancelledError` if the attempt is over; to be called before what starts a Spark job."""
+        if self._cancelled.is_set():
+            raise AttemptCancelledError(f"{self.attempt} is cancelled")
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the attempt is over."""
+        return self._cancelled.is_set()
+
+    def refuse(self) -> None:
+        """Let nothing new begin. Does not block."""
+        self._cancelled.set()
+
+    def cancel_jobs(self) -> None:
+        """Cancel the running jobs.
+
+        A thread may have passed `check` and not yet started its job: call again until all threads have returned.
+        """
+        self.session.sparkContext.cancelJobsWithTag(self._tag)
+
+    def sweep(self, keep: frozenset[int]) -> int:
+        """Free the blocks of every RDD that the attempt has persisted, but those of `keep`; how many there were."""
+        found = 0
+        rdds = self.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
+        while rdds.hasNext():
+            rdd = rdds.next()
+            if int(rdd.id()) not in keep and str(rdd.creationSite().shortForm()) == self._tag:
+                rdd.unpersist(False)
+                found += 1
+        return found

@@ -1,0 +1,109 @@
+"""The Spark session: made for the application, or adopted from it.
+
+A session of the user's is left as it was found. What our plans need is set on a clone of it (one SparkContext, the
+same catalog and temporary views, settings of its own), which `engine_session` makes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.errors import SessionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NEW_CONTEXT = {
+    # One long stage must not starve the others: every attempt has a pool of its own.
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A cancelled Python function is to be gone within a second.
+    "spark.python.task.killTimeout": "200ms",
+}
+
+_ENGINE = {
+    # Our plans are small and many: planning them again while they run costs more than it gains.
+    "spark.sql.adaptive.enabled": "false",
+    # Shuffle files outlive the rows of a batch otherwise.
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
+    # Event times go into files as integers: exact, and with statistics that say what a file holds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+def spark_session(
+    master: str = "local[*]", app_name: str = "flykka", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The active session, or a new one with `config` over our own settings.
+
+    Raises:
+        SessionError: no session can be started.
+    """
+    if SparkContext._active_spark_context is not None:
+        # Without a setting of ours: they would be applied to the session that is there.
+        return SparkSession.builder.getOrCreate()
+    # Workers would start the first python3 on PATH, which need not have what the application imports.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, text in {**_NEW_CONTEXT, **_local_settings(master), **(config or {})}.items():
+        builder = builder.config(key, text)
+    with _KeptInterruptHandler():
+        try:
+            session = builder.getOrCreate()
+        except Exception as failed:
+            raise SessionError(f"no Spark session at {master}: {failed}") from failed
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def session_is_there() -> bool:
+    """Whether `spark_session` would adopt a session rather than start one."""
+    return SparkContext._active_spark_context is not None
+
+
+def engine_session(session: SparkSession) -> SparkSession:
+    """A session beside the user's, with the settings that our plans need.
+
+    Raises:
+        SessionError: the session is one of Spark Connect, or its context is stopped.
+    """
+    context = getattr(session, "sparkContext", None)
+    if not isinstance(context, SparkContext) or context._jsc is None:
+        raise SessionError("flykka needs a classic Spark session whose context runs")
+    clone = SparkSession(context, session._jsparkSession.cloneSession())
+    for key, text in _ENGINE.items():
+        clone.conf.set(key, text)
+    # 200 partitions, Spark's default, are meant for terabytes; more tasks than cores only cost here.
+    partitions = int(clone.conf.get("spark.sql.shuffle.partitions") or 200)
+    clone.conf.set("spark.sql.shuffle.partitions", str(min(partitions, max(1, context.defaultParallelism))))
+    return clone
+
+
+def _local_settings(master: str) -> dict[str, str]:
+    if not master.startswith("local"):
+        return {}
+    return {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+class _KeptInterruptHandler:
+    """Puts the handler of SIGINT back: SparkContext installs one that cancels every job of the context.
+
+    An interrupted notebook cell would kill all background stages with it. Only the main thread may set handlers, and
+    only there does SparkContext do it.
+    """
+
+    def __enter__(self) -> None:
+        self._handler = signal.getsignal(signal.SIGINT)
+
+    def __exit__(self, *raised: object) -> None:
+        if threading.current_thread() is threading.main_thread() and self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)

@@ -1,0 +1,131 @@
+"""Which splits a FileSource has: the files of its folder, grouped into batches.
+
+The id of a split names the files, and the rows where one is cut, relative to the source's path. So what was handed out
+is known by the ids alone, after a restore too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.source import FileBatchSplit, FileSplit, SplitsDiscovered
+from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError
+from flykka.spark_bridge.sources.footers import Footer, footer
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.filesystem import FileSystem
+    from flykka.spark_bridge.sources.file_source import FileSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    name: str
+    split: FileSplit
+    event_time_max: int | None
+
+
+class FileSplitDiscovery:
+    """Looks into the folder of one source. Used by one call at a time."""
+
+    def __init__(self, source: FileSource, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        self._source = source
+        self._operator_id = operator_id
+        self._filesystem = filesystem
+        self._decoded: dict[SplitId, frozenset[str]] = {}
+        self.interval_ms = source.interval_ms
+
+    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+        """The batches that are new, in reading order.
+
+        Raises:
+            SourceNotFoundError: there is no such path; a monitored folder may come later.
+            EmptySourceError: a bounded source has no file.
+            UnreadableFileError: a file is not parquet.
+        """
+        # Before the look: what arrives between the two is then seen by the look that ends the discovery.
+        finished = self._source.interval_ms is None or self._is_finished()
+        pieces = list(self._pieces(self._seen_pieces(seen)))
+        if not pieces and not seen and self._source.interval_ms is None:
+            raise EmptySourceError(f"no files to read in {self._source.path}")
+        splits = tuple(self._batch(group) for group in self._grouped(pieces))
+        return SplitsDiscovered(operator_id=self._operator_id, splits=splits, finished=finished)
+
+    def _is_finished(self) -> bool:
+        until = self._source.until
+        if isinstance(until, str):
+            return self._filesystem.exists(f"{self._source.path}/{until}")
+        return until is not None and until()
+
+    def _seen_pieces(self, seen: frozenset[SplitId]) -> set[str]:
+        for split_id in seen - self._decoded.keys():
+            self._decoded[split_id] = frozenset(unquote(name) for name in split_id.split("+"))
+        return {name for split_id in seen for name in self._decoded[split_id]}
+
+    def _pieces(self, seen: set[str]) -> Iterator[_Piece]:
+        """The files that are new, whole or cut into ranges, in the order of their paths."""
+        known_files = {name.rsplit(_RANGE, 1)[0] for name in seen}
+        for path, name in self._files():
+            if name in seen:
+                continue
+            described = footer(path, self._source.event_time)
+            limit = self._source.rows_limit
+            if name not in known_files and (limit is None or described.rows <= limit):
+                yield self._piece(path, name, 0, described.rows, described)
+            elif limit is not None:
+                for start in range(0, described.rows, limit):
+                    rows = min(limit, described.rows - start)
+                    piece = self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
+                    if piece.name not in seen:
+                        yield piece
+
+    def _piece(self, path: str, name: str, start: int, rows: int, described: Footer) -> _Piece:
+        whole = rows == described.rows
+        split = FileSplit(split_id=SplitId(name), path=path, start_row=start, rows=rows, whole_file=whole)
+        # The statistics are those of the whole file: for a part of it they would run ahead of the rows.
+        return _Piece(name=name, split=split, event_time_max=described.event_time_max if whole else None)
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        root = self._filesystem.qualified(self._source.path)
+        if not self._filesystem.exists(root):
+            if self._source.interval_ms is not None:
+                return
+            raise SourceNotFoundError(f"nothing to read at {self._source.path}: there is no such folder or file")
+        if not self._filesystem.is_folder(root):
+            yield root, root.rsplit("/", 1)[1]
+            return
+        for status in self._filesystem.files_below(root):
+            yield status.path, status.path.removeprefix(root).lstrip("/")
+
+    def _grouped(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
+        group: list[_Piece] = []
+        for piece in pieces:
+            if group and not self._fits(group, piece):
+                yield group
+                group = []
+            group.append(piece)
+        if group:
+            yield group
+
+    def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
+        limit = self._source.rows_limit
+        if limit is None:
+            return len(group) < self._source.files_limit
+        # A range is read by row number, which is counted in each file anew: it is a batch of its own.
+        whole = piece.split.whole_file and group[0].split.whole_file
+        return whole and sum(member.split.rows for member in group) + piece.split.rows <= limit
+
+    def _batch(self, group: list[_Piece]) -> FileBatchSplit:
+        times = [piece.event_time_max for piece in group]
+        return FileBatchSplit(
+            split_id=SplitId("+".join(quote(piece.name) for piece in group)),
+            files=tuple(piece.split for piece in group),
+            rows=sum(piece.split.rows for piece in group),
+            event_time_max=None if None in times else max(time for time in times if time is not None),
+        )
+
+
+_RANGE = "#"

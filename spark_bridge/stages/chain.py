@@ -1,0 +1,119 @@
+"""The operators of a vertex as a tree: who reads whom, with their code bound.
+
+A chain begins with a source, or with an operator that reads the input gates. Windows own state by key group, so a
+window aggregation stands behind a keyed edge: at the head of its chain or nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flykka.messages.job_graph import Operator
+from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.spark_bridge.code import LocalWindowCode, OperatorCode, SinkCode, SourceCode, TransformCode, WindowCode
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.errors import ChainError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One operator with what reads it: operators of the chain, and outputs of the vertex."""
+
+    operator: Operator
+    code: OperatorCode
+    readers: tuple[Link, ...]
+    outputs: tuple[ResultPartitionDescriptor, ...]
+
+    @property
+    def uid(self) -> str:
+        """The uid of the operator."""
+        return self.operator.ref.uid
+
+    def walk(self) -> Iterator[Link]:
+        """This link and all behind it."""
+        yield self
+        for reader in self.readers:
+            yield from reader.walk()
+
+    @property
+    def only_aggregates(self) -> bool:
+        """Whether rows go one way, into a local window aggregation: then they may be worked on slice by slice."""
+        match self.code:
+            case LocalWindowCode():
+                return True
+            case SourceCode() | TransformCode():
+                return not self.outputs and len(self.readers) == 1 and self.readers[0].only_aggregates
+            case _:
+                return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """The tree, from its head."""
+
+    head: Link
+
+    @property
+    def name(self) -> str:
+        """The uids, for messages."""
+        return " -> ".join(link.uid for link in self.head.walk())
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether anything leaves the vertex."""
+        return any(link.outputs for link in self.head.walk())
+
+    @property
+    def sinks(self) -> tuple[tuple[Link, SinkCode], ...]:
+        """The sinks of the chain."""
+        return tuple((link, link.code) for link in self.head.walk() if isinstance(link.code, SinkCode))
+
+    @property
+    def event_time(self) -> str | None:
+        """The event-time column, where the chain begins with a source that has one."""
+        return self.head.code.source.event_time if isinstance(self.head.code, SourceCode) else None
+
+
+def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Chain:
+    """The chain of an attempt.
+
+    Raises:
+        UnboundOperatorError: an operator has no code here.
+        ChainError: the operators do not form a chain that can run.
+    """
+    operators = descriptor.vertex.operators
+    heads = [place for place, operator in enumerate(operators) if operator.input_operator is None]
+    if heads != [0]:
+        raise ChainError(f"the chain {descriptor.vertex.name!r} has {len(heads)} heads, not one")
+    return Chain(head=_link(0, descriptor, registry))
+
+
+def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Link:
+    vertex = descriptor.vertex
+    operator = vertex.operators[place]
+    code = registry.resolve(operator.ref)
+    link = Link(
+        operator=operator,
+        code=code,
+        readers=tuple(
+            _link(reader, descriptor, registry)
+            for reader, other in enumerate(vertex.operators)
+            if other.input_operator == place
+        ),
+        outputs=tuple(output for output in descriptor.outputs if vertex.outputs[output.output] == operator.operator_id),
+    )
+    _check(link, is_head=place == 0)
+    return link
+
+
+def _check(link: Link, *, is_head: bool) -> None:
+    match link.code:
+        case SourceCode() | WindowCode() if not is_head:
+            raise ChainError(f"{link.uid!r} must stand at the head of its chain")
+        case SinkCode() if link.readers or link.outputs:
+            raise ChainError(f"the sink {link.uid!r} has readers")
+        case LocalWindowCode() if link.readers:
+            raise ChainError(f"the local windows {link.uid!r} must be read over a keyed edge")
+        case _:
+            return

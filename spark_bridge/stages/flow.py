@@ -1,0 +1,208 @@
+"""Rows on their way through a chain: what each operator's readers make of them.
+
+Rows stay a plan until something needs them: an output, a sink, or two readers. So a chain costs one Spark job per
+batch, or two where rows are both sent on and worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.ids import BatchId, OperatorId
+from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.stage import StageOutput
+from flykka.spark_bridge.batches import Address, Batch
+from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
+from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.stages.materialise import Materialised, Slices, counted, estimated_bytes, materialise, together
+from flykka.spark_bridge.stages.partitioning import KeyGroups, materialise_slices
+from flykka.spark_bridge.stages.windows import local_state, start_numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+    from flykka.spark_bridge.batches import Blocks
+    from flykka.spark_bridge.scope import AttemptScope
+    from flykka.spark_bridge.services import Services
+    from flykka.spark_bridge.sinks.file_committer import FileCommitter
+    from flykka.spark_bridge.stages.chain import Chain, Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What became of rows: batches sent, files staged by sink, and how many rows left the chain."""
+
+    outputs: tuple[StageOutput, ...] = ()
+    staged: tuple[tuple[OperatorId, tuple[str, ...]], ...] = ()
+    rows: int = 0
+
+    def __add__(self, other: Moved) -> Moved:
+        return Moved(
+            outputs=self.outputs + other.outputs, staged=self.staged + other.staged, rows=self.rows + other.rows
+        )
+
+
+_MICROS = 1000
+
+
+class Flow:
+    """Moves rows through the chain of one attempt. Safe to use for two stages at once."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        descriptor: TaskDeploymentDescriptor,
+        scope: AttemptScope,
+        services: Services,
+        committers: Mapping[OperatorId, FileCommitter],
+    ) -> None:
+        self._chain = chain
+        self._descriptor = descriptor
+        self._scope = scope
+        self._store = services.store
+        self._registry = services.registry
+        self._committers = committers
+        self._holder = f"{descriptor.attempt} stage"
+
+    def move(self, link: Link, rows: Slices, stage: int) -> Moved:
+        """Take the rows that the operator of `link` has made to everything that reads it."""
+        whole = tuple(output for output in link.outputs if not _is_split(output))
+        split = tuple(output for output in link.outputs if _is_split(output))
+        if not whole and len(link.readers) + len(split) < 2:
+            return self._hand_on(link, rows, split, stage)
+        made = materialise(self._scope, together(rows), self._numbers(link, rows[0]))
+        own = self._ref(made, stage, f"{link.uid}.own", made.rows)
+        outputs, batches = self._whole(whole, made, link, stage)
+        kept = Batch(ref=own, frame=made.frame, holder=self._holder)
+        self._put(made.blocks, [kept, *batches])
+        try:
+            return Moved(outputs=outputs, rows=made.rows * len(whole)) + self._hand_on(
+                link, (made.frame,), split, stage
+            )
+        finally:
+            self._store.release((own.batch_id,), self._holder)
+
+    def _hand_on(self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int) -> Moved:
+        moved = Moved()
+        for output in split:
+            moved += self._send_split(link, output, together(rows), stage)
+        for reader in link.readers:
+            moved += self.read(reader, rows, stage)
+        return moved
+
+    def read(self, reader: Link, rows: Slices, stage: int) -> Moved:
+        """Let an operator read rows, and take on what it makes of them."""
+        match reader.code:
+            case TransformCode(function=function):
+                return self.move(reader, tuple(_applied(reader, function(part)) for part in rows), stage)
+            case LocalWindowCode(window=window):
+                return self.move(reader, tuple(local_state(window, part) for part in rows), stage)
+            case SinkCode():
+                return self._stage_files(reader, together(rows))
+            case _:
+                raise ChainError(f"{reader.uid!r} cannot stand behind another operator")
+
+    def _stage_files(self, sink: Link, rows: DataFrame) -> Moved:
+        self._scope.check()
+        observation, observed = counted(rows, {})
+        files = self._committers[sink.operator.operator_id].stage(observed)
+        staged = ((sink.operator.operator_id, files),) if files else ()
+        return Moved(staged=staged, rows=int(observation.get["rows"]))
+
+    def _numbers(self, link: Link, rows: DataFrame) -> dict[str, Column]:
+        """What to count of an operator's rows beside their number."""
+        if isinstance(link.code, LocalWindowCode):
+            return start_numbers()
+        time = self._chain.event_time
+        if time is None or time not in rows.columns:
+            return {}
+        return {"first_micros": _in_micros(F.min(time)), "last_micros": _in_micros(F.max(time))}
+
+    def _whole(
+        self, outputs: tuple[ResultPartitionDescriptor, ...], made: Materialised, link: Link, stage: int
+    ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
+        """What is sent of rows that are not split; of no rows nothing is sent."""
+        sent: list[StageOutput] = []
+        batches: list[Batch] = []
+        for output in outputs if made.rows else ():
+            for subpartition in self._receivers(output, stage):
+                name = f"{output.output}.{subpartition}"
+                ref = self._ref(made, stage, name, made.rows, subpartition, self._last_in_window(link))
+                address = Address(partition=output.partition_id, subpartition=subpartition)
+                batches.append(Batch(ref=ref, frame=made.frame, address=address))
+                sent.append(StageOutput(output=output.output, batch=ref))
+        return tuple(sent), batches
+
+    def _receivers(self, output: ResultPartitionDescriptor, stage: int) -> Iterable[int]:
+        if output.ship_strategy is ShipStrategy.BROADCAST:
+            return range(output.subpartitions)
+        # In turn; from the own number on, so that many producers do not all begin with the same reader.
+        return ((stage + self._descriptor.subtask) % output.subpartitions,)
+
+    def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
+        groups = KeyGroups(keys=self._keys(link, output), max_parallelism=output.max_parallelism)
+        made = materialise_slices(self._scope, rows, groups, output.subpartitions, self._numbers(link, rows))
+        last = self._last_in_window(link)
+        batches = [
+            Batch(
+                ref=self._ref(made.materialised, stage, f"{output.output}.{index}", count, index, last),
+                frame=frame,
+                address=Address(partition=output.partition_id, subpartition=index),
+            )
+            for index, (frame, count) in enumerate(zip(made.slices, made.rows, strict=True))
+            if count
+        ]
+        self._put(made.materialised.blocks, batches)
+        outputs = tuple(StageOutput(output=output.output, batch=batch.ref) for batch in batches)
+        return Moved(outputs=outputs, rows=made.materialised.rows)
+
+    def _keys(self, link: Link, output: ResultPartitionDescriptor) -> tuple[Column | str, ...]:
+        if isinstance(link.code, LocalWindowCode):
+            # State has key columns of its own: the user's expressions are over columns that are gone.
+            return link.code.window.plan.keys
+        assert output.key_by is not None, f"output {output.output} of {link.uid!r} is split and has no keys"
+        code = self._registry.resolve(output.key_by)
+        assert isinstance(code, KeyByCode), f"{output.key_by.uid!r} is no key_by"
+        return code.columns
+
+    def _put(self, blocks: Blocks, batches: list[Batch]) -> None:
+        self._store.put(blocks, batches, job_id=self._descriptor.job_id, producer=self._descriptor.attempt)
+
+    def _ref(
+        self, made: Materialised, stage: int, name: str, rows: int, subpartition: int = 0, last_in_window: int = 0
+    ) -> BatchRef:
+        first, last = made.numbers.get("first_micros"), made.numbers.get("last_micros")
+        return BatchRef(
+            batch_id=BatchId(f"{self._descriptor.attempt}/{stage}/{name}"),
+            rows=rows,
+            size_bytes=estimated_bytes(made.frame.schema, rows),
+            event_time_min=None if first is None else first // _MICROS,
+            event_time_max=None if last is None else last // _MICROS + last_in_window,
+            subpartition=subpartition,
+        )
+
+    @staticmethod
+    def _last_in_window(link: Link) -> int:
+        """What is to be added to the start of a window for its last millisecond; 0 for rows."""
+        return link.code.window.size_ms - 1 if isinstance(link.code, LocalWindowCode) else 0
+
+
+def _in_micros(time: Column) -> Column:
+    return F.unix_micros(time.cast("timestamp"))
+
+
+def _is_split(output: ResultPartitionDescriptor) -> bool:
+    return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
+
+
+def _applied(link: Link, result: object) -> DataFrame:
+    if not isinstance(result, DataFrame):
+        raise ChainError(f"the function of {link.uid!r} must return a DataFrame, but returned {type(result).__name__}")
+    return result

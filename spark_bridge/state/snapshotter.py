@@ -1,0 +1,176 @@
+"""The snapshots of one attempt: what is noted at the barrier, what is written behind it, what a restore reads.
+
+At the barrier, in the order of the stages, everything is a value in memory. The rest is background work: the fired rows
+are staged, new state is written, and the handles are told. When the checkpoint completes, staged files are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from flykka.actors.state.key_groups import key_groups_of
+from flykka.messages.codec import decode, encode
+from flykka.messages.operator_state import FileSinkState, WindowOperatorState
+from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.spark_bridge.sinks.file_committer import FileCommitter
+from flykka.spark_bridge.stages.partitioning import KeyGroups
+from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator, read_segments
+from flykka.spark_bridge.state.segments import Written
+from flykka.spark_bridge.state.storage import read_state, shared_folder, write_state
+
+if TYPE_CHECKING:
+    from flykka.messages.ids import OperatorId
+    from flykka.messages.state import KeyGroupRange, SharedStateHandle
+    from flykka.messages.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.services import Services
+
+Staged = tuple[tuple["OperatorId", tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """The attempt's state as it was at a barrier."""
+
+    checkpoint_id: int
+    windows: StateAtBarrier | None
+    staged: Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenSnapshot:
+    """A snapshot that is durable; bytes in all and newly written ones."""
+
+    state: TaskStateSnapshot
+    size_bytes: int
+    incremental_bytes: int
+
+
+class Snapshotter:
+    """Takes the snapshots of one attempt. `windows` is None where the chain has none."""
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        services: Services,
+        windows: WindowOperator | None,
+        committers: Mapping[OperatorId, FileCommitter],
+    ) -> None:
+        self._descriptor = descriptor
+        self._services = services
+        self._windows = windows
+        self._committers = committers
+        self._lock = Lock()
+        self._staged: Staged = ()
+
+    def restore(self, restore: TaskStateSnapshot | None) -> None:
+        """Begin from a checkpoint: read its state, publish the files it holds, discard whatever else was staged."""
+        states: dict[OperatorId, list[OperatorSubtaskState]] = {}
+        for state in restore.operators if restore is not None else ():
+            states.setdefault(state.operator_id, []).append(state)
+        for operator_id, committer in self._committers.items():
+            pending = tuple(file for state in states.get(operator_id, ()) for file in _sink_state(state).pending)
+            committer.restore(FileSinkState(pending=pending))
+        if self._windows is not None:
+            self._restore_windows(self._windows, states.get(self._head, []))
+
+    def note_staged(self, staged: Staged) -> None:
+        """Files were staged by a stage; they belong to the checkpoint whose barrier comes next."""
+        with self._lock:
+            self._staged += staged
+
+    def at_barrier(self, checkpoint_id: int, staged: Staged) -> Barrier:
+        """Note the state as it is now, in the order of the stages; `staged` was fired before the barrier."""
+        with self._lock:
+            staged, self._staged = self._staged + staged, ()
+        windows = None if self._windows is None else self._windows.at_barrier(checkpoint_id)
+        return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged)
+
+    def write(self, barrier: Barrier, staged: Staged) -> WrittenSnapshot:
+        """Make a snapshot durable, with the files `staged` that were written for it since. Background work."""
+        states: list[OperatorSubtaskState] = []
+        written = 0
+        if barrier.windows is not None:
+            state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
+            states.append(state)
+        for operator_id, committer in self._committers.items():
+            files = tuple(file for sink, files in barrier.staged + staged if sink == operator_id for file in files)
+            pending = committer.prepare_commit(barrier.checkpoint_id, files)
+            states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=encode(pending)))
+        size = sum(len(state.operator_state) + sum(handle.size_bytes for handle in state.shared) for state in states)
+        return WrittenSnapshot(
+            state=TaskStateSnapshot(operators=tuple(states)), size_bytes=size, incremental_bytes=written
+        )
+
+    def keep_staged(self, barrier: Barrier, staged: Staged) -> None:
+        """A snapshot failed: what was staged for it goes into the next one."""
+        with self._lock:
+            self._staged = barrier.staged + staged + self._staged
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """A checkpoint is complete: publish; the published files."""
+        if self._windows is not None:
+            self._windows.confirm(checkpoint_id)
+        return tuple(file for committer in self._committers.values() for file in committer.commit(checkpoint_id))
+
+    @property
+    def _head(self) -> OperatorId:
+        return self._descriptor.vertex.operators[0].operator_id
+
+    @property
+    def _owned(self) -> KeyGroupRange:
+        vertex = self._descriptor.vertex
+        return key_groups_of(self._descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
+
+    def _write_windows(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[OperatorSubtaskState, int]:
+        assert self._windows is not None
+        written: Written | None = None
+        try:
+            if state.to_write:
+                written = Written(handles=(self._write(state, checkpoint_id),), checkpoint_id=checkpoint_id)
+        finally:
+            self._windows.written(state, written)
+        durable = state.durable + (() if written is None else (written,))
+        emitted = WindowOperatorState(emitted_to_ms=state.emitted_to_ms)
+        operator_state = OperatorSubtaskState(
+            operator_id=self._head,
+            operator_state=b"" if state.emitted_to_ms is None else encode(emitted),
+            shared=tuple({handle.state_id: handle for part in durable for handle in part.handles}.values()),
+            key_groups=self._owned,
+        )
+        return operator_state, 0 if written is None else sum(handle.size_bytes for handle in written.handles)
+
+    def _write(self, state: StateAtBarrier, checkpoint_id: int) -> SharedStateHandle:
+        state_id = f"{self._descriptor.attempt}-{checkpoint_id}"
+        path = shared_folder(self._descriptor.checkpoint_directory, self._descriptor.job_id, state_id)
+        rows = sum(reading.segment.rows for reading in state.to_write)
+        try:
+            return write_state(self._services.filesystem, read_segments(state.to_write), rows, path, state_id)
+        except BaseException:
+            self._services.filesystem.delete(path)
+            raise
+
+    def _restore_windows(self, windows: WindowOperator, states: list[OperatorSubtaskState]) -> None:
+        handles = tuple(handle for state in states for handle in state.shared)
+        emitted = [_window_state(state).emitted_to_ms for state in states if state.operator_state]
+        groups = KeyGroups(keys=windows.code.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
+        whole = all(state.key_groups == self._owned for state in states) and len(states) < 2
+        rows = read_state(self._services.session, handles, groups, None if whole else self._owned)
+        bound = max((bound for bound in emitted if bound is not None), default=None)
+        windows.restore(bound, rows, Written(handles=handles, checkpoint_id=None))
+
+
+def _window_state(state: OperatorSubtaskState) -> WindowOperatorState:
+    decoded = decode(state.operator_state)
+    assert isinstance(decoded, WindowOperatorState), f"{state.operator_id} restored from {type(decoded).__name__}"
+    return decoded
+
+
+def _sink_state(state: OperatorSubtaskState) -> FileSinkState:
+    if not state.operator_state:
+        return FileSinkState()
+    decoded = decode(state.operator_state)
+    assert isinstance(decoded, FileSinkState), f"{state.operator_id} restored from {type(decoded).__name__}"
+    return decoded

@@ -1,0 +1,179 @@
+"""The threads that work for one attempt: Spark's calls block, and no shared thread may wait for them.
+
+Stages are numbered as they come. Each has a part that needs nothing but its input, `prepare`, which overlaps with that
+of its neighbours, and a part that sees the attempt's state, `settle`, which runs in the order of the stages: one
+stage's planning and committing hides behind another one's work, and the answers are in order. What outlives a stage
+(snapshots, publishing) runs in a line of its own, one after the other.
+
+Threads are daemons, started with the first work: a cluster of idle attempts has none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.scope import AttemptScope
+
+Prepared = TypeVar("Prepared")
+
+_CANCEL_AGAIN_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Generic[Prepared]):
+    """Work in two parts; `what` names it in a failure."""
+
+    what: str
+    prepare: Callable[[], Prepared]
+    settle: Callable[[Prepared], None]
+
+
+class Workers:
+    """Runs the stages of an attempt, and its background work."""
+
+    def __init__(
+        self, scope: AttemptScope, on_failure: Callable[[str, BaseException], None], stages_in_flight: int = 2
+    ) -> None:
+        """`on_failure(what, raised)` is called once: after it no stage settles any more."""
+        self._scope = scope
+        self._on_failure = on_failure
+        self._stages_in_flight = stages_in_flight
+        self._changed = Condition()
+        self._stages: deque[tuple[int, Stage[object]]] = deque()
+        self._background: deque[tuple[str, Callable[[], None]]] = deque()
+        self._begun = 0
+        self._settled = 0
+        self._failed = False
+        self._closing = False
+        self._stage_threads = 0
+        self._background_threads = 0
+
+    def run_stage(self, stage: Stage[Prepared]) -> None:
+        """Let the stage run behind those before it. Nothing happens when the attempt is closing or has failed."""
+        with self._changed:
+            if self._closing or self._failed:
+                return
+            self._stages.append((self._begun, stage))  # type: ignore[arg-type] # one queue for stages of all kinds
+            self._begun += 1
+            if self._stage_threads < min(self._stages_in_flight, self._begun - self._settled):
+                self._stage_threads += 1
+                self._start(self._serve_stages, "stage")
+            self._changed.notify_all()
+
+    def run_in_background(self, what: str, work: Callable[[], None]) -> None:
+        """Let `work` run behind what is in the background already."""
+        with self._changed:
+            if self._failed or self._scope.is_cancelled:
+                return
+            self._background.append((what, work))
+            if self._background_threads == 0:
+                self._background_threads = 1
+                self._start(self._serve_background, "background")
+            self._changed.notify_all()
+
+    def close(self, *, cancel: bool) -> None:
+        """Take nothing more; what is waiting is dropped where `cancel`. Returns at once."""
+        with self._changed:
+            self._closing = True
+            if cancel:
+                self._stages.clear()
+                self._background.clear()
+            self._changed.notify_all()
+
+    def wait_idle(self) -> None:
+        """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again."""
+        while not self._idle_within(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None):
+            if self._scope.is_cancelled:
+                self._scope.cancel_jobs()
+
+    def _idle_within(self, seconds: float | None) -> bool:
+        with self._changed:
+            if self._stage_threads or self._background_threads:
+                self._changed.wait(seconds)
+            return not self._stage_threads and not self._background_threads
+
+    def _start(self, target: Callable[[], None], role: str) -> None:
+        Thread(target=target, name=f"{self._scope.attempt} {role}", daemon=True).start()
+
+    def _serve_stages(self) -> None:
+        try:
+            with self._scope.entered():
+                while (numbered := self._next_stage()) is not None:
+                    self._run(*numbered)
+        finally:
+            with self._changed:
+                self._stage_threads -= 1
+                self._changed.notify_all()
+
+    def _next_stage(self) -> tuple[int, Stage[object]] | None:
+        with self._changed:
+            while not self._stages:
+                if self._closing or self._failed:
+                    return None
+                self._changed.wait()
+            return self._stages.popleft()
+
+    def _run(self, number: int, stage: Stage[object]) -> None:
+        raised: BaseException | None = None
+        prepared: object = None
+        try:
+            self._scope.check()
+            prepared = stage.prepare()
+        except BaseException as any_failure:  # noqa: BLE001 - it is reported, in its turn
+            raised = any_failure
+        with self._changed:
+            while self._settled != number and not self._failed and not self._scope.is_cancelled:
+                self._changed.wait()
+            if self._failed or self._scope.is_cancelled:
+                return
+        # It is this stage's turn until `_settled` moves on: no lock is held while it settles.
+        if raised is None:
+            try:
+                stage.settle(prepared)
+            except BaseException as any_failure:  # noqa: BLE001 - it is reported
+                raised = any_failure
+        if raised is not None:
+            self._fail(stage.what, raised)
+            return
+        with self._changed:
+            self._settled += 1
+            self._changed.notify_all()
+
+    def _serve_background(self) -> None:
+        try:
+            with self._scope.entered():
+                while (named := self._next_in_background()) is not None:
+                    what, work = named
+                    try:
+                        self._scope.check()
+                        work()
+                    except BaseException as raised:  # noqa: BLE001 - it is reported
+                        self._fail(what, raised)
+        finally:
+            with self._changed:
+                self._background_threads -= 1
+                self._changed.notify_all()
+
+    def _next_in_background(self) -> tuple[str, Callable[[], None]] | None:
+        with self._changed:
+            while not self._background:
+                # Stages that are still at work may hand something over.
+                if self._failed or (self._closing and not self._stage_threads):
+                    return None
+                self._changed.wait()
+            return self._background.popleft()
+
+    def _fail(self, what: str, raised: BaseException) -> None:
+        with self._changed:
+            first = not self._failed and not self._scope.is_cancelled
+            self._failed = True
+            self._stages.clear()
+            self._background.clear()
+            self._changed.notify_all()
+        if first:
+            self._on_failure(what, raised)
