@@ -1,0 +1,182 @@
+"""What follows when something of a job fails: events in, effects out."""
+
+from __future__ import annotations
+
+from flykka.actors.graph.effects import (
+    CancelAttempt,
+    Deploy,
+    JobStatusMoved,
+    RequestRestoreState,
+    StartRestartTimer,
+)
+from flykka.actors.graph.events import (
+    FailJob,
+    RestartDue,
+    RestoreStateReady,
+    SlotsLost,
+)
+from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.scheduling.ignore import Ignore
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.task import ExecutionState
+from tests.actors.graph.graphs import failure, graph_of, vertex
+from tests.actors.graph.running import Running
+
+FIRST, SECOND = SlotRequestId("default/0/1"), SlotRequestId("default/1/1")
+
+
+def statuses(running: Running) -> list[JobStatus]:
+    return [moved.status for moved in running.made(JobStatusMoved)]
+
+
+def cancelled(running: Running) -> list[str]:
+    return [cancel.attempt for cancel in running.made(CancelAttempt)]
+
+
+def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ended() -> None:
+    running = Running()
+    running.run()
+
+    running.report("job_sink_0_0", ExecutionState.FAILED)
+    assert cancelled(running) == ["job_source_0_0", "job_source_1_0"]
+    running.report("job_source_0_0", ExecutionState.CANCELED)
+    assert statuses(running)[-1] is JobStatus.FAILING
+    effects = running.report("job_source_1_0", ExecutionState.CANCELED)
+
+    assert effects[-2:] == [
+        JobStatusMoved(status=JobStatus.RESTARTING, cause=failure()),
+        StartRestartTimer(delay_ms=0, version=2),
+    ]
+
+
+def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_state() -> None:
+    running = Running()
+    running.run()
+    running.report("job_sink_0_0", ExecutionState.FAILED)
+    running.report_all(ExecutionState.CANCELED)
+
+    effects = running.tell(RestartDue(version=2))
+
+    assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
+    assert effects[-2] == RequestRestoreState(version=2)
+    assert effects[-1] == RequestSlots(request_ids=(SlotRequestId("default/0/2"), SlotRequestId("default/1/2")))
+    assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
+
+
+def test_a_slot_goes_back_with_the_last_attempt_in_it() -> None:
+    running = Running()
+    running.run()
+
+    running.report("job_sink_0_0", ExecutionState.FINISHED)
+    assert running.made(ReturnSlot) == []
+    running.report("job_source_0_0", ExecutionState.FINISHED)
+
+    assert running.made(ReturnSlot) == [ReturnSlot(request_id=FIRST)]
+
+
+def test_slots_that_are_lost_together_are_one_failure_and_nobody_there_is_told_to_cancel() -> None:
+    running = Running()
+    running.run()
+
+    running.tell(SlotsLost(request_ids=(FIRST, SECOND), cause=failure("gone")))
+
+    assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
+    assert cancelled(running) == []
+
+
+def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
+    running = Running()
+    running.run()
+
+    running.tell(SlotsLost(request_ids=(FIRST,), cause=failure("gone")))
+
+    assert cancelled(running) == ["job_source_1_0"]
+
+
+def test_an_attempt_that_comes_back_from_the_dead_is_told_to_cancel() -> None:
+    running = Running()
+    running.deploy()
+    running.tell(SlotsLost(request_ids=(FIRST, SECOND), cause=failure("gone")))
+
+    running.report("job_sink_0_0", ExecutionState.RUNNING)
+
+    assert cancelled(running) == ["job_sink_0_0"]
+
+
+def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
+    running = Running()
+    running.run()
+
+    running.tell(FailJob(cause=failure("hopeless", suppress_restarts=True)))
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.effects[-1] == JobStatusMoved(
+        status=JobStatus.FAILED, cause=failure("hopeless", suppress_restarts=True)
+    )
+
+
+def test_a_job_fails_when_its_restarts_are_used_up() -> None:
+    once = RestartStrategyConfiguration(attempts=1, delay_ms=100)
+    running = Running(graph_of(vertex("source"), restart=once))
+    running.run()
+
+    running.report("job_source_0_0", ExecutionState.FAILED)
+    running.tell(RestartDue(version=2))
+    running.restore()
+    running.give_slots()
+    running.report("job_source_0_1", ExecutionState.FAILED)
+
+    assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2)]
+    assert statuses(running)[-1] is JobStatus.FAILED
+
+
+def test_a_restart_of_an_older_version_is_ignored() -> None:
+    running = Running()
+    running.schedule()
+    running.tell(FailJob(cause=failure()))
+    running.tell(FailJob(cause=failure("again")))
+
+    effects = running.tell(RestartDue(version=2))
+
+    assert [type(effect) for effect in effects] == [Ignore]
+    assert [timer.version for timer in running.made(StartRestartTimer)] == [2, 3]
+
+
+def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
+    running = Running()
+    running.schedule()
+    running.tell(FailJob(cause=failure()))
+    running.tell(RestartDue(version=2))
+    running.give_slots()
+
+    running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
+
+    assert running.made(Deploy) == []
+
+
+def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> None:
+    running = Running()
+    running.run()
+
+    running.report_all(ExecutionState.CANCELED)
+
+    assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
+
+
+def test_a_status_carries_its_failure_and_a_new_start_carries_none() -> None:
+    running = Running()
+    running.run()
+    running.tell(FailJob(cause=failure()))
+    running.report_all(ExecutionState.CANCELED)
+
+    running.tell(RestartDue(version=2))
+
+    causes = {moved.status: moved.cause for moved in running.made(JobStatusMoved)}
+    assert causes == {
+        JobStatus.FAILING: failure(),
+        JobStatus.RESTARTING: failure(),
+        JobStatus.CREATED: None,
+        JobStatus.RUNNING: None,
+    }

@@ -1,0 +1,97 @@
+"""What holds for a job whatever happens to it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.graph.events import (
+    CancelJob,
+    EndOfDataReported,
+    Event,
+    FailJob,
+    RestartDue,
+    RestoreStateReady,
+    ScheduleJob,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotsLost,
+    SuspendJob,
+    TaskStateUpdated,
+)
+from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState, TaskExecutionState
+from tests.actors.graph.graphs import failure, slot
+from tests.actors.graph.running import Running
+
+attempts = st.builds(
+    lambda place, number: ExecutionAttemptId(f"job_{place}_{number}"),
+    st.sampled_from(["source_0", "source_1", "sink_0"]),
+    st.integers(0, 2),
+)
+failures = st.builds(failure, st.just("boom"), suppress_restarts=st.booleans())
+requests = st.builds(
+    lambda index, version: SlotRequestId(f"default/{index}/{version}"), st.integers(0, 1), st.integers(1, 3)
+)
+happenings = st.one_of(
+    st.builds(ScheduleJob),
+    st.builds(SlotAllocated, request_id=requests, slot=st.just(slot())),
+    st.builds(SlotAllocationFailed, request_id=requests, cause=failures),
+    st.builds(SlotsLost, request_ids=st.lists(requests, max_size=2).map(tuple), cause=failures),
+    st.builds(RestoreStateReady, version=st.integers(1, 3), checkpoint_id=st.just(None), states=st.just({})),
+    st.builds(
+        TaskStateUpdated,
+        update=st.builds(TaskExecutionState, attempt=attempts, state=st.sampled_from(ExecutionState), failure=failures),
+    ),
+    st.builds(EndOfDataReported, attempt=attempts),
+    st.builds(FailJob, cause=failures, attempt=st.none() | attempts),
+    st.builds(CancelJob),
+    st.builds(RestartDue, version=st.integers(1, 3)),
+)
+
+
+@pytest.mark.slow
+@given(events=st.lists(happenings, max_size=40))
+def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end(events: list[Event]) -> None:
+    running = Running()
+    ended: JobStatus | None = None
+
+    for event in events:
+        running.tell(event)
+        assert ended is None or running.graph.status is ended
+        ended = running.graph.status if running.graph.status in JOB_TERMINAL else None
+
+
+@pytest.mark.slow
+@given(events=st.lists(happenings, max_size=40))
+def test_every_slot_that_is_asked_for_is_returned_once_and_never_while_somebody_is_in_it(events: list[Event]) -> None:
+    running = Running()
+    running.deploy()
+
+    for event in events:
+        running.tell(event)
+    running.tell(SuspendJob(cause=failure()))
+
+    asked = [request_id for request in running.made(RequestSlots) for request_id in request.request_ids]
+    late = {event.request_id for event in events if isinstance(event, SlotAllocated)}
+    returned = [back.request_id for back in running.made(ReturnSlot)]
+    assert set(asked) <= set(returned)
+    assert all(returned.count(request_id) == 1 for request_id in asked if request_id not in late)
+
+
+@pytest.mark.slow
+@given(events=st.lists(happenings, max_size=40))
+def test_at_most_one_attempt_of_a_subtask_is_alive(events: list[Event]) -> None:
+    running = Running()
+    running.deploy()
+
+    for event in events:
+        running.tell(event)
+
+    for vertex_id, parallelism in (("source", 2), ("sink", 1)):
+        for subtask in range(parallelism):
+            assert all(prior.is_terminal for prior in running.graph.subtask(JobVertexId(vertex_id), subtask).prior)
