@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import NewType
 
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, TaskManagerId
-from flykka.messages.job_graph import JobGraph
 from flykka.messages.ref import Ref
 
 SlotRequestId = NewType("SlotRequestId", str)
@@ -104,11 +103,3 @@ class SlotSharing:
         assert self.waiting == sum(shared.slot is None for shared in shared_slots)
         assert all(shared.occupants for shared in shared_slots), "an empty slot was not given back"
         assert sorted(self._by_attempt) == sorted(attempt for shared in shared_slots for attempt in shared.occupants)
-
-
-def slots_needed(job_graph: JobGraph) -> int:
-    """How many slots a job needs at once: for each sharing group its largest parallelism."""
-    largest: dict[str, int] = {}
-    for vertex in job_graph.vertices:
-        largest[vertex.slot_sharing_group] = max(vertex.parallelism, largest.get(vertex.slot_sharing_group, 0))
-    return sum(largest.values())

@@ -245,7 +245,7 @@ class JobCase:
             case "states":
                 return all(self._task(name).execution.state == state for name, state in wanted.items())
             case "number_of_restarts_at_most":
-                return self.graph.number_of_restarts <= wanted
+                return self.graph.number_of_restarts <= int(wanted)
             case "state_of_attempt":
                 return all(self._state_of(attempt) == state for attempt, state in wanted.items())
             case "slot_released":
@@ -253,7 +253,7 @@ class JobCase:
                 return requests <= {_place(request_id) for request_id in self._released}
             case _ if word.startswith("state_of_") and word.endswith("_one_of"):
                 task = self._task(word.removeprefix("state_of_").removesuffix("_one_of"))
-                return task.execution.state in wanted
+                return str(task.execution.state) in list(wanted)
             case _:
                 return bool(self.see(word) == wanted)
 

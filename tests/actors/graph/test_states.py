@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from flykka.actors.graph.states import (
@@ -47,3 +50,10 @@ def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
     assert job[:2] == ["stateDiagram-v2", "    [*] --> CREATED"]
     assert "    FAILING --> RESTARTING" in job
     assert "    CANCELED --> [*]" in execution
+
+
+@pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram])
+def test_the_diagrams_of_the_documentation_are_those_of_the_tables(diagram: Callable[[], str]) -> None:
+    documented = (Path(__file__).parents[3] / "docs" / "states.md").read_text()
+
+    assert f"```mermaid\n{diagram()}```" in documented
