@@ -109,6 +109,8 @@ class ActorContext:
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
         """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, also when it is dead already."""
+        if message is not None and self._cell.system.serialize_messages:
+            message = self._cell.system.wire(message)
         if self._cell.may_effect("watch", ref, message):
             self._cell.death_watch.watch(ref, message)
 
@@ -135,7 +137,7 @@ class ActorContext:
         """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.
 
         As an operating system closes the files of a dead process: behind `post_stop` where that runs. On a kill it is
-        closed from the killing thread.
+        closed from the killing thread, which must not be kept waiting.
         """
         self._cell.resources.own(resource)
 

@@ -6,12 +6,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from flykka.runtime.envelope import Envelope
 from flykka.runtime.events import DeadLetter
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
-    from flykka.runtime.envelope import Envelope
     from flykka.runtime.system import ActorSystem
 
 logger = logging.getLogger("flykka.runtime")
@@ -31,6 +31,8 @@ class DeadLetters:
 
     def reject(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
         """An envelope cannot be handled: its message is a dead letter, its asker is told."""
+        if type(envelope) is not Envelope:
+            return  # A timer's message or the kernel's own news: no one told it, so no one misses it.
         self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.refuse(reason)

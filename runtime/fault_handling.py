@@ -96,7 +96,8 @@ class FaultHandling:
         cell = self._cell
         if cell.life is not Life.RESTARTING or cell.children.any_dying:
             return None
-        error, self.error, self._escalated_from = self.error, None, None
+        error, self.error = self.error, None
+        escalated, self._escalated_from = self._escalated_from, None
         was_started, cell.instance = cell.instance is not None, None
         try:
             instance = cell.make_instance()
@@ -107,6 +108,9 @@ class FaultHandling:
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.
             return self.fail_to_start(failure)
         cell.life = Life.RUNNING
+        if escalated is not None:
+            # A child whose failure went further up and that `pre_restart` has kept: it still waits.
+            escalated.ref.signal(Recreate())
         return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:

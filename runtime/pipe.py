@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flykka.runtime.envelope import Envelope, FaultEnvelope
-from flykka.runtime.signals import Resume
+from flykka.runtime.errors import serialized
+from flykka.runtime.signals import PipeFailed
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
@@ -44,7 +45,7 @@ class Pipe(Generic[T]):
                 message = cell.system.wire(message)
             envelope = Envelope(message, cell.ref, self._cause)
         except BaseException as error:  # noqa: BLE001 - becomes the failure of the actor that asked for the work.
-            envelope = FaultEnvelope(Resume(), error, self._cause)
+            envelope = FaultEnvelope(PipeFailed(failure=serialized(error)), error, self._cause)
         cell.mailbox.put(envelope)
 
     def _outcome(self) -> Message:

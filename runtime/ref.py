@@ -84,7 +84,8 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Stop the actor after the turn it is in, ahead of the messages that wait: whether it was alive.
 
-        With `block` the call returns when the last hook has run; else it returns a future.
+        With `block` the call returns when the last hook has run, or raises `AskTimeoutError` after `timeout` seconds
+        (None: the system's default for asks); else it returns a future. An actor stops itself with `context.stop()`.
         """
         stopped: Future[bool] = Future(self._system.driver)
         if not self.is_alive():
@@ -92,7 +93,8 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         else:
             self.signal(Stop())
             self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
-        return stopped.get(timeout=timeout) if block else stopped
+        seconds = self._system.default_ask_timeout if timeout is None else timeout
+        return stopped.get(timeout=seconds) if block else stopped
 
     def signal(self, signal: Signal) -> None:
         """Send a kernel signal, in the lane that overtakes the mailbox."""

@@ -65,6 +65,13 @@ class DeathWatchNotification(Signal):
     ref: Ref
 
 
+@message("kernel.pipe_failed")
+class PipeFailed(Signal):
+    """I/O pool -> cell: the outcome of your work could not be made into a message. It becomes your failure."""
+
+    failure: SerializedThrowable
+
+
 @message("kernel.terminated")
 class Terminated(Message):
     """kernel -> watcher: the watched actor `ref` has ended, or was dead already."""

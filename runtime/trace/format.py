@@ -32,10 +32,16 @@ KILLED = 1
 DEAD_LETTER = 2
 
 
-def pack_frame(payload: object) -> bytes:
-    """One frame."""
-    data: bytes = msgpack.packb(payload)
-    return FRAME.pack(len(data), zlib.crc32(data)) + data
+class FramePacker:
+    """Makes frames. Not for several threads at once: it keeps its buffer, which halves the cost of a small frame."""
+
+    def __init__(self) -> None:
+        self._pack = msgpack.Packer().pack
+
+    def pack(self, payload: object) -> bytes:
+        """One frame."""
+        data: bytes = self._pack(payload)
+        return FRAME.pack(len(data), zlib.crc32(data)) + data
 
 
 def pack_ref(ref: Ref | None) -> list[Any] | None:
@@ -55,14 +61,10 @@ def pack_value(value: Value | None) -> bytes | str | None:
 
 def pack_effect(effect: tuple[Any, ...]) -> list[Any]:
     """An effect as it was noted in passing: its kind, then its operands."""
-    return [effect[0], *(_pack_operand(operand) for operand in effect[1:])]
+    return [_pack_operand(operand) for operand in effect]
 
 
-def _pack_operand(operand: object) -> object:
-    match operand:
-        case Value():
-            return pack_value(operand)
-        case Ref():
-            return pack_ref(operand)
-        case _:
-            return operand
+def _pack_operand(operand: Any) -> Any:
+    if isinstance(operand, Ref):
+        return [operand.path, operand.incarnation]
+    return pack_value(operand) if isinstance(operand, Value) else operand

@@ -6,6 +6,7 @@ what the writer has not yet seen: 100 ms, or 256 records where these come sooner
 
 from __future__ import annotations
 
+import atexit
 import os
 import platform
 import threading
@@ -20,8 +21,8 @@ from flykka.runtime.trace.format import (
     FORMAT_VERSION,
     KILLED,
     TURN,
+    FramePacker,
     pack_effect,
-    pack_frame,
     pack_ref,
     pack_value,
 )
@@ -48,6 +49,7 @@ class TraceRecorder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._records: deque[tuple[Any, ...]] = deque()
+        self._frames = FramePacker()
         self._writing = threading.Lock()
         self._begun = threading.Event()
         self._urgent = threading.Event()
@@ -60,9 +62,11 @@ class TraceRecorder:
         if self._file is not None or self._closed:
             raise RuntimeError(f"the recorder of {self.path} has a system already")
         self._file = self.path.open("wb", buffering=0)
-        self._write(pack_frame(_header(system, seed)))
+        self._write(self._frames.pack(_header(system, seed)))
         self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)
         self._thread.start()
+        # A program that ends without terminating its system has its last turns on disk too.
+        atexit.register(self.close)
 
     def turn(
         self,
@@ -89,6 +93,7 @@ class TraceRecorder:
     def close(self) -> None:
         """Write what is left and close the file."""
         self._closed = True
+        atexit.unregister(self.close)
         self._urgent.set()
         self._begun.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -122,7 +127,8 @@ class TraceRecorder:
         with self._writing:
             chunk = bytearray()
             while self._records:
-                chunk += pack_frame(_payload(self._records.popleft()))
+                record = self._records.popleft()
+                chunk += self._frames.pack(_PACK[record[0]](record))
                 if len(chunk) >= _CHUNK_BYTES:
                     self._write(chunk)
                     chunk = bytearray()
@@ -136,26 +142,33 @@ class TraceRecorder:
             rest = rest[self._file.write(rest) :]
 
 
-def _payload(record: tuple[Any, ...]) -> list[Any]:
-    match record:
-        case (kind, sequence, now_ms, recipient, envelope, effects, failure) if kind == TURN:
-            return [
-                kind,
-                sequence,
-                now_ms,
-                pack_ref(recipient),
-                pack_ref(envelope.sender),
-                envelope.cause,
-                envelope.kind,
-                pack_value(envelope.message),
-                [pack_effect(effect) for effect in effects],
-                pack_value(failure),
-            ]
-        case (kind, sequence, now_ms, ref) if kind == KILLED:
-            return [kind, sequence, now_ms, pack_ref(ref)]
-        case (kind, sequence, now_ms, message, sender, recipient, reason):
-            return [kind, sequence, now_ms, pack_value(message), pack_ref(sender), pack_ref(recipient), reason]
-    raise AssertionError(record)
+def _pack_turn(record: tuple[Any, ...]) -> list[Any]:
+    kind, sequence, now_ms, recipient, envelope, effects, failure = record
+    return [
+        kind,
+        sequence,
+        now_ms,
+        pack_ref(recipient),
+        pack_ref(envelope.sender),
+        envelope.cause,
+        envelope.kind,
+        pack_value(envelope.message),
+        [pack_effect(effect) for effect in effects],
+        pack_value(failure),
+    ]
+
+
+def _pack_killed(record: tuple[Any, ...]) -> list[Any]:
+    kind, sequence, now_ms, ref = record
+    return [kind, sequence, now_ms, pack_ref(ref)]
+
+
+def _pack_dead_letter(record: tuple[Any, ...]) -> list[Any]:
+    kind, sequence, now_ms, message, sender, recipient, reason = record
+    return [kind, sequence, now_ms, pack_value(message), pack_ref(sender), pack_ref(recipient), reason]
+
+
+_PACK = {TURN: _pack_turn, KILLED: _pack_killed, DEAD_LETTER: _pack_dead_letter}
 
 
 def _header(system: str, seed: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
@@ -10,9 +11,12 @@ import pytest
 from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
+from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.events import ActorFailed, ActorTerminated, DeadLetter
 from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import Terminated
+from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem, seeded_system
 
 
@@ -29,17 +33,16 @@ class World:
 
     def __init__(self) -> None:
         self.handled: Counter[int] = Counter()
-        self.made = 0
+        self.tokens = itertools.count(1)
         self.told: set[int] = set()
         self.watches: Counter[tuple[str, str]] = Counter()
         self.news: Counter[tuple[str, str]] = Counter()
         self.started: list[str] = []
         self.ended: list[str] = []
-        self.refs: list[Ref] = []
+        self.refs: list[ActorRef] = []
 
     def move(self, dice: random.Random) -> Move:
-        self.made += 1
-        return Move(dice=dice.randrange(1 << 30), token=self.made)
+        return Move(dice=dice.randrange(1 << 30), token=next(self.tokens))
 
     def tell(self, ref: Ref, dice: random.Random) -> None:
         move = self.move(dice)
@@ -171,3 +174,29 @@ def _draw(wanted: int) -> int:
         if draw.randrange(8) == wanted:
             return value
     raise AssertionError(wanted)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_threads_too_nothing_happens_twice_and_every_actor_ends_once(seed: int) -> None:
+    world = World()
+    dice = random.Random(seed)
+    letters: list[DeadLetter] = []
+    ends: list[str] = []
+    with ActorSystem("threads", seed=seed, dispatcher=SharedPool(3, throughput=2)) as system:
+        system.event_stream.subscribe(letters.append, DeadLetter)
+        system.event_stream.subscribe(lambda end: ends.append(str(end.ref)), ActorTerminated)
+        for number in range(4):
+            world.refs.append(system.spawn(Props(Walker, world), f"top{number}"))
+        for number in range(300):
+            if dice.random() < 0.1:
+                system.kill(dice.choice(world.refs))
+                world.refs.append(system.spawn(Props(Walker, world), f"more{number}"))
+            world.tell(dice.choice(world.refs), dice)
+
+    assert max(world.handled.values()) == 1
+    lost = [letter.message.token for letter in letters if isinstance(letter.message, Move)]
+    assert len(lost) == len(set(lost))
+    assert not set(lost) & set(world.handled)
+    assert len(ends) == len(set(ends))
+    assert {str(ref) for ref in world.refs} <= set(ends)
+    assert not any(ref.is_alive() for ref in world.refs)
