@@ -141,11 +141,11 @@ class JobMaster(Actor):
                 self._on_restore_state(message)
             case SplitDiscoveryFailed(cause=cause):
                 self._sources.take(message)
-                self._decide([events.FailJob(cause=cause)])
+                self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
-                self._decide([events.FailJob(cause=cause)])
-            case RestoreStateFailed(cause=cause):
-                self._decide([events.FailJob(cause=_beyond_repair(cause))])
+                self._fail(cause)
+            case RestoreStateFailed(version=version, cause=cause) if version == self._graph.version:
+                self._fail(replace(cause, suppress_restarts=True))
             case JobRestartDue(version=version):
                 self._decide([events.RestartDue(version=version)])
             case CancelJob():
@@ -192,7 +192,7 @@ class JobMaster(Actor):
         try:
             states = assign(checkpoint, self._job_graph.vertices) if checkpoint else {}
         except RestoreError as misfit:
-            self._decide([events.FailJob(cause=_beyond_repair(serialized(misfit)))])
+            self._fail(replace(serialized(misfit), suppress_restarts=True))
             return
         self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
         checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
@@ -202,6 +202,11 @@ class JobMaster(Actor):
             )
         ready = events.RestoreStateReady(version=message.version, checkpoint_id=checkpoint_id, states=states)
         self._decide([ready])
+
+    def _fail(self, cause: SerializedThrowable) -> None:
+        """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
+        if self._graph.status is JobStatus.RUNNING:
+            self._decide([events.FailJob(cause=cause)])
 
     # What the ExecutionGraph decides
 
@@ -299,7 +304,3 @@ class JobMaster(Actor):
     def _tell_listeners(self, message: Message) -> None:
         for listener in self._listeners:
             listener.tell(message)
-
-
-def _beyond_repair(cause: SerializedThrowable) -> SerializedThrowable:
-    return replace(cause, suppress_restarts=True)

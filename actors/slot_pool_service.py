@@ -206,6 +206,8 @@ class SlotPoolService:
                 case SendHeartbeatRequest(target=target):
                     self._tell(TaskManagerId(target), HeartbeatRequest(origin=self._context.ref))
                 case TargetTimedOut(target=target, silent_ms=silent_ms):
+                    # It may hear us all the same: then its tasks end, and not only when it misses us in turn.
+                    self._tell(TaskManagerId(target), DisconnectJobMaster(job_id=self._job_graph.job_id))
                     events += self._lose(TaskManagerId(target), f"it was silent for {silent_ms} ms")
                 case Ignore():
                     pass

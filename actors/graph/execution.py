@@ -124,7 +124,7 @@ class Execution:
     def _on_running(self, now: int) -> list[AttemptEffect]:
         if self.state is ExecutionState.DEPLOYING:
             return [self._move(ExecutionState.RUNNING, now)]
-        if self.state is ExecutionState.FAILED:
+        if self.state is ExecutionState.FAILED and self.slot is not None:
             # It was given up with its TaskManager, and both are alive after all.
             return self._cancel_task()
         return [self._ignore("the report RUNNING")]

@@ -24,7 +24,7 @@ from flykka.messages.job import (
     TaskManagerLost,
 )
 from flykka.messages.job_graph import JobGraph, RestartStrategyConfiguration
-from flykka.messages.registration import AcknowledgeRegistration, RegisterTaskManager
+from flykka.messages.registration import AcknowledgeRegistration, DisconnectJobMaster, RegisterTaskManager
 from flykka.messages.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
 from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
 from flykka.messages.task import (
@@ -205,6 +205,7 @@ def test_a_task_manager_that_is_silent_for_too_long_is_lost(cluster: JobCluster)
 
     assert len(cluster.heard(task_manager, HeartbeatRequest)) > 1
     assert "silent" in cluster.last(cluster.client, TaskManagerLost).reason
+    assert cluster.heard(task_manager, DisconnectJobMaster) == [DisconnectJobMaster(job_id=JOB)]
 
 
 def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
@@ -379,3 +380,15 @@ def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster
 
     assert cluster.last(cluster.client, JobResultFailure).status is JobStatus.CANCELED
     assert len(cluster.deployed(task_manager)) == 2
+
+
+def test_a_look_at_a_source_that_fails_keeps_no_job_from_being_cancelled(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    cluster.data_plane.discoveries[OperatorId("source")].failures_left = 1
+    cluster.cancel()
+
+    cluster.system.advance(100)
+    for cancel in cluster.heard(task_manager, CancelTask):
+        cluster.report(cancel.attempt, ExecutionState.CANCELED)
+
+    assert cluster.last(cluster.client, JobResultFailure).status is JobStatus.CANCELED

@@ -121,3 +121,11 @@ def test_a_report_of_an_attempt_that_was_never_deployed_fails_it() -> None:
     execution.update(report(ExecutionState.FINISHED), now=2)
 
     assert execution.state is ExecutionState.FAILED
+
+
+def test_an_attempt_that_failed_before_it_had_a_slot_cannot_come_back() -> None:
+    execution = made()
+    execution.schedule(now=1)
+    execution.fail(failure(), now=2)
+
+    assert [type(effect) for effect in execution.update(report(ExecutionState.RUNNING), now=3)] == [Ignore]
