@@ -115,7 +115,8 @@ class CheckpointStorage:
     def _write(self, path: str, value: Value) -> None:
         body = encode(value)
         unfinished = f"{path}.inprogress"
-        self._fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        folder = path.rsplit("/", 1)[0]
+        self._fs.makedirs(folder, exist_ok=True)
         try:
             with self._fs.open(unfinished, "wb") as file:
                 file.write(_HEADER.pack(_MAGIC, FORMAT_VERSION, len(body), zlib.crc32(body)) + body)
@@ -125,6 +126,8 @@ class CheckpointStorage:
             self._fs.mv(unfinished, path)
         except BaseException:
             self._remove(unfinished)
+            with suppress(OSError):  # It holds something else.
+                self._fs.rmdir(folder)
             raise
 
     def _read(self, path: str, expected: type[V]) -> V:

@@ -7,7 +7,6 @@ given up, until then. Late, duplicate and unknown messages are ordinary and end 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
@@ -62,7 +61,7 @@ class CheckpointCoordinatorMachine:
         self._stored = StoredCheckpoints(CompletedCheckpointStore(settings.retained), settings.retention)
         self._pending: dict[int, PendingCheckpoint] = {}
         self._trigger = CheckpointTrigger(settings, self._tasks, self._pending)
-        self._recent: deque[tuple[int, frozenset[ExecutionAttemptId]]] = deque(maxlen=RECENT_CHECKPOINTS)
+        self._recent: dict[int, set[ExecutionAttemptId]] = {}
         self._last_id = 0
         self.shut_down_with: JobStatus | None = None
 
@@ -217,12 +216,12 @@ class CheckpointCoordinatorMachine:
                 assert_never(unreachable)
 
     def _on_late_acknowledge(self, event: AcknowledgeCheckpoint) -> Effects:
-        acknowledged = next((attempts for over, attempts in self._recent if over == event.checkpoint_id), None)
-        if event.checkpoint_id in self.completed or (acknowledged is not None and event.attempt in acknowledged):
-            yield Ignore(reason=f"{event.attempt} has acknowledged checkpoint {event.checkpoint_id} before it was over")
+        acknowledged = self._recent.get(event.checkpoint_id, set())
+        if event.checkpoint_id in self.completed or event.attempt in acknowledged:
+            yield Ignore(reason=f"{event.attempt} has acknowledged checkpoint {event.checkpoint_id} already")
             return
-        known = "over" if acknowledged is not None else "unknown"
-        yield Ignore(reason=f"checkpoint {event.checkpoint_id} is {known}")
+        acknowledged.add(event.attempt)
+        yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
         yield from self._discard_late(event)
 
     def _on_decline(self, event: DeclineCheckpoint, now: int) -> Effects:
@@ -320,7 +319,9 @@ class CheckpointCoordinatorMachine:
 
     def _remove(self, pending: PendingCheckpoint) -> None:
         del self._pending[pending.checkpoint_id]
-        self._recent.append((pending.checkpoint_id, pending.acknowledged))
+        self._recent[pending.checkpoint_id] = set(pending.acknowledged)
+        if len(self._recent) > RECENT_CHECKPOINTS:
+            del self._recent[min(self._recent)]
 
     def _discard_late(self, event: AcknowledgeCheckpoint) -> Effects:
         lives = event.attempt in self._tasks

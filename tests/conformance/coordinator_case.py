@@ -130,10 +130,13 @@ class CoordinatorCase:
             case word:
                 raise UnknownWordError(word)
 
+    def _do_all(self, steps: list[dict[str, Any]]) -> None:
+        for step in steps:
+            self._do(step)
+
     def _trigger(self, step: dict[str, Any]) -> None:
         only_known_words("trigger", step, {"do", "want", "kind", "periodic", "during_id_assignment", "rpc"})
-        during = step.get("during_id_assignment", [])
-        self._world.while_an_id_is_drawn = lambda: [self._do(inner) for inner in during] and None
+        self._world.while_an_id_is_drawn = lambda: self._do_all(step.get("during_id_assignment", []))
         made = self._world.trigger(_properties(step))
         declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
         self._result = declined[-1].value if declined else "ok"

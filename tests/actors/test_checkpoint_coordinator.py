@@ -1,0 +1,360 @@
+"""The coordinator as an actor: what it tells the tasks and the JobMaster, and what it leaves in storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
+from flykka.actors.checkpoint_coordinator_de_activator import CheckpointCoordinatorDeActivator
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import (
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    OperatorCoordinatorsSnapshotted,
+    SnapshotOperatorCoordinators,
+    TriggerCheckpoint,
+)
+from flykka.messages.coordination import (
+    AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
+    CheckpointingStopped,
+    CoordinatedTask,
+    CoordinatedTasks,
+    CoordinatedTaskStateChanged,
+    FinalCheckpointRequest,
+    RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+    StopCheckpointScheduler,
+)
+from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId, OperatorId
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus, JobStatusChanged
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    JobGraph,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+)
+from flykka.messages.message import Message
+from flykka.messages.state import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.task import ExecutionState
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from tests.actors.checkpoint.coordinating import acknowledgement
+
+JOB = JobId("job")
+SESSION = LeaderSessionId("session")
+M = TypeVar("M", bound=Message)
+
+
+class JobMaster(Actor):
+    """Spawns the coordinator, keeps what it says, and snapshots no operator coordinators."""
+
+    def __init__(self, job_graph: JobGraph, storage: CheckpointStorage, heard: list[Message]) -> None:
+        self._heard = heard
+        self._props = Props(CheckpointCoordinator, job_graph, storage)
+
+    def pre_start(self) -> None:
+        self._coordinator = self.context.spawn(self._props, "checkpoint-coordinator")
+
+    def handle_message(self, message: Message) -> None:
+        self._heard.append(message)
+        if isinstance(message, SnapshotOperatorCoordinators):
+            answer = OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=message.checkpoint_id, states=())
+            self._coordinator.tell(answer)
+
+
+class TaskManager(Actor):
+    """Keeps what it is told under the JobMaster's session; the kernel drops everything that claims another."""
+
+    def __init__(self, told: list[Message]) -> None:
+        self._told = told
+
+    def pre_start(self) -> None:
+        self.context.accept_session(SESSION)
+
+    def handle_message(self, message: Message) -> None:
+        self._told.append(message)
+
+
+class World:
+    """A coordinator below a JobMaster, tasks at one TaskManager, a storage in a folder of the test."""
+
+    def __init__(self, system: SeededSystem, folder: Path, *, sources: bool = False, **changed: object) -> None:
+        settings = {"directory": str(folder), "interval_ms": 1_000, **changed}
+        self.system = system
+        self.folder = folder
+        self.storage = CheckpointStorage(str(folder))
+        self.heard: list[Message] = []
+        self._told: list[Message] = []
+        self.task_manager = system.spawn(Props(TaskManager, self._told), "task-manager")
+        graph = JobGraph(
+            job_id=JOB,
+            name="job",
+            vertices=(_vertex(OperatorKind.SOURCE if sources else OperatorKind.STATELESS),),
+            checkpointing=CheckpointingSettings(**settings),  # type: ignore[arg-type]
+        )
+        system.spawn(Props(JobMaster, graph, self.storage, self.heard), "job-master")
+        system.run_until_idle()
+        coordinator = system.find("/user/job-master/checkpoint-coordinator")
+        assert coordinator is not None
+        self.coordinator = coordinator
+
+    def tell(self, message: Message) -> None:
+        self.coordinator.tell(message)
+        self.system.run_until_idle()
+
+    def deploy(
+        self,
+        *attempts: str,
+        state: ExecutionState = ExecutionState.RUNNING,
+        leader_session_id: LeaderSessionId = SESSION,
+    ) -> None:
+        tasks = tuple(
+            CoordinatedTask(
+                attempt=ExecutionAttemptId(attempt),
+                vertex_id=JobVertexId("v"),
+                subtask=subtask,
+                parallelism=len(attempts),
+                max_parallelism=128,
+                task_manager=self.task_manager,
+                state=state,
+                is_source=subtask == 0,
+            )
+            for subtask, attempt in enumerate(attempts)
+        )
+        self.tell(CoordinatedTasks(job_id=JOB, tasks=tasks, leader_session_id=leader_session_id))
+
+    def complete(self, checkpoint_id: int, *attempts: str, shared: str | None = None) -> None:
+        for attempt in attempts:
+            self.tell(acknowledgement(attempt, checkpoint_id, None if shared is None else self.state(shared)))
+
+    def state(self, name: str) -> TaskStateSnapshot:
+        path = self.folder / "job" / "shared" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("rows")
+        handle = SharedStateHandle(state_id=name, path=str(path), rows=1, size_bytes=4)
+        return TaskStateSnapshot(
+            operators=(OperatorSubtaskState(operator_id=OperatorId("operator"), shared=(handle,)),)
+        )
+
+    def told(self) -> list[Message]:
+        """What the tasks were told since the last look."""
+        told = list(self._told)
+        self._told.clear()
+        return told
+
+    def heard_of(self, kind: type[M]) -> list[M]:
+        return [message for message in self.heard if isinstance(message, kind)]
+
+    def files(self) -> list[str]:
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with seeded_system(11) as system:
+        yield system
+
+
+@pytest.fixture
+def world(system: SeededSystem, tmp_path: Path) -> World:
+    world = World(system, tmp_path)
+    world.deploy("a", "b")
+    return world
+
+
+def test_a_checkpoint_goes_from_the_timer_to_the_tasks_and_into_storage(world: World, system: SeededSystem) -> None:
+    world.tell(StartCheckpointScheduler(job_id=JOB))
+    system.advance(1_000)
+    triggered = world.told()
+    world.complete(1, "a", "b")
+
+    path = str(world.folder / "job" / "chk-1")
+    [report] = world.heard_of(CheckpointCompleted)
+    assert [(type(message), message.attempt) for message in triggered if isinstance(message, TriggerCheckpoint)] == [
+        (TriggerCheckpoint, "a")
+    ]
+    assert [message.attempt for message in world.told() if isinstance(message, NotifyCheckpointComplete)] == ["a", "b"]
+    assert (report.checkpoint_id, report.path) == (1, path)
+    assert world.storage.read_metadata(path).checkpoint_id == 1
+
+
+def test_operator_coordinators_are_snapshotted_before_the_tasks(system: SeededSystem, tmp_path: Path) -> None:
+    world = World(system, tmp_path, sources=True)
+    world.deploy("a")
+
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+
+    assert world.heard_of(SnapshotOperatorCoordinators) == [SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)]
+    assert [type(message) for message in world.told()] == [TriggerCheckpoint]
+
+
+def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(world: World) -> None:
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+    world.told()
+
+    world.tell(
+        DeclineCheckpoint(
+            job_id=JOB,
+            attempt=ExecutionAttemptId("b"),
+            checkpoint_id=1,
+            reason=CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION,
+        )
+    )
+
+    [aborted] = world.heard_of(CheckpointAborted)
+    [failed] = world.heard_of(CheckpointFailuresExceeded)
+    assert aborted.reason == "CHECKPOINT_ASYNC_EXCEPTION"
+    assert "CHECKPOINT_ASYNC_EXCEPTION" in failed.cause.message
+    assert [message.attempt for message in world.told() if isinstance(message, NotifyCheckpointAborted)] == ["a", "b"]
+
+
+def test_what_a_former_leaders_coordinator_says_reaches_no_task(world: World) -> None:
+    world.deploy("a", "b", leader_session_id=LeaderSessionId("former"))
+
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+
+    assert world.told() == []
+
+
+def test_a_checkpoint_expires_on_the_clock(system: SeededSystem, tmp_path: Path) -> None:
+    world = World(system, tmp_path, timeout_ms=300)
+    world.deploy("a")
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+
+    system.advance(300)
+
+    assert [aborted.reason for aborted in world.heard_of(CheckpointAborted)] == ["EXPIRED"]
+
+
+def test_no_checkpoint_begins_before_every_task_runs(system: SeededSystem, tmp_path: Path) -> None:
+    world = World(system, tmp_path)
+    world.deploy("a", state=ExecutionState.DEPLOYING)
+    world.tell(StartCheckpointScheduler(job_id=JOB))
+
+    system.advance(1_500)
+    before = world.told()
+    attempt = ExecutionAttemptId("a")
+    world.tell(CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt, state=ExecutionState.RUNNING))
+
+    assert before == []
+    assert [type(message) for message in world.told()] == [TriggerCheckpoint]
+
+
+def test_new_attempts_start_from_the_latest_completed_checkpoint(world: World) -> None:
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+    world.complete(1, "a", "b", shared="x")
+
+    world.tell(AbortPendingCheckpoints(job_id=JOB))
+    world.tell(RequestRestoreState(job_id=JOB, version=3))
+
+    [restore] = world.heard_of(RestoreState)
+    assert restore.checkpoint is not None
+    assert (restore.version, restore.checkpoint.checkpoint_id) == (3, 1)
+    assert restore.checkpoint == world.storage.read_metadata(str(world.folder / "job" / "chk-1"))
+
+
+def test_a_job_can_start_from_a_checkpoint_of_another_and_leaves_its_files_alone(
+    world: World, system: SeededSystem, tmp_path: Path
+) -> None:
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+    world.complete(1, "a", "b", shared="x")
+    path = world.heard_of(CheckpointCompleted)[0].path
+    before = world.files()
+
+    with seeded_system(12) as other:
+        later = World(other, tmp_path / "later")
+        later.tell(RequestRestoreState(job_id=JOB, path=path))
+        later.deploy("a")
+        later.tell(FinalCheckpointRequest(job_id=JOB))
+        later.complete(2, "a")
+        later.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+
+    [restore] = later.heard_of(RestoreState)
+    assert restore.checkpoint is not None
+    assert restore.checkpoint.checkpoint_id == 1
+    assert [report.checkpoint_id for report in later.heard_of(CheckpointCompleted)] == [2]
+    assert [name for name in world.files() if not name.startswith("later")] == before
+
+
+def test_a_checkpoint_that_cannot_be_read_is_no_beginning(world: World) -> None:
+    world.tell(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
+
+    [failed] = world.heard_of(RestoreStateFailed)
+    assert failed.version == 1
+    assert "/nowhere/chk-1/_metadata: there is no such file" in failed.cause.message
+
+
+def test_subsumed_checkpoints_and_unused_state_leave_the_storage(world: World, system: SeededSystem) -> None:
+    world.tell(StartCheckpointScheduler(job_id=JOB))
+    for checkpoint_id, shared in enumerate(["x", "y"], start=1):
+        system.advance(1_000)
+        world.complete(checkpoint_id, "a", "b", shared=shared)
+
+    assert world.files() == ["job/chk-2/_metadata", "job/shared/y"]
+
+
+@pytest.mark.parametrize(
+    ("status", "retention", "left"),
+    [
+        (JobStatus.FINISHED, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, False),
+        (JobStatus.CANCELED, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, True),
+        (JobStatus.CANCELED, ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION, False),
+        (JobStatus.FAILED, ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION, True),
+        (JobStatus.FAILED, ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, False),
+    ],
+)
+def test_what_a_job_leaves_is_what_its_retention_says(
+    system: SeededSystem,
+    tmp_path: Path,
+    status: JobStatus,
+    retention: ExternalizedCheckpointRetention,
+    left: bool,
+) -> None:
+    world = World(system, tmp_path, retention=retention)
+    world.deploy("a")
+    world.tell(FinalCheckpointRequest(job_id=JOB))
+    world.complete(1, "a", shared="x")
+
+    world.tell(StopCheckpointing(job_id=JOB, job_status=status))
+
+    [stopped] = world.heard_of(CheckpointingStopped)
+    assert stopped.retained == ((str(tmp_path / "job" / "chk-1"),) if left else ())
+    assert world.files() == (["job/chk-1/_metadata", "job/shared/x"] if left else [])
+
+
+def test_the_de_activator_starts_the_scheduler_when_the_job_runs_and_stops_it_else(system: SeededSystem) -> None:
+    coordinator = TestProbe(system)
+    de_activator = system.spawn(Props(CheckpointCoordinatorDeActivator, coordinator.ref), "de-activator")
+
+    for status in (JobStatus.RUNNING, JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.RUNNING):
+        de_activator.tell(JobStatusChanged(job_id=JOB, status=status, timestamp_ms=0))
+    system.run_until_idle()
+
+    assert coordinator.drain() == [
+        StartCheckpointScheduler(job_id=JOB),
+        StopCheckpointScheduler(job_id=JOB),
+        StopCheckpointScheduler(job_id=JOB),
+        StartCheckpointScheduler(job_id=JOB),
+    ]
+
+
+def _vertex(kind: OperatorKind) -> JobVertex:
+    operator = Operator(
+        operator_id=OperatorId("operator"), ref=OperatorRef(uid="operator", fingerprint=""), name="operator", kind=kind
+    )
+    return JobVertex(vertex_id=JobVertexId("v"), name="v", operators=(operator,), parallelism=1, max_parallelism=128)

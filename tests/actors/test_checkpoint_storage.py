@@ -1,0 +1,224 @@
+"""A checkpoint is there whole or not at all, and what is deleted leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from flykka.actors.checkpoint_storage import FORMAT_VERSION, CheckpointStorage
+from flykka.actors.errors import CheckpointFormatError, CheckpointNotFoundError, CheckpointVersionError
+from flykka.messages.checkpoint import OperatorCoordinatorState
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph
+from tests.actors.checkpoint.coordinating import snapshot
+
+JOB = JobId("job-1")
+
+
+@pytest.fixture(params=["path", "url", "memory"])
+def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    match request.param:
+        case "path":
+            yield str(tmp_path / "checkpoints")
+        case "url":
+            yield f"file://{tmp_path}/checkpoints"
+        case _:
+            yield "memory://checkpoints"
+            fsspec.filesystem("memory").store.clear()
+
+
+def checkpoint(checkpoint_id: int = 1) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        job_id=JOB,
+        checkpoint_id=checkpoint_id,
+        timestamp_ms=1_000,
+        duration_ms=12,
+        task_states=(
+            TaskStateEntry(
+                vertex_id=JobVertexId("v"), subtask=0, parallelism=2, max_parallelism=128, state=snapshot(shared=["x"])
+            ),
+            TaskStateEntry(vertex_id=JobVertexId("v"), subtask=1, parallelism=2, max_parallelism=128),
+        ),
+        coordinator_states=(OperatorCoordinatorState(operator_id=OperatorId("files"), data=b"\x00seen"),),
+    )
+
+
+def files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def test_what_was_written_is_read_with_its_address(directory: str) -> None:
+    storage = CheckpointStorage(directory)
+
+    path = storage.write_metadata(checkpoint())
+
+    assert path.endswith("checkpoints/job-1/chk-1")
+    assert storage.read_metadata(path) == replace(checkpoint(), path=path)
+    assert storage.read_metadata(f"{path}/_metadata") == replace(checkpoint(), path=path)
+
+
+def test_a_checkpoint_can_be_read_by_a_storage_of_another_directory(tmp_path: Path) -> None:
+    path = CheckpointStorage(str(tmp_path / "a")).write_metadata(checkpoint())
+
+    (tmp_path / "moved").mkdir()
+    Path(path).rename(tmp_path / "moved" / "here")
+    read = CheckpointStorage(str(tmp_path / "b")).read_metadata(str(tmp_path / "moved" / "here"))
+
+    assert read == replace(checkpoint(), path=str(tmp_path / "moved" / "here"))
+
+
+def test_a_savepoint_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path / "checkpoints"))
+
+    path = storage.write_metadata(checkpoint(), target_location=str(tmp_path / "savepoint"))
+
+    assert path == str(tmp_path / "savepoint")
+    assert storage.read_metadata(path).checkpoint_id == 1
+
+
+def test_the_latest_is_the_one_with_the_highest_number(directory: str) -> None:
+    storage = CheckpointStorage(directory)
+
+    before = storage.latest(JOB)
+    paths = [storage.write_metadata(checkpoint(number)) for number in (2, 10, 9)]
+
+    assert before is None
+    assert storage.latest(JOB) == paths[1]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    storage.write_metadata(checkpoint(1))
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        storage.write_metadata(checkpoint(2))
+
+    assert files(tmp_path) == ["job-1", "job-1/chk-1", "job-1/chk-1/_metadata"]
+
+
+def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    path = storage.write_metadata(checkpoint(1))
+
+    (tmp_path / "job-1" / "chk-2").mkdir()
+    (tmp_path / "job-1" / "chk-2" / "_metadata.inprogress").write_bytes(b"FLYKKA")
+
+    assert storage.latest(JOB) == path
+
+
+def test_a_missing_checkpoint_is_named(directory: str) -> None:
+    with pytest.raises(CheckpointNotFoundError, match="job-1/chk-7/_metadata: there is no such file"):
+        CheckpointStorage(directory).read_metadata(f"{directory}/job-1/chk-7")
+
+
+@pytest.mark.parametrize("cut", [3, 15, 40])
+def test_a_file_that_is_cut_off_is_told_from_a_whole_one(tmp_path: Path, cut: int) -> None:
+    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint())
+    metadata = Path(path) / "_metadata"
+    metadata.write_bytes(metadata.read_bytes()[:cut])
+
+    with pytest.raises(CheckpointFormatError, match="_metadata"):
+        CheckpointStorage(str(tmp_path)).read_metadata(path)
+
+
+def test_a_single_altered_bit_is_found(tmp_path: Path) -> None:
+    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint())
+    metadata = Path(path) / "_metadata"
+    data = bytearray(metadata.read_bytes())
+    data[-5] ^= 1
+    metadata.write_bytes(data)
+
+    with pytest.raises(CheckpointFormatError, match="altered"):
+        CheckpointStorage(str(tmp_path)).read_metadata(path)
+
+
+def test_a_foreign_file_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "_metadata").write_bytes(b"PAR1 is what parquet begins with")
+
+    with pytest.raises(CheckpointFormatError, match="not a file of flykka"):
+        CheckpointStorage(str(tmp_path)).read_metadata(str(tmp_path))
+
+
+def test_a_file_of_a_newer_version_says_so(tmp_path: Path) -> None:
+    path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint())
+    metadata = Path(path) / "_metadata"
+    data = bytearray(metadata.read_bytes())
+    data[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "big")
+    metadata.write_bytes(data)
+
+    with pytest.raises(CheckpointVersionError, match=f"version {FORMAT_VERSION + 1}, known up to {FORMAT_VERSION}"):
+        CheckpointStorage(str(tmp_path)).read_metadata(path)
+
+
+def test_a_job_graph_is_not_a_checkpoint(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    storage.write_job_graph(_job_graph(str(tmp_path)))
+    (tmp_path / "job-1" / "chk-1").mkdir()
+    (tmp_path / "job-1" / "job-graph").rename(tmp_path / "job-1" / "chk-1" / "_metadata")
+
+    with pytest.raises(CheckpointFormatError, match="holds a JobGraph, not a CompletedCheckpoint"):
+        storage.read_metadata(str(tmp_path / "job-1" / "chk-1"))
+
+
+def test_a_job_graph_is_read_as_it_was_submitted(directory: str) -> None:
+    storage = CheckpointStorage(directory)
+
+    storage.write_job_graph(_job_graph(directory))
+
+    assert storage.read_job_graph(JOB) == _job_graph(directory)
+
+
+def test_a_dropped_checkpoint_leaves_nothing_behind(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    paths = [storage.write_metadata(checkpoint(number)) for number in (1, 2)]
+    (Path(paths[0]) / "exclusive state").write_text("rows")
+
+    storage.drop_checkpoint(paths[0])
+
+    assert files(tmp_path) == ["job-1", "job-1/chk-2", "job-1/chk-2/_metadata"]
+
+
+def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
+    shared = tmp_path / "job-1" / "shared"
+    (shared / "batch-1").mkdir(parents=True)
+    (shared / "batch-1" / "part-0.parquet").write_text("rows")
+    (shared / "batch-2").write_text("rows")
+    (shared / "batch-3").write_text("rows")
+
+    CheckpointStorage(str(tmp_path)).discard([str(shared / "batch-1"), f"file://{shared / 'batch-2'}"])
+
+    assert files(shared) == ["batch-3"]
+
+
+def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    storage.write_job_graph(_job_graph(str(tmp_path)))
+    storage.write_metadata(checkpoint())
+
+    storage.delete_job(JOB)
+
+    assert files(tmp_path) == []
+
+
+def test_to_delete_what_is_gone_is_no_error(directory: str) -> None:
+    storage = CheckpointStorage(directory)
+    path = storage.write_metadata(checkpoint())
+
+    for _ in range(2):
+        storage.dispose([path], [f"{directory}/job-1/shared/x"])
+        storage.delete_job(JOB)
+
+    assert storage.latest(JOB) is None
+
+
+def _job_graph(directory: str) -> JobGraph:
+    return JobGraph(job_id=JOB, name="flights", vertices=(), checkpointing=CheckpointingSettings(directory=directory))
