@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from tests.actors.checkpoint.coordinating import JOB, Coordination, snapshot, ta
 SOURCE, SINK = task("source"), task("sink", is_source=False)
 
 
-def two_tasks(**changed: object) -> Coordination:
+def two_tasks(**changed: Any) -> Coordination:
     return Coordination(SOURCE, SINK, **changed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
 from flykka.messages.checkpoint import CheckpointDeclineReason
@@ -9,7 +11,7 @@ from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import Coordination, task
 
 
-def at_the_end(**changed: object) -> Coordination:
+def at_the_end(**changed: Any) -> Coordination:
     world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
     world.handle(events.SchedulerStarted())
     return world
