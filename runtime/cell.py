@@ -313,6 +313,9 @@ class Cell(pykka.Actor):
             envelope.reply_to.fail(failure)
         return failure
 
+    def _was_killed(self) -> bool:
+        return self.end_reason is EndReason.KILLED
+
     def _begin_record(self) -> None:
         self.sequence = self.system.next_sequence()
         self._now = self.system.clock.now_ms()
@@ -320,13 +323,10 @@ class Cell(pykka.Actor):
 
     def _end_record(self, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
         effects, self.effects = self.effects, None
-        if not self._was_killed():
-            assert self.sequence is not None
-            assert self._now is not None
-            recorder.turn(self.sequence, self._now, self.ref, envelope, effects or [], failure)
-
-    def _was_killed(self) -> bool:
-        return self.end_reason is EndReason.KILLED
+        assert self.sequence is not None
+        assert self._now is not None
+        # A kill during the turn has cut the effects short; the turn began before it, as the numbers tell.
+        recorder.turn(self.sequence, self._now, self.ref, envelope, effects or [], failure)
 
 
 # What Pykka's registry looks actors up by.
