@@ -18,7 +18,7 @@ from flykka.program import Program, tried
 from flykka.spark_bridge.aggregates import analyze
 from flykka.spark_bridge.code_registry import KeyByCode, LocalWindowCode, SinkCode, TransformCode, WindowCode
 from flykka.spark_bridge.prototype import transformed, windowed
-from flykka.transformation import Input, Transformation
+from flykka.transformation import Input, Transformation, default_uid
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.prototype import Column, DataFrame
@@ -157,12 +157,16 @@ class WindowedStream:
             ProgramError: no column is given.
             StreamTypeError: a column is no aggregate, or does not fit this stream.
         """
-        name = f"{self._assigner}.aggregate({_listed(columns)})"
         if not columns:
             raise ProgramError(f"the window aggregation after {self._input.source} needs at least one column")
         rows, time_column = self._type.prototype, self._type.event_time
         assert time_column is not None, "KeyedStream.window has looked"
-        prototype = tried(name, lambda: windowed(rows, self._keys, columns))
+        kind, position, name = (
+            OperatorKind.WINDOW_AGGREGATE,
+            self._program.next_position,
+            f"aggregate({_listed(columns)})",
+        )
+        prototype = tried(f"{default_uid(kind, position)} ({name})", lambda: windowed(rows, self._keys, columns))
         plan = analyze(rows, self._keys, columns)
         code = WindowCode(
             keys=self._keys,
@@ -173,8 +177,8 @@ class WindowedStream:
             plan=plan,
         )
         made = Transformation(
-            kind=OperatorKind.WINDOW_AGGREGATE,
-            position=self._program.next_position,
+            kind=kind,
+            position=position,
             name=name,
             code=code,
             inputs=(replace(self._input, key_by=KeyByCode(columns=plan.keys)),),

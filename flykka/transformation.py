@@ -6,7 +6,7 @@ is made of it. It knows nothing of Spark but the code object that it hands on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.messages.job_graph import OperatorKind, ShipStrategy
@@ -43,15 +43,16 @@ class Transformation:
     parallelism: int | None = None
     max_parallelism: int | None = None
     slot_sharing_group: str | None = None
-    default_uid: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.default_uid = f"{self.kind.value.lower().replace('_', '-')}-{self.position}"
 
     @property
     def uid(self) -> str:
-        """The uid the user gave, else one made of kind and position: it moves when operators are put in before it."""
-        return self.explicit_uid or self.default_uid
+        """The uid the user gave, else one of kind and position, which moves when operators are put in before it."""
+        return self.explicit_uid or default_uid(self.kind, self.position)
 
     def __str__(self) -> str:
         return self.uid if self.name == self.uid else f"{self.uid} ({self.name})"
+
+
+def default_uid(kind: OperatorKind, position: int) -> str:
+    """The uid of an operator that was given none."""
+    return f"{kind.lower().replace('_', '-')}-{position}"

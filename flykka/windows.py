@@ -28,7 +28,3 @@ class TumblingEventTimeWindows:
         if offset_ms >= size_ms:
             raise DurationError(f"window offset {offset!r} is not shorter than the window size {size!r}")
         return cls(size_ms=size_ms, offset_ms=offset_ms)
-
-    def __str__(self) -> str:
-        offset = f", offset={self.offset_ms} ms" if self.offset_ms else ""
-        return f"TumblingEventTimeWindows({self.size_ms} ms{offset})"
