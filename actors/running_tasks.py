@@ -1,14 +1,22 @@
-"""The Tasks of a TaskManager: where each attempt is found, and whether it has told how it ended."""
+"""The part of a TaskManager that deals with its Tasks: one per execution attempt, found by the attempt."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from flykka.actors.data_plane import DataPlane
 from flykka.actors.graph.states import EXECUTION_TERMINAL
-from flykka.messages.ids import ExecutionAttemptId, JobId
+from flykka.actors.task import Task
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, ErrorResponse, PartitionRequest
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
+from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.task import TaskDeploymentDescriptor, TaskExecutionState
+from flykka.runtime.context import ActorContext
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.props import Props
 
 _NAME_LENGTH = 40
 
@@ -23,30 +31,55 @@ class RunningTask:
 
 
 class RunningTasks:
-    """The Tasks by attempt and by ref."""
+    """The Tasks by attempt and by ref; used in the turns of their TaskManager only."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
+        self._context = context
+        self._data_plane = data_plane
         self._refs: dict[ExecutionAttemptId, Ref] = {}
         self._tasks: dict[Ref, RunningTask] = {}
-        self._named = 0
+        self._spawned = 0
 
-    def __contains__(self, key: ExecutionAttemptId | Ref) -> bool:
-        return key in self._tasks if isinstance(key, Ref) else key in self._refs
+    def __contains__(self, attempt: ExecutionAttemptId) -> bool:
+        return attempt in self._refs
 
-    def find(self, attempt: ExecutionAttemptId) -> Ref | None:
-        """The Task of this attempt, if it runs here."""
-        return self._refs.get(attempt)
-
-    def new_name(self, descriptor: TaskDeploymentDescriptor) -> str:
-        """A name that says what the task does and is used once: `map-sink-0.1-7` is attempt 1 of subtask 0."""
-        self._named += 1
-        words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower()).strip("-")[:_NAME_LENGTH] or "task"
-        return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}-{self._named}"
-
-    def add(self, descriptor: TaskDeploymentDescriptor, task: Ref) -> None:
-        """The attempt runs in this Task."""
+    def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
+        """Run the attempt in a Task of its own."""
+        self._spawned += 1
+        props = Props(Task, descriptor, job_master, self._data_plane)
+        task = self._context.spawn(props, f"{_readable(descriptor)}-{self._spawned}")
+        self._context.watch(task)
         self._refs[descriptor.attempt] = task
         self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id)
+
+    def hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
+        """Give the message to the Task of the attempt."""
+        task = self._refs.get(attempt)
+        if task is None:
+            self._context.unhandled(message)
+        else:
+            task.tell(message)
+
+    def serve(self, request: PartitionRequest) -> None:
+        """Bring a consumer together with the Task that produces for it."""
+        producer = self._refs.get(producer_of(request.partition_id))
+        if producer is not None:
+            producer.tell(request)
+            return
+        text = f"{request.partition_id} is not produced at {self._context.path}"
+        not_found = ErrorResponse(
+            partition_id=request.partition_id,
+            subpartition=request.subpartition,
+            cause=SerializedThrowable(type_name="PartitionNotFoundException", message=text),
+            partition_not_found=True,
+        )
+        request.consumer.tell(not_found)
+
+    def hand_to_producer(self, partition: ResultPartitionId, message: AddCredit | CancelPartitionRequest) -> None:
+        """Give the Task that produces the partition what its consumer says; one that has ended has sent everything."""
+        producer = self._refs.get(producer_of(partition))
+        if producer is not None:
+            producer.tell(message)
 
     def note(self, reached: TaskExecutionState) -> None:
         """The attempt has told its JobMaster of a new state."""
@@ -54,8 +87,15 @@ class RunningTasks:
         if task is not None and reached.state in EXECUTION_TERMINAL:
             self._tasks[task].reported_its_end = True
 
-    def remove(self, task: Ref) -> RunningTask:
-        """The Task has ended."""
-        ended = self._tasks.pop(task)
-        del self._refs[ended.attempt]
+    def remove(self, ref: Ref) -> RunningTask | None:
+        """An actor has ended; what ended with it, if it was a Task."""
+        ended = self._tasks.pop(ref, None)
+        if ended is not None:
+            del self._refs[ended.attempt]
         return ended
+
+
+def _readable(descriptor: TaskDeploymentDescriptor) -> str:
+    """`map-sink-0.1` is attempt 1 of subtask 0; a number behind it makes it a name that is used once."""
+    words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower())[:_NAME_LENGTH].strip("-") or "task"
+    return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}"

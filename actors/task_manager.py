@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.running_tasks import RunningTasks
+from flykka.actors.running_tasks import RunningTask, RunningTasks
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatEvent,
     HeartbeatMonitor,
@@ -40,17 +40,16 @@ from flykka.actors.scheduling.slot_table_events import (
     TaskEnded,
     TaskSubmitted,
 )
-from flykka.actors.task import Task
 from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
     CheckpointDeclineReason,
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, ErrorResponse, PartitionRequest
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
-from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId, producer_of
+from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import (
@@ -75,13 +74,11 @@ from flykka.messages.task import (
     CancelTask,
     ExecutionState,
     SubmitTask,
-    TaskDeploymentDescriptor,
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
-from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
@@ -112,10 +109,10 @@ class TaskManager(Actor):
         self._tick_ms: int | None = None
         self._registered_at: Gateway | None = None
         self._job_masters: dict[JobId, Gateway] = {}
-        self._tasks = RunningTasks()
 
     def pre_start(self) -> None:
         """Register, and go on registering until somebody answers."""
+        self._tasks = RunningTasks(self.context, self._data_plane)
         self._seek_resource_manager()
 
     def post_restart(self, cause: BaseException | None) -> None:
@@ -128,11 +125,11 @@ class TaskManager(Actor):
             case AbstractCheckpointMessage():
                 self._on_checkpoint_message(message)
             case CancelTask(attempt=attempt) | AddSplits(attempt=attempt) | NoMoreSplits(attempt=attempt):
-                self._hand_on(attempt, message)
+                self._tasks.hand_on(attempt, message)
             case PartitionRequest():
-                self._on_partition_request(message)
+                self._tasks.serve(message)
             case AddCredit(partition_id=partition_id) | CancelPartitionRequest(partition_id=partition_id):
-                self._hand_on(producer_of(partition_id), message)
+                self._tasks.hand_to_producer(partition_id, message)
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
             case SubmitTask(descriptor=descriptor):
@@ -181,42 +178,11 @@ class TaskManager(Actor):
             )
             job_master.tell(decline)
         else:
-            self._hand_on(message.attempt, message)
+            self._tasks.hand_on(message.attempt, message)
 
-    def _hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
-        task = self._tasks.find(attempt)
-        if task is None:
-            self.context.unhandled(message)
-        else:
-            task.tell(message)
-
-    def _on_partition_request(self, request: PartitionRequest) -> None:
-        producer = self._tasks.find(producer_of(request.partition_id))
-        if producer is not None:
-            producer.tell(request)
-            return
-        cause = SerializedThrowable(
-            type_name="PartitionNotFound", message=f"{request.partition_id} is not produced on {self._id}"
-        )
-        request.consumer.tell(
-            ErrorResponse(
-                partition_id=request.partition_id,
-                subpartition=request.subpartition,
-                cause=cause,
-                partition_not_found=True,
-            )
-        )
-
-    def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
-        props = Props(Task, descriptor, self._job_masters[descriptor.job_id], self._data_plane)
-        task = self.context.spawn(props, self._tasks.new_name(descriptor))
-        self.context.watch(task)
-        self._tasks.add(descriptor, task)
-
-    def _on_task_ended(self, task: Ref) -> None:
-        ended = self._tasks.remove(task)
+    def _on_task_ended(self, ended: RunningTask) -> None:
         if not ended.reported_its_end:
-            self._report_failure(ended.job_id, ended.attempt, "TaskLost", f"the actor {task.path} of the task died")
+            self._report_failure(ended.job_id, ended.attempt, "TaskLost", "the actor of the task died without a word")
         self._decide(TaskEnded(attempt=ended.attempt))
 
     def _report_failure(self, job_id: JobId, attempt: ExecutionAttemptId, type_name: str, text: str) -> None:
@@ -254,7 +220,7 @@ class TaskManager(Actor):
             self._disconnect(job_id)
 
     def _tell_resource_manager(self, message: Message) -> None:
-        # While there is none, nothing is lost: a new one asks for a heartbeat at once, and that carries the slot report.
+        # While there is none, nothing is lost: a new one asks for a heartbeat at once, which carries the slot report.
         if self._registered_at is not None:
             self._registered_at.tell(message)
 
@@ -294,8 +260,9 @@ class TaskManager(Actor):
         return [job_id for job_id, gateway in self._job_masters.items() if gateway.ref == ref]
 
     def _on_terminated(self, ref: Ref) -> None:
-        if ref in self._tasks:
-            self._on_task_ended(ref)
+        ended = self._tasks.remove(ref)
+        if ended is not None:
+            self._on_task_ended(ended)
         for job_id in self._jobs_of(ref):
             self._disconnect(job_id)
 
@@ -350,11 +317,11 @@ class TaskManager(Actor):
             case OfferToJobMaster(job_id=job_id, offers=offers):
                 self._job_masters[job_id].tell(OfferSlots(task_manager_id=self._id, offers=offers))
             case RunTask(descriptor=descriptor):
-                self._run(descriptor)
+                self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
             case RejectTask(job_id=job_id, attempt=attempt, reason=reason):
                 self._report_failure(job_id, attempt, "TaskSubmissionRejected", reason)
             case StopTask(attempt=attempt):
-                self._hand_on(attempt, CancelTask(attempt=attempt))
+                self._tasks.hand_on(attempt, CancelTask(attempt=attempt))
             case Ignore():
                 pass
             case _:

@@ -2,98 +2,34 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.slot_manager import SlotManager, SlotState
 from flykka.actors.scheduling.slot_manager_events import (
     AcceptTaskManager,
-    AllocationConfirmed,
-    AllocationRefused,
     FailAllocation,
-    GiveSlot,
     JobGone,
     RefuseTaskManager,
     ResourceManagerStarted,
-    SlotFreed,
-    SlotManagerEffect,
     SlotRequestCancelled,
-    SlotRequested,
-    SlotsReported,
     StartTaskManager,
-    TaskManagerGone,
-    TaskManagerRegistered,
 )
 from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS
-from flykka.messages.ids import AllocationId, JobId, SlotId, TaskManagerId, slot_id
-from flykka.messages.registration import SlotReport, SlotStatus
+from flykka.messages.ids import AllocationId, JobId, TaskManagerId, slot_id
 from tests.actors.scheduling.feeding import feed
-
-FIRST, SECOND, THIRD = (TaskManagerId(f"task-manager-{number}") for number in (1, 2, 3))
-
-
-def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
-    """A report of one slot per holder: an allocation of job-1, or None for a free slot."""
-    return SlotReport(
-        slots=tuple(
-            SlotStatus(
-                slot_id=slot_id(task_manager, index),
-                allocation_id=None if holder is None else AllocationId(holder),
-                job_id=None if holder is None else JobId("job-1"),
-            )
-            for index, holder in enumerate(holders)
-        )
-    )
-
-
-def registered(task_manager: TaskManagerId, *holders: str | None) -> TaskManagerRegistered:
-    return TaskManagerRegistered(task_manager=task_manager, report=report(task_manager, *holders))
-
-
-def reported(task_manager: TaskManagerId, *holders: str | None) -> SlotsReported:
-    return SlotsReported(task_manager=task_manager, report=report(task_manager, *holders))
-
-
-def requested(allocation: str, job: str = "job-1") -> SlotRequested:
-    return SlotRequested(job_id=JobId(job), allocation_id=AllocationId(allocation))
-
-
-def gives(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> GiveSlot:
-    return GiveSlot(
-        task_manager=task_manager,
-        slot_id=slot_id(task_manager, index),
-        job_id=JobId(job),
-        allocation_id=AllocationId(allocation),
-    )
-
-
-def confirmed(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> AllocationConfirmed:
-    return AllocationConfirmed(
-        slot_id=slot_id(task_manager, index), job_id=JobId(job), allocation_id=AllocationId(allocation)
-    )
-
-
-def refused(task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None) -> AllocationRefused:
-    return AllocationRefused(
-        slot_id=slot_id(task_manager, index),
-        allocation_id=AllocationId(allocation),
-        occupied_by=None if by is None else AllocationId(by),
-    )
-
-
-def freed(task_manager: TaskManagerId, index: int, allocation: str) -> SlotFreed:
-    return SlotFreed(slot_id=slot_id(task_manager, index), allocation_id=AllocationId(allocation))
-
-
-def gone(task_manager: TaskManagerId) -> TaskManagerGone:
-    return TaskManagerGone(task_manager=task_manager, reason="killed")
-
-
-def manager(task_managers: int = 0) -> SlotManager:
-    slots = SlotManager(task_managers=task_managers)
-    feed(slots, ResourceManagerStarted())
-    return slots
+from tests.actors.scheduling.slot_manager_events import (
+    FIRST,
+    SECOND,
+    THIRD,
+    confirmed,
+    freed,
+    gives,
+    gone,
+    manager,
+    refused,
+    registered,
+    reported,
+    requested,
+)
 
 
 def test_as_many_task_managers_as_configured_are_started_under_numbered_names() -> None:
@@ -376,82 +312,3 @@ def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
     effects = feed(slots, JobGone(job_id=JobId("job-1")))
 
     assert effects == [gives(FIRST, 0, "c", job="job-2")]
-
-
-class SlotManagerLives(RuleBasedStateMachine):
-    """TaskManagers that do as they are told, in any order, beside a model of what they hold."""
-
-    allocations = st.sampled_from([AllocationId(name) for name in "abcdef"])
-    task_managers = st.sampled_from([FIRST, SECOND])
-
-    @initialize()
-    def begin(self) -> None:
-        self.slots = SlotManager(task_managers=0)
-        self.wanted: set[AllocationId] = set()
-        self.held: dict[SlotId, AllocationId | None] = {}
-        self.inbox: list[GiveSlot] = []
-
-    def feed(self, *events: object) -> None:
-        for event in events:
-            for effect in self.slots.handle(event, 0):  # type: ignore[arg-type]
-                self.perform(effect)
-
-    def perform(self, effect: SlotManagerEffect) -> None:
-        match effect:
-            case GiveSlot():
-                assert effect.allocation_id in self.wanted, "a slot for nobody"
-                self.inbox.append(effect)
-            case FailAllocation(allocation_id=allocation_id):
-                self.wanted.discard(allocation_id)
-
-    @rule(task_manager=task_managers)
-    def register(self, task_manager: TaskManagerId) -> None:
-        mine = [slot_id(task_manager, index) for index in range(2)]
-        for each in mine:
-            self.held.setdefault(each, None)
-        self.feed(registered(task_manager, *(self.held[each] for each in mine)))
-
-    @rule(allocation=allocations)
-    def request(self, allocation: AllocationId) -> None:
-        if allocation not in self.held.values():
-            self.wanted.add(allocation)
-            self.feed(requested(allocation))
-
-    @rule(allocation=allocations)
-    def cancel(self, allocation: AllocationId) -> None:
-        self.wanted.discard(allocation)
-        self.feed(SlotRequestCancelled(allocation_id=allocation))
-
-    @rule()
-    def deliver(self) -> None:
-        if not self.inbox:
-            return
-        given = self.inbox.pop(0)
-        holder = self.held[given.slot_id]
-        task_manager, index = given.task_manager, int(given.slot_id.rpartition("/")[2])
-        if holder is None and given.allocation_id not in self.held.values():
-            self.held[given.slot_id] = given.allocation_id
-            self.feed(confirmed(task_manager, index, given.allocation_id))
-        else:
-            self.feed(refused(task_manager, index, given.allocation_id, by=holder))
-
-    @rule(task_manager=task_managers, index=st.integers(0, 1))
-    def free(self, task_manager: TaskManagerId, index: int) -> None:
-        allocation = self.held.get(slot_id(task_manager, index))
-        if allocation is not None:
-            self.held[slot_id(task_manager, index)] = None
-            self.feed(freed(task_manager, index, allocation))
-
-    @invariant()
-    def holds(self) -> None:
-        self.slots.check()
-
-    def teardown(self) -> None:
-        while self.inbox:
-            self.deliver()
-        believed = {each for each, state in self.slots.slot_states.items() if state is SlotState.ALLOCATED}
-        assert believed == {each for each, holder in self.held.items() if holder is not None}
-        self.slots.check()
-
-
-TestSlotManagerLives = SlotManagerLives.TestCase

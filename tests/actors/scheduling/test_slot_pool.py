@@ -2,111 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from flykka.actors.graph.slot_sharing import SlotRequestId
 from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
-    AnswerOffers,
-    AskForSlot,
-    CancelRequestTimer,
-    FreeAtTaskManager,
     IdleCheckDue,
     JobEnded,
     RequestTimedOut,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
-    SlotAssigned,
-    SlotLost,
-    SlotPoolEffect,
     SlotRequestRejected,
-    SlotReturned,
-    SlotsOffered,
-    SlotWanted,
-    StartRequestTimer,
     TaskManagerConnected,
     TaskManagerDisconnected,
-    WithdrawRequest,
 )
-from flykka.messages.ids import AllocationId, TaskManagerId, slot_id
-from flykka.messages.slots import SlotOffer
+from flykka.messages.ids import AllocationId
 from tests.actors.scheduling.feeding import feed
-
-FIRST = TaskManagerId("task-manager-1")
-SECOND = TaskManagerId("task-manager-2")
-
-
-def wanted(request: str, allocation: str) -> SlotWanted:
-    return SlotWanted(request_id=SlotRequestId(request), allocation_id=AllocationId(allocation))
-
-
-def returned(request: str) -> SlotReturned:
-    return SlotReturned(request_id=SlotRequestId(request))
-
-
-def offered(*allocations: str, task_manager: TaskManagerId = FIRST, first_index: int = 0) -> SlotsOffered:
-    """An offer of the slots `first_index`, `first_index` + 1, ..."""
-    return SlotsOffered(
-        task_manager=task_manager,
-        offers=tuple(
-            SlotOffer(allocation_id=AllocationId(allocation), slot_id=slot_id(task_manager, index))
-            for index, allocation in enumerate(allocations, first_index)
-        ),
-    )
-
-
-def assigned(request: str, allocation: str, index: int = 0, task_manager: TaskManagerId = FIRST) -> SlotAssigned:
-    return SlotAssigned(
-        request_id=SlotRequestId(request),
-        allocation_id=AllocationId(allocation),
-        slot_id=slot_id(task_manager, index),
-        task_manager=task_manager,
-    )
-
-
-def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> AnswerOffers:
-    return AnswerOffers(task_manager=task_manager, accepted=tuple(AllocationId(each) for each in allocations))
-
-
-def asks(allocation: str) -> AskForSlot:
-    return AskForSlot(allocation_id=AllocationId(allocation))
-
-
-def withdraws(allocation: str) -> WithdrawRequest:
-    return WithdrawRequest(allocation_id=AllocationId(allocation))
-
-
-def frees(allocation: str, task_manager: TaskManagerId = FIRST) -> FreeAtTaskManager:
-    return FreeAtTaskManager(task_manager=task_manager, allocation_id=AllocationId(allocation))
-
-
-def starts_timer(request: str) -> StartRequestTimer:
-    return StartRequestTimer(request_id=SlotRequestId(request), delay_ms=REQUEST_TIMEOUT_MS)
-
-
-def cancels_timer(request: str) -> CancelRequestTimer:
-    return CancelRequestTimer(request_id=SlotRequestId(request))
-
-
-def loses(request: str, allocation: str, reason: str, task_manager: TaskManagerId = FIRST) -> SlotLost:
-    return SlotLost(
-        request_id=SlotRequestId(request),
-        allocation_id=AllocationId(allocation),
-        task_manager=task_manager,
-        reason=reason,
-    )
-
-
-def pool() -> SlotPool:
-    """A pool that knows the ResourceManager and one TaskManager."""
-    slots = SlotPool()
-    feed(slots, ResourceManagerConnected(), TaskManagerConnected(task_manager=FIRST))
-    return slots
+from tests.actors.scheduling.slot_pool_events import (
+    FIRST,
+    SECOND,
+    answered,
+    asks,
+    assigned,
+    cancels_timer,
+    frees,
+    loses,
+    offered,
+    pool,
+    returned,
+    starts_timer,
+    wanted,
+    withdraws,
+)
 
 
 def test_a_request_asks_the_resource_manager() -> None:
@@ -371,67 +298,3 @@ def test_after_the_end_no_slot_is_taken() -> None:
     effects = feed(slots, offered("a1"), wanted("r1", "a1"))
 
     assert effects == [answered(), Ignore(reason="the job has ended")]
-
-
-class SlotPoolLives(RuleBasedStateMachine):
-    """Requests come and go while TaskManagers offer slots and are lost."""
-
-    requests = st.sampled_from("rstu")
-    task_managers = st.sampled_from([FIRST, SECOND])
-
-    @initialize()
-    def begin(self) -> None:
-        self.slots = SlotPool()
-        self.asked: set[AllocationId] = set()
-        self.served: dict[str, AllocationId] = {}
-        self.made = 0
-        self.feed(ResourceManagerConnected())
-
-    def feed(self, event: Any) -> None:
-        for effect in self.slots.handle(event, 0):
-            self.perform(effect)
-
-    def perform(self, effect: SlotPoolEffect) -> None:
-        match effect:
-            case AskForSlot(allocation_id=allocation_id):
-                self.asked.add(allocation_id)
-            case WithdrawRequest(allocation_id=allocation_id):
-                self.asked.remove(allocation_id)
-            case SlotAssigned(request_id=request_id, allocation_id=allocation_id):
-                assert allocation_id not in self.served.values(), "one slot for two requests"
-                self.asked.discard(allocation_id)
-                self.served[request_id] = allocation_id
-            case SlotLost(request_id=request_id):
-                del self.served[request_id]
-
-    @rule(request=requests)
-    def want(self, request: str) -> None:
-        self.made += 1
-        self.feed(wanted(request, f"a{self.made}"))
-
-    @rule(request=requests)
-    def give_back(self, request: str) -> None:
-        self.served.pop(request, None)
-        self.feed(returned(request))
-
-    @rule(task_manager=task_managers)
-    def connect(self, task_manager: TaskManagerId) -> None:
-        self.feed(TaskManagerConnected(task_manager=task_manager))
-
-    @rule(task_manager=task_managers)
-    def lose(self, task_manager: TaskManagerId) -> None:
-        self.feed(TaskManagerDisconnected(task_manager=task_manager, reason="killed"))
-
-    @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
-    def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:
-        self.feed(offered(f"a{number}", task_manager=task_manager, first_index=index))
-
-    @invariant()
-    def every_request_waits_or_is_served(self) -> None:
-        self.slots.check()
-        assert len(self.asked) == len(self.slots.pending_requests)
-        held = {*self.slots.slots_of(FIRST), *self.slots.slots_of(SECOND)}
-        assert held == {*self.served.values(), *self.slots.free_slots}
-
-
-TestSlotPoolLives = SlotPoolLives.TestCase

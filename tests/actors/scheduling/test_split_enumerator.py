@@ -347,4 +347,4 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
         assert sorted(self.held[0] + self.held[1]) == sorted(self.known)
 
 
-TestSplitsAreReadOnce = SplitsAreReadOnce.TestCase
+TestSplitsAreReadOnce = pytest.mark.slow(SplitsAreReadOnce.TestCase)

@@ -1,0 +1,95 @@
+"""Whatever comes and goes, a request waits or is served, and a slot is used or free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from flykka.actors.scheduling.slot_pool import SlotPool
+from flykka.actors.scheduling.slot_pool_events import (
+    AskForSlot,
+    ResourceManagerConnected,
+    SlotAssigned,
+    SlotLost,
+    SlotPoolEffect,
+    TaskManagerConnected,
+    TaskManagerDisconnected,
+    WithdrawRequest,
+)
+from flykka.messages.ids import AllocationId, TaskManagerId
+from tests.actors.scheduling.slot_pool_events import (
+    FIRST,
+    SECOND,
+    offered,
+    returned,
+    wanted,
+)
+
+
+class SlotPoolLives(RuleBasedStateMachine):
+    """Requests come and go while TaskManagers offer slots and are lost."""
+
+    requests = st.sampled_from("rstu")
+    task_managers = st.sampled_from([FIRST, SECOND])
+
+    @initialize()
+    def begin(self) -> None:
+        self.slots = SlotPool()
+        self.asked: set[AllocationId] = set()
+        self.served: dict[str, AllocationId] = {}
+        self.made = 0
+        self.feed(ResourceManagerConnected())
+
+    def feed(self, event: Any) -> None:
+        for effect in self.slots.handle(event, 0):
+            self.perform(effect)
+
+    def perform(self, effect: SlotPoolEffect) -> None:
+        match effect:
+            case AskForSlot(allocation_id=allocation_id):
+                self.asked.add(allocation_id)
+            case WithdrawRequest(allocation_id=allocation_id):
+                self.asked.remove(allocation_id)
+            case SlotAssigned(request_id=request_id, allocation_id=allocation_id):
+                assert allocation_id not in self.served.values(), "one slot for two requests"
+                self.asked.discard(allocation_id)
+                self.served[request_id] = allocation_id
+            case SlotLost(request_id=request_id):
+                del self.served[request_id]
+
+    @rule(request=requests)
+    def want(self, request: str) -> None:
+        self.made += 1
+        self.feed(wanted(request, f"a{self.made}"))
+
+    @rule(request=requests)
+    def give_back(self, request: str) -> None:
+        self.served.pop(request, None)
+        self.feed(returned(request))
+
+    @rule(task_manager=task_managers)
+    def connect(self, task_manager: TaskManagerId) -> None:
+        self.feed(TaskManagerConnected(task_manager=task_manager))
+
+    @rule(task_manager=task_managers)
+    def lose(self, task_manager: TaskManagerId) -> None:
+        self.feed(TaskManagerDisconnected(task_manager=task_manager, reason="killed"))
+
+    @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
+    def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:
+        # A slot for an allocation of some time ago, or for one that nobody here has heard of.
+        allocation = f"a{number}" if number <= self.made else f"stray{number}"
+        self.feed(offered(allocation, task_manager=task_manager, first_index=index))
+
+    @invariant()
+    def every_request_waits_or_is_served(self) -> None:
+        self.slots.check()
+        assert len(self.asked) == len(self.slots.pending_requests)
+        held = {*self.slots.slots_of(FIRST), *self.slots.slots_of(SECOND)}
+        assert held == {*self.served.values(), *self.slots.free_slots}
+
+
+TestSlotPoolLives = pytest.mark.slow(SlotPoolLives.TestCase)

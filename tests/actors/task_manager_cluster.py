@@ -1,0 +1,158 @@
+"""A TaskManager between a ResourceManager and a JobMaster that the test plays."""
+
+from __future__ import annotations
+
+from flykka.actors.data_plane import SplitDiscovery
+from flykka.actors.task_manager import TaskManager
+from flykka.messages.heartbeat import HeartbeatRequest
+from flykka.messages.ids import (
+    AllocationId,
+    JobId,
+    LeaderSessionId,
+    TaskManagerId,
+    slot_id,
+)
+from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.message import Message
+from flykka.messages.registration import (
+    AcknowledgeRegistration,
+    RegisterTaskManager,
+)
+from flykka.messages.slots import (
+    AcceptSlots,
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    OfferSlots,
+)
+from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, ReadSplits, StageFinished
+from flykka.messages.task import (
+    ExecutionState,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.peer import Peer
+from tests.actors.scheduling.descriptors import descriptor
+
+HERE = TaskManagerId("task-manager-1")
+JOB = JobId("job-1")
+RM_SESSION = LeaderSessionId("resource-manager-session")
+JM_SESSION = LeaderSessionId("job-master-session")
+INTERVAL_MS = 10
+TIMEOUT_MS = 50
+
+
+class Bridge(Actor):
+    """Opens, reads nothing out of every split, and closes."""
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case OpenBridge():
+                self.context.parent.tell(BridgeOpened())
+            case ReadSplits(stage=stage):
+                self.context.parent.tell(StageFinished(stage=stage))
+            case CloseBridge():
+                self.context.parent.tell(BridgeClosed())
+
+
+class NoData:
+    """A data plane without data."""
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Everything fits."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(Bridge)
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
+        raise AssertionError("splits are looked for on the JobMaster's side")
+
+    def release_job(self, job_id: JobId) -> None:
+        """Nothing is held."""
+
+
+class Cluster:
+    """A TaskManager with two slots, and a ResourceManager and a JobMaster that the test plays."""
+
+    def __init__(self, system: SeededSystem, kind: type[TaskManager] = TaskManager) -> None:
+        self.system = system
+        self.resource_manager = Peer(system, "resource-manager", RM_SESSION)
+        self.job_master = Peer(system, "job-master", JM_SESSION)
+        props = Props(kind, HERE, 2, self.resource_manager.ref, NoData(), registration_retry_ms=100)
+        self.task_manager: ActorRef = system.spawn(props, HERE)
+        system.run_until_idle()
+
+    def acknowledge(self) -> RegisterTaskManager:
+        """Register the TaskManager at the ResourceManager; how it had introduced itself."""
+        registration = self.resource_manager.heard(RegisterTaskManager)[-1]
+        answer = AcknowledgeRegistration(
+            leader_session_id=RM_SESSION, heartbeat_interval_ms=INTERVAL_MS, heartbeat_timeout_ms=TIMEOUT_MS
+        )
+        self.resource_manager.say(self.task_manager, answer)
+        return registration
+
+    def let_the_resource_manager_ask_for(self, ms: int) -> None:
+        """Let time pass in which the ResourceManager goes on asking for heartbeats, and nobody else."""
+        for _ in range(ms // INTERVAL_MS):
+            self.system.advance(INTERVAL_MS)
+            request = HeartbeatRequest(origin=self.resource_manager.ref)
+            self.resource_manager.say(self.task_manager, request, RM_SESSION)
+
+    def allocate(self, allocation: str = "a", index: int = 0) -> None:
+        """Give a slot to the job."""
+        request = AllocateSlot(
+            slot_id=slot_id(HERE, index),
+            job_id=JOB,
+            allocation_id=AllocationId(allocation),
+            job_master=self.job_master.ref,
+            job_leader_session_id=JM_SESSION,
+        )
+        self.resource_manager.say(self.task_manager, request, RM_SESSION)
+
+    def say(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
+        """What the JobMaster says."""
+        self.job_master.say(self.task_manager, message, session)
+
+    def welcome(self) -> None:
+        """Register the TaskManager at the JobMaster."""
+        self.job_master.expect(RegisterTaskManager)
+        answer = AcknowledgeRegistration(
+            leader_session_id=JM_SESSION,
+            job_id=JOB,
+            heartbeat_interval_ms=INTERVAL_MS,
+            heartbeat_timeout_ms=TIMEOUT_MS,
+        )
+        self.say(answer)
+
+    def submit(self, attempt: str = "x", allocation: str = "a") -> None:
+        """Deploy an attempt."""
+        self.say(SubmitTask(descriptor=descriptor(attempt, allocation=allocation), job_master=self.job_master.ref))
+
+    def tasks(self) -> list[str]:
+        """The names of the living Tasks."""
+        prefix = f"/user/{HERE}/"
+        below = [path.removeprefix(prefix) for path in self.system.living_paths() if path.startswith(prefix)]
+        return [path for path in below if "/" not in path]
+
+    def states(self) -> list[tuple[str, ExecutionState]]:
+        """The states that the JobMaster has heard of."""
+        heard = self.job_master.heard(UpdateTaskExecutionState)
+        return [(update.state.attempt, update.state.state) for update in heard]
+
+    def is_alive(self) -> bool:
+        """The TaskManager lives."""
+        return self.task_manager.path in self.system.living_paths()
+
+
+def connect(cluster: Cluster) -> None:
+    """Let the TaskManager offer a slot to the JobMaster, which takes it."""
+    cluster.acknowledge()
+    cluster.allocate("a")
+    cluster.welcome()
+    cluster.job_master.expect(OfferSlots)
+    cluster.say(AcceptSlots(job_id=JOB, accepted=(AllocationId("a"),)))
+    cluster.resource_manager.expect(AllocateSlotConfirmed)

@@ -1,0 +1,167 @@
+"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, TriggerCheckpoint
+from flykka.messages.exchange import ErrorResponse, PartitionRequest
+from flykka.messages.ids import (
+    AllocationId,
+    ExecutionAttemptId,
+    LeaderSessionId,
+    SplitId,
+    partition_id,
+)
+from flykka.messages.slots import (
+    FreeSlot,
+    SlotAvailable,
+)
+from flykka.messages.source import AddSplits, FileSplit, RequestSplits
+from flykka.messages.stage import BridgeClosed
+from flykka.messages.task import (
+    CancelTask,
+    ExecutionState,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from flykka.runtime.events import UnhandledMessage
+from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from tests.actors.scheduling.descriptors import SOURCE, descriptor
+from tests.actors.task_manager_cluster import (
+    HERE,
+    JOB,
+    Cluster,
+    connect,
+)
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with seeded_system(5) as system:
+        yield system
+
+
+@pytest.fixture
+def cluster(system: SeededSystem) -> Cluster:
+    """A TaskManager that has just started."""
+    return Cluster(system)
+
+
+@pytest.fixture
+def connected(cluster: Cluster) -> Cluster:
+    """A TaskManager that has offered a slot to the JobMaster, which has taken it."""
+    connect(cluster)
+    return cluster
+
+
+def test_a_submitted_attempt_runs_in_a_task_with_a_readable_name(connected: Cluster) -> None:
+    connected.submit("x")
+
+    assert connected.tasks() == ["source-flights-0.0-1"]
+    assert connected.states() == [("x", ExecutionState.RUNNING)]
+
+
+def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged(cluster: Cluster) -> None:
+    cluster.acknowledge()
+    cluster.allocate("a")
+    cluster.welcome()
+
+    cluster.submit("x", "a")
+
+    assert cluster.states() == [("x", ExecutionState.RUNNING)]
+
+
+def test_an_attempt_without_a_slot_is_reported_as_failed(connected: Cluster) -> None:
+    connected.submit("x", "unknown")
+
+    update = connected.job_master.expect(UpdateTaskExecutionState).state
+    assert (update.attempt, update.state) == ("x", ExecutionState.FAILED)
+    assert update.failure is not None
+    assert update.failure.message == "job-1 holds no slot by unknown"
+
+
+def test_what_is_said_under_a_former_session_of_the_job_master_is_dropped(connected: Cluster) -> None:
+    submit = SubmitTask(descriptor=descriptor("x"), job_master=connected.job_master.ref)
+
+    connected.say(submit, LeaderSessionId("a former one"))
+
+    assert connected.tasks() == []
+
+
+def test_messages_for_a_task_reach_it(connected: Cluster) -> None:
+    connected.submit("x")
+    asked = connected.job_master.heard(RequestSplits)
+    split = FileSplit(split_id=SplitId("s"), path="/in/s", start_row=0, rows=1)
+
+    connected.say(AddSplits(attempt=ExecutionAttemptId("x"), operator_id=SOURCE, splits=(split,)))
+
+    assert len(asked) == 1
+    assert len(connected.job_master.heard(RequestSplits)) == 1
+
+
+def test_a_cancelled_task_ends_and_keeps_its_slot(connected: Cluster) -> None:
+    connected.submit("x")
+    connected.say(CancelTask(attempt=ExecutionAttemptId("x")))
+
+    assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
+    assert connected.tasks() == []
+    assert connected.resource_manager.heard(SlotAvailable) == []
+
+
+@pytest.mark.parametrize("death", ["killed", "failed"])
+def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: Cluster, death: str) -> None:
+    connected.submit("x")
+    task = connected.system.find(f"/user/{HERE}/{connected.tasks()[0]}")
+    assert task is not None
+
+    if death == "killed":
+        connected.system.kill(task)
+    else:
+        task.tell(BridgeClosed())  # nobody had closed it
+
+    assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
+
+
+def test_freeing_a_slot_ends_its_tasks_first(connected: Cluster) -> None:
+    connected.submit("x")
+    connected.submit("y")
+
+    connected.say(FreeSlot(allocation_id=AllocationId("a")))
+
+    assert connected.tasks() == []
+    assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
+
+
+def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: Cluster) -> None:
+    connected.say(TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7, timestamp_ms=0))
+
+    assert connected.job_master.expect(DeclineCheckpoint) == DeclineCheckpoint(
+        job_id=JOB,
+        attempt=ExecutionAttemptId("x"),
+        checkpoint_id=7,
+        reason=CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+    )
+
+
+def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(connected: Cluster) -> None:
+    unhandled: list[UnhandledMessage] = []
+    connected.system.event_stream.subscribe(unhandled.append, UnhandledMessage)
+
+    connected.say(CancelTask(attempt=ExecutionAttemptId("x")))
+
+    assert [event.message for event in unhandled] == [CancelTask(attempt=ExecutionAttemptId("x"))]
+
+
+def test_a_partition_that_is_not_produced_here_is_not_found(connected: Cluster) -> None:
+    wanted = partition_id(ExecutionAttemptId("x"), 0)
+
+    connected.job_master.say(
+        connected.task_manager,
+        PartitionRequest(partition_id=wanted, subpartition=1, credit=2, consumer=connected.job_master.ref),
+    )
+
+    answer = connected.job_master.expect(ErrorResponse)
+    assert (answer.partition_id, answer.subpartition, answer.partition_not_found) == (wanted, 1, True)
