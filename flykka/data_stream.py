@@ -161,11 +161,8 @@ class WindowedStream:
             raise ProgramError(f"the window aggregation after {self._input.source} needs at least one column")
         rows, time_column = self._type.prototype, self._type.event_time
         assert time_column is not None, "KeyedStream.window has looked"
-        kind, position, name = (
-            OperatorKind.WINDOW_AGGREGATE,
-            self._program.next_position,
-            f"aggregate({_listed(columns)})",
-        )
+        kind, position = OperatorKind.WINDOW_AGGREGATE, self._program.next_position
+        name = f"aggregate({_listed(columns)})"
         prototype = tried(f"{default_uid(kind, position)} ({name})", lambda: windowed(rows, self._keys, columns))
         plan = analyze(rows, self._keys, columns)
         code = WindowCode(
