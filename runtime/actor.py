@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
 
@@ -22,7 +22,7 @@ class Actor:
     context: ActorContext
     """Set before `pre_start`."""
 
-    supervisor_strategy: ClassVar[SupervisorStrategy] = DEFAULT_STRATEGY
+    supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
     """What becomes of children that fail."""
 
     def handle_message(self, message: Message) -> None:

@@ -17,9 +17,9 @@ class Alarm:
 
     __slots__ = ("_queue", "callback", "due_ms")
 
-    def __init__(self, due_ms: int, callback: Callable[[], None], queue: AlarmQueue) -> None:
+    def __init__(self, due_ms: int, callback: Callable[[], object], queue: AlarmQueue) -> None:
         self.due_ms = due_ms
-        self.callback: Callable[[], None] | None = callback
+        self.callback: Callable[[], object] | None = callback
         self._queue = queue
 
     def cancel(self) -> None:
@@ -35,7 +35,7 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """The time."""
 
-    def schedule(self, due_ms: int, callback: Callable[[], None]) -> Alarm:
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
         """Call `callback` once the time is `due_ms`. The call must be short: it delays the other alarms."""
 
     def close(self) -> None:
@@ -50,7 +50,10 @@ class AlarmQueue:
         self._made = 0
         self._cancelled = 0
 
-    def add(self, due_ms: int, callback: Callable[[], None]) -> Alarm:
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
         """Queue a call."""
         alarm = Alarm(due_ms, callback, self)
         self._made += 1
@@ -96,7 +99,7 @@ class SystemClock:
         """Milliseconds since the epoch, monotonic."""
         return (self._origin_ns + time.monotonic_ns()) // 1_000_000
 
-    def schedule(self, due_ms: int, callback: Callable[[], None]) -> Alarm:
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
         """Call `callback` on the timer thread at `due_ms`."""
         with self._condition:
             next_due = self._alarms.next_due()

@@ -75,6 +75,8 @@ class SystemTermination(Termination):
 class ActorSystem:
     """Actors under `/user`, with one clock, one dispatcher and one event stream. Several systems may live side by side.
 
+    A `with` block terminates the system at its end, and waits for that as long as for an ask.
+
     Args:
         name: shown in logs, refs and traces.
         seed: what every actor's `random` and `new_id` derive from.

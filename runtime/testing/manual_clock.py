@@ -20,7 +20,7 @@ class ManualClock:
         """The virtual time."""
         return self._now_ms
 
-    def schedule(self, due_ms: int, callback: Callable[[], None]) -> Alarm:
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
         """Call `callback` when the clock is moved to `due_ms` or beyond."""
         with self._lock:
             return self._alarms.add(due_ms, callback)

@@ -7,6 +7,7 @@ what the writer has not yet seen: 100 ms, or 256 records where these come sooner
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import platform
 import threading
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from flykka.messages.ref import Ref
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.recording import Effect
+
+logger = logging.getLogger("flykka.runtime")
 
 _FLUSH_SECONDS = 0.1
 _FLUSH_RECORDS = 256
@@ -125,15 +128,24 @@ class TraceRecorder:
 
     def _drain(self) -> None:
         with self._writing:
-            chunk = bytearray()
-            while self._records:
-                record = self._records.popleft()
-                chunk += self._frames.pack(_PACK[record[0]](record))
-                if len(chunk) >= _CHUNK_BYTES:
-                    self._write(chunk)
-                    chunk = bytearray()
-            if chunk:
+            try:
+                self._write_waiting()
+            except OSError as error:
+                # A full disk ends the recording, not the actors; the file stays readable up to here.
+                logger.error("the recording of %s ends: %s", self.path, error)
+                self._closed = True
+                self._records.clear()
+
+    def _write_waiting(self) -> None:
+        chunk = bytearray()
+        while self._records:
+            record = self._records.popleft()
+            chunk += self._frames.pack(_PACK[record[0]](record))
+            if len(chunk) >= _CHUNK_BYTES:
                 self._write(chunk)
+                chunk = bytearray()
+        if chunk:
+            self._write(chunk)
 
     def _write(self, data: bytes | bytearray) -> None:
         assert self._file is not None

@@ -27,7 +27,7 @@ class Player(Actor):
     def __init__(self, log: list[str], part: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
         self.log = log
         self.part = part
-        self.supervisor_strategy = strategy  # type: ignore[misc]  # A class of its own for each test would say less.
+        self.supervisor_strategy = strategy
 
     def pre_start(self) -> None:
         self.happens("start")

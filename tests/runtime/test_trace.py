@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,45 @@ def test_a_kill_is_recorded_and_no_turn_comes_behind_it(tmp_path: Path) -> None:
         assert all(turn.sequence < kill.sequence for turn in trace if turn.recipient == kill.ref)
 
 
+def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path) -> None:
+    with recorded(tmp_path / "run.trace") as system:
+        other = system.spawn(player([]), "b")
+        part = {
+            "die": in_turn(
+                lambda _: other.tell(says("before")),
+                lambda c: c.system.kill(c.ref),
+                lambda _: other.tell(says("behind")),
+                lambda c: c.stop(other),
+            )
+        }
+        system.spawn(player([], part), "a").tell(says("die"))
+        system.run_until_idle()
+
+    trace = Trace.open(tmp_path / "run.trace")
+    die = turns_of(trace, "/user/a")[-1]
+    assert die.effects == (Send(target=other, message=says("before")),)
+    assert die.sequence < trace.killed[0].sequence
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "run.trace"
+    recorder = TraceRecorder(path)
+    with ActorSystem("full", recorder=recorder) as system:
+        ref = system.spawn(player([], {"sync": replies}), "a")
+        ref.ask(says("sync"), timeout=5)
+        assert recorder._file is not None
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, recorder._file.fileno())
+        os.close(full)
+        for _ in range(1000):
+            ref.tell(says("more"))
+        assert ref.ask(says("sync"), timeout=5) == says("reply")
+
+    assert "the recording of" in caplog.text
+    assert "No space left" in caplog.text
+    assert Trace.open(path).truncated is None
+
+
 def test_stale_sessions_are_visible(tmp_path: Path) -> None:
     with recorded(tmp_path / "run.trace") as system:
         ref = system.spawn(player([]), "a")
@@ -155,7 +195,7 @@ def test_every_cut_leaves_the_whole_frames_before_it(tmp_path: Path) -> None:
     turns = list(Trace.open(path))
     seen = []
 
-    for cut in range(len(data) - 60, len(data)):
+    for cut in range(len(data) - 40, len(data)):
         path.write_bytes(data[:cut])
         trace = Trace.open(path)
         found = list(trace)
