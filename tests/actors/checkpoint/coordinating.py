@@ -192,3 +192,23 @@ def _goes_off(timer: Timer) -> CoordinatorEvent:
         case (_, checkpoint_id):
             assert checkpoint_id is not None
             return CheckpointTimedOut(checkpoint_id=checkpoint_id)
+
+
+SOURCE, SINK = task("source"), task("sink", is_source=False)
+
+
+def two_tasks(**changed: Any) -> Coordination:
+    """A source and a sink, both running."""
+    return Coordination(SOURCE, SINK, **changed)
+
+
+def complete(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+    """A checkpoint of two tasks that goes well; the sink acknowledges the state."""
+    world.trigger()
+    world.acknowledge("source", checkpoint_id)
+    world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+
+
+def shared(name: str) -> SharedStateHandle:
+    """The handle that `snapshot(shared=[name])` holds."""
+    return SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1)

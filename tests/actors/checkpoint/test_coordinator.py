@@ -1,14 +1,8 @@
-"""How a checkpoint comes to be complete, and what happens to one that does not."""
+"""How a checkpoint comes to be complete, and how one is given up."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-import pytest
-
-from flykka.actors.checkpoint import effects, events
-from flykka.actors.checkpoint.effects import TimerKind
+from flykka.actors.checkpoint import effects
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
     CheckpointMetrics,
@@ -16,29 +10,19 @@ from flykka.messages.checkpoint import (
     OperatorCoordinatorState,
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.coordination import CheckpointTimedOut, MetadataWriteFailed, PeriodicTriggerDue
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, OperatorId
-from flykka.messages.job import JobStatus
-from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.coordination import CheckpointTimedOut
+from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.task import ExecutionState
-from tests.actors.checkpoint.coordinating import JOB, Coordination, snapshot, task
-
-SOURCE, SINK = task("source"), task("sink", is_source=False)
-
-
-def two_tasks(**changed: Any) -> Coordination:
-    return Coordination(SOURCE, SINK, **changed)
-
-
-def shared(name: str) -> SharedStateHandle:
-    return SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1)
-
-
-def complete(world: Coordination, checkpoint_id: int, **state: object) -> None:
-    world.trigger()
-    world.acknowledge("source", checkpoint_id)
-    world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)  # type: ignore[arg-type]
+from tests.actors.checkpoint.coordinating import (
+    JOB,
+    SINK,
+    SOURCE,
+    Coordination,
+    complete,
+    snapshot,
+    task,
+    two_tasks,
+)
 
 
 def test_only_sources_are_triggered_and_everybody_is_waited_for() -> None:
@@ -147,22 +131,6 @@ def test_a_checkpoint_that_takes_too_long_expires() -> None:
     assert world.disposed() == ["s"]
 
 
-@pytest.mark.parametrize("outcome", ["written", "failed"])
-def test_what_is_given_up_while_it_is_written_never_completes(outcome: str) -> None:
-    world = two_tasks(storage_answers=False, tolerable_failures=1)
-    complete(world, 1, shared=["x"])
-
-    world.handle(CheckpointTimedOut(checkpoint_id=1))
-    if outcome == "written":
-        world.written(1)
-    else:
-        world.handle(_write_failed(1))
-
-    assert world.completed() == []
-    assert world.effects(effects.NotifyComplete) == []
-    assert world.disposed() == (["chk-1"] if outcome == "written" else [])
-
-
 def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_counts() -> None:
     world = two_tasks()
     world.storage_fails = True
@@ -195,226 +163,6 @@ def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> 
     ]
 
 
-def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
-    world = two_tasks()
-    world.trigger()
-    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
-    world.trigger()
-
-    world.acknowledge("source", 2)
-    world.acknowledge("sink", 2)
-
-    assert world.completed() == [2]
-    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in world.log
-    assert world.disposed() == ["s"]
-    assert world.effects(effects.FailJob) == []
-
-
-def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
-    world = two_tasks()
-    complete(world, 1, exclusive=["s"], shared=["x"])
-
-    again = world.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
-
-    assert [type(effect) for effect in again] == [effects.Ignore]
-
-
-def test_state_that_comes_late_is_discarded_once() -> None:
-    world = two_tasks()
-    world.trigger()
-    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
-    world.decline("sink", 1)
-
-    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
-    world.acknowledge("sink", 1, snapshot(exclusive=["late"]))
-
-    assert world.disposed() == ["s", "late"]
-
-
-def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_that_was_given_up() -> None:
-    world = two_tasks(tolerable_failures=9)
-    world.trigger()
-    world.decline("source", 1)
-    world.acknowledge("sink", 1, snapshot(shared=["x"]))
-
-    complete(world, 2, shared=["x", "y"])
-
-    assert world.disposed() == []
-    assert list(world.effects(effects.ReportCompleted)[0].checkpoint.task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
-        shared("x"),
-        shared("y"),
-    ]
-
-
-def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
-    world = two_tasks()
-    complete(world, 1, shared=["x"])
-
-    world.acknowledge("former", 2, snapshot(shared=["x", "y"]))
-
-    assert world.disposed() == ["y"]
-
-
-def test_shared_state_that_is_there_already_is_kept_once() -> None:
-    world = two_tasks(retained=2)
-    complete(world, 1, shared=["x"])
-    rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
-
-    world.trigger()
-    world.acknowledge("source", 2)
-    state = snapshot(shared=["x"])
-    [operator] = state.operators
-    world.acknowledge("sink", 2, type(state)(operators=(_with_shared(operator, rewritten),)))
-
-    assert world.disposed() == ["elsewhere"]
-    assert world.effects(effects.ReportCompleted)[1].checkpoint.task_states[1].state == state
-
-
-def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:
-    world = two_tasks()
-    complete(world, 1, exclusive=["s"], shared=["x", "y"])
-
-    complete(world, 2, shared=["y"])
-
-    [disposal] = world.effects(effects.Dispose)
-    assert disposal == effects.Dispose(
-        checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
-    )
-
-
-def test_messages_of_other_jobs_are_left_alone() -> None:
-    world = two_tasks()
-    world.trigger()
-
-    made = world.acknowledge("sink", 1, snapshot(exclusive=["theirs"]), job=JobId("other"))
-
-    assert [type(effect) for effect in made] == [effects.Ignore]
-    assert world.machine.pending[1].awaited == {"source", "sink"}
-
-
-def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
-    world = two_tasks(storage_answers=False)
-    complete(world, 1)
-
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    refused = world.trigger()
-    world.written(1)
-    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
-    world.trigger()
-
-    assert world.completed() == []
-    assert refused == [effects.TriggerDeclined(reason=CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
-    assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
-
-
-def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None:
-    world = two_tasks(storage_answers=False, retained=2)
-    complete(world, 1)
-    world.written(1)
-    complete(world, 2)
-
-    asked = world.handle(events.RestoreRequested(version=5))
-    answered = world.written(2)
-
-    assert not [effect for effect in asked if isinstance(effect, effects.Restore)]
-    [restore] = [effect for effect in answered if isinstance(effect, effects.Restore)]
-    assert (restore.version, restore.checkpoint.checkpoint_id if restore.checkpoint else None) == (5, 1)
-    assert world.disposed() == ["chk-2"]
-
-
-def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
-    world = two_tasks()
-
-    made = world.handle(events.RestoreRequested(version=0))
-
-    assert made == [effects.Restore(version=0, checkpoint=None)]
-
-
-def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> None:
-    earlier = two_tasks()
-    complete(earlier, 1, exclusive=["s"], shared=["x"])
-    [adopted] = earlier.machine.completed
-    world = two_tasks()
-    world.ids.skip_to(2)
-
-    made = world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
-    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
-    complete(world, 2, shared=["x", "y"])
-    complete(world, 3, shared=["y"])
-
-    assert made == [effects.Restore(version=1, checkpoint=adopted)]
-    assert world.disposed() == ["chk-2"]
-
-
-def test_ids_go_on_across_restarts_of_the_tasks() -> None:
-    world = two_tasks()
-    complete(world, 1)
-
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
-    world.trigger()
-
-    assert list(world.machine.pending) == [2]
-
-
-def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
-    world = two_tasks(interval_ms=100, min_pause_ms=250)
-    world.handle(events.SchedulerStarted())
-    world.advance(100)
-    world.acknowledge("source", 1)
-    world.advance(40)
-    world.acknowledge("sink", 1)
-
-    world.advance(249)
-    held = list(world.machine.pending)
-    world.advance(1)
-
-    assert held == []
-    assert world.machine.pending[2].timestamp_ms == 390
-
-
-def test_a_late_tick_does_not_move_those_that_follow() -> None:
-    world = two_tasks(interval_ms=100)
-    world.handle(events.SchedulerStarted())
-
-    world.now = 130
-    world.handle(PeriodicTriggerDue())
-    rearmed = world.timers[TimerKind.PERIODIC, None]
-
-    assert rearmed == 200
-
-
-def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() -> None:
-    world = Coordination(SOURCE, task("sink", ExecutionState.DEPLOYING, is_source=False), interval_ms=1_000)
-    world.handle(events.SchedulerStarted())
-    world.advance(1_000)
-
-    world.advance(5)
-    before = list(world.machine.pending)
-    world.set_state("sink", ExecutionState.RUNNING)
-
-    assert before == []
-    assert world.machine.pending[1].timestamp_ms == 1_005
-
-
-def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
-    world = two_tasks(max_concurrent=1)
-    inner: list[list[effects.CoordinatorEffect]] = []
-
-    def meanwhile() -> None:
-        world.while_an_id_is_drawn = lambda: None
-        inner.append(world.trigger())
-
-    world.while_an_id_is_drawn = meanwhile
-    world.trigger()
-
-    assert inner == [[]]
-    assert list(world.machine.pending) == [1]
-    assert world.effects(effects.TriggerDeclined) == [
-        effects.TriggerDeclined(reason=CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS)
-    ]
-
-
 def test_a_finished_task_is_neither_triggered_nor_told() -> None:
     world = Coordination(task("done", ExecutionState.FINISHED), SOURCE, SINK)
 
@@ -426,62 +174,3 @@ def test_a_finished_task_is_neither_triggered_nor_told() -> None:
     assert [effect.attempt for effect in world.effects(effects.TriggerTask)] == ["source"]
     assert ("done", None) in entries
     assert "done" not in {effect.attempt for effect in world.effects(effects.NotifyComplete)}
-
-
-@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
-def test_a_job_that_ends_well_or_is_cancelled_leaves_nothing(status: JobStatus) -> None:
-    world = two_tasks()
-    complete(world, 1, shared=["x"])
-    world.trigger()
-
-    made = world.handle(events.Shutdown(job_status=status))
-
-    assert made[-2:] == [effects.DeleteJob(), effects.ReportStopped(retained=())]
-    assert list(world.machine.pending) == []
-
-
-def test_a_job_that_fails_keeps_its_checkpoints_and_nothing_else() -> None:
-    world = two_tasks(retained=2)
-    complete(world, 1, shared=["x"])
-    world.trigger()
-    world.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
-
-    made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
-
-    assert world.disposed() == ["s", "y"]
-    assert made[-1] == effects.ReportStopped(retained=("chk-1",))
-
-
-def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more() -> None:
-    world = two_tasks(storage_answers=False)
-    complete(world, 1)
-
-    stopped = [world.handle(events.Shutdown(job_status=JobStatus.FINISHED))]
-    stopped.append(world.written(1))
-    stopped.append(world.handle(events.DisposalEnded()))
-    stopped.append(world.handle(events.DisposalEnded()))
-
-    assert world.disposed() == ["chk-1"]
-    assert stopped[2] == [effects.DeleteJob()]
-    assert stopped[3] == [effects.ReportStopped(retained=())]
-    assert not [effect for made in stopped[:2] for effect in made if isinstance(effect, effects.DeleteJob)]
-
-
-def test_a_coordinator_is_shut_down_once() -> None:
-    world = two_tasks()
-    world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
-
-    again = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
-    started = world.handle(events.SchedulerStarted())
-    stranger = world.handle(events.TaskStateChanged(attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING))
-
-    assert [type(effect) for made in (again, started, stranger) for effect in made] == [effects.Ignore] * 3
-
-
-def _write_failed(checkpoint_id: int) -> MetadataWriteFailed:
-    cause = SerializedThrowable(type_name="OSError", message="disk full")
-    return MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=cause)
-
-
-def _with_shared(state: OperatorSubtaskState, *handles: SharedStateHandle) -> OperatorSubtaskState:
-    return replace(state, shared=handles)

@@ -1,0 +1,144 @@
+"""What becomes of the state of a checkpoint that is given up, late, doubled or subsumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.checkpoint import effects
+from flykka.messages.checkpoint import (
+    CheckpointDeclineReason,
+)
+from flykka.messages.coordination import CheckpointTimedOut, MetadataWriteFailed
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId
+from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle
+from tests.actors.checkpoint.coordinating import (
+    complete,
+    shared,
+    snapshot,
+    two_tasks,
+)
+
+
+@pytest.mark.parametrize("outcome", ["written", "failed"])
+def test_what_is_given_up_while_it_is_written_never_completes(outcome: str) -> None:
+    world = two_tasks(storage_answers=False, tolerable_failures=1)
+    complete(world, 1, shared=["x"])
+
+    world.handle(CheckpointTimedOut(checkpoint_id=1))
+    if outcome == "written":
+        world.written(1)
+    else:
+        world.handle(_write_failed(1))
+
+    assert world.completed() == []
+    assert world.effects(effects.NotifyComplete) == []
+    assert world.disposed() == (["chk-1"] if outcome == "written" else [])
+
+
+def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
+    world = two_tasks()
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.trigger()
+
+    world.acknowledge("source", 2)
+    world.acknowledge("sink", 2)
+
+    assert world.completed() == [2]
+    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in world.log
+    assert world.disposed() == ["s"]
+    assert world.effects(effects.FailJob) == []
+
+
+def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
+    world = two_tasks()
+    complete(world, 1, exclusive=["s"], shared=["x"])
+
+    again = world.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
+
+    assert [type(effect) for effect in again] == [effects.Ignore]
+
+
+def test_state_that_comes_late_is_discarded_once() -> None:
+    world = two_tasks()
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.decline("sink", 1)
+
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.acknowledge("sink", 1, snapshot(exclusive=["late"]))
+
+    assert world.disposed() == ["s", "late"]
+
+
+def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_that_was_given_up() -> None:
+    world = two_tasks(tolerable_failures=9)
+    world.trigger()
+    world.decline("source", 1)
+    world.acknowledge("sink", 1, snapshot(shared=["x"]))
+
+    complete(world, 2, shared=["x", "y"])
+
+    assert world.disposed() == []
+    assert list(world.effects(effects.ReportCompleted)[0].checkpoint.task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
+        shared("x"),
+        shared("y"),
+    ]
+
+
+def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+
+    world.acknowledge("former", 2, snapshot(shared=["x", "y"]))
+
+    assert world.disposed() == ["y"]
+
+
+def test_shared_state_that_is_there_already_is_kept_once() -> None:
+    world = two_tasks(retained=2)
+    complete(world, 1, shared=["x"])
+    rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
+
+    world.trigger()
+    world.acknowledge("source", 2)
+    state = snapshot(shared=["x"])
+    [operator] = state.operators
+    world.acknowledge("sink", 2, type(state)(operators=(_with_shared(operator, rewritten),)))
+
+    assert world.disposed() == ["elsewhere"]
+    assert world.effects(effects.ReportCompleted)[1].checkpoint.task_states[1].state == state
+
+
+def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:
+    world = two_tasks()
+    complete(world, 1, exclusive=["s"], shared=["x", "y"])
+
+    complete(world, 2, shared=["y"])
+
+    [disposal] = world.effects(effects.Dispose)
+    assert disposal == effects.Dispose(
+        checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
+    )
+
+
+def test_messages_of_other_jobs_are_left_alone() -> None:
+    world = two_tasks()
+    world.trigger()
+
+    made = world.acknowledge("sink", 1, snapshot(exclusive=["theirs"]), job=JobId("other"))
+
+    assert [type(effect) for effect in made] == [effects.Ignore]
+    assert world.machine.pending[1].awaited == {"source", "sink"}
+
+
+def _write_failed(checkpoint_id: int) -> MetadataWriteFailed:
+    cause = SerializedThrowable(type_name="OSError", message="disk full")
+    return MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=cause)
+
+
+def _with_shared(state: OperatorSubtaskState, *handles: SharedStateHandle) -> OperatorSubtaskState:
+    return replace(state, shared=handles)

@@ -1,0 +1,75 @@
+"""When a periodic checkpoint begins."""
+
+from __future__ import annotations
+
+from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint.effects import TimerKind
+from flykka.messages.checkpoint import (
+    CheckpointDeclineReason,
+)
+from flykka.messages.coordination import PeriodicTriggerDue
+from flykka.messages.task import ExecutionState
+from tests.actors.checkpoint.coordinating import (
+    SOURCE,
+    Coordination,
+    task,
+    two_tasks,
+)
+
+
+def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
+    world = two_tasks(interval_ms=100, min_pause_ms=250)
+    world.handle(events.SchedulerStarted())
+    world.advance(100)
+    world.acknowledge("source", 1)
+    world.advance(40)
+    world.acknowledge("sink", 1)
+
+    world.advance(249)
+    held = list(world.machine.pending)
+    world.advance(1)
+
+    assert held == []
+    assert world.machine.pending[2].timestamp_ms == 390
+
+
+def test_a_late_tick_does_not_move_those_that_follow() -> None:
+    world = two_tasks(interval_ms=100)
+    world.handle(events.SchedulerStarted())
+
+    world.now = 130
+    world.handle(PeriodicTriggerDue())
+    rearmed = world.timers[TimerKind.PERIODIC, None]
+
+    assert rearmed == 200
+
+
+def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() -> None:
+    world = Coordination(SOURCE, task("sink", ExecutionState.DEPLOYING, is_source=False), interval_ms=1_000)
+    world.handle(events.SchedulerStarted())
+    world.advance(1_000)
+
+    world.advance(5)
+    before = list(world.machine.pending)
+    world.set_state("sink", ExecutionState.RUNNING)
+
+    assert before == []
+    assert world.machine.pending[1].timestamp_ms == 1_005
+
+
+def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
+    world = two_tasks(max_concurrent=1)
+    inner: list[list[effects.CoordinatorEffect]] = []
+
+    def meanwhile() -> None:
+        world.while_an_id_is_drawn = lambda: None
+        inner.append(world.trigger())
+
+    world.while_an_id_is_drawn = meanwhile
+    world.trigger()
+
+    assert inner == [[]]
+    assert list(world.machine.pending) == [1]
+    assert world.effects(effects.TriggerDeclined) == [
+        effects.TriggerDeclined(reason=CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS)
+    ]
