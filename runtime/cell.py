@@ -3,7 +3,7 @@
 Rules of the house:
 
 - The state of a cell is touched in its own turns only. Whoever wants something of it sends a signal.
-- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the system's tree lock, and
+- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the tree's lock, and
   from then on the cell has no effects. So each effect looks at `end_reason` first, and what is handed over in the same
   moment (a resource, a watcher, an alarm) is looked at again behind the handing over.
 - Whoever sets `end_reason` buries the cell, and no one else.

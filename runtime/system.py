@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -20,17 +19,16 @@ from flykka.runtime.clock import Clock, SystemClock
 from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
-from flykka.runtime.errors import SpawnRefusedError, TerminationTimeoutError
+from flykka.runtime.errors import TerminationTimeoutError
 from flykka.runtime.event_stream import EventStream
-from flykka.runtime.events import EndReason
 from flykka.runtime.future import Termination
-from flykka.runtime.life import Life
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
+from flykka.runtime.tree import Tree
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]
 
 logger = logging.getLogger("flykka.runtime")
-
-_ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
 
 
 class Guardian(Actor):
@@ -68,7 +64,7 @@ class SystemTermination(Termination):
             TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
         """
         if not super().wait(timeout):
-            raise TerminationTimeoutError(self._system.name, self._system.living_paths())
+            raise TerminationTimeoutError(self._system.name, self._system.tree.living_paths())
         return True
 
 
@@ -112,16 +108,13 @@ class ActorSystem:
         self.observed = recorder is not None
         """Whether turns are recorded or hooks wait for messages."""
         self.terminated = SystemTermination(self)
-        self.tree_lock = threading.RLock()
-        """Held while cells are added to the tree or marked as ended; never while code of others runs."""
-        self._cells: dict[str, Cell] = {}
-        self._incarnations: dict[str, int] = {}
+        self.tree = Tree(self)
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
         if recorder is not None:
             recorder.open(system=name, seed=seed)
-        self._root = self._begin()
+        self.user = self._begin()
 
     # Actors
 
@@ -132,13 +125,13 @@ class ActorSystem:
             InvalidActorNameError: the name is malformed, or a living actor has it.
             SpawnRefusedError: the system terminates or has ended.
         """
-        cell = self.attach(self.user, props, name)
+        cell = self.tree.attach(self.user, props, name)
         cell.start()
         return cell.ref
 
     def find(self, path: str) -> ActorRef | None:
         """The ref of the actor that lives at `path`."""
-        cell = self._cells.get(path)
+        cell = self.tree.find(path)
         return None if cell is None else cell.ref
 
     def actor_selection(self, path: str) -> ActorSelection:
@@ -151,7 +144,7 @@ class ActorSystem:
             promise = self._promises.get(incarnation)
             if promise is not None:
                 return promise
-        cell = self._cells.get(path)
+        cell = self.tree.find(path)
         if cell is not None and cell.ref.incarnation == incarnation:
             return cell.ref
         return self.dead_ref(path, incarnation)
@@ -163,9 +156,7 @@ class ActorSystem:
         there, without effects. What the actors own is closed, what waits for them becomes dead letters, and watchers
         outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
         """
-        with self.tree_lock:
-            cell = self._cells.get(ref.path)
-            doomed = [] if cell is None or cell.ref != ref else self._doom(cell)
+        doomed = self.tree.doom(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
             for cell in doomed:
@@ -178,18 +169,13 @@ class ActorSystem:
             for cell in doomed:
                 cell.announce_end()
 
-    # The end
+    # Termination
 
     def terminate(self) -> SystemTermination:
         """Stop all actors, children before parents. Returns `terminated`, which completes behind the last of them."""
         with outside_turn():
             self.user.ref.signal(Stop())
         return self.terminated
-
-    def living_paths(self) -> list[str]:
-        """The paths of all living actors but the guardians, sorted; of these, where no one else is left."""
-        living = sorted(self._cells)
-        return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 
     def __enter__(self) -> Self:
         return self
@@ -216,27 +202,6 @@ class ActorSystem:
         return remove
 
     # What cells and refs need
-
-    def attach(self, parent: Cell, props: Props, name: str) -> Cell:
-        """A new cell in the tree, not started yet."""
-        path = paths.child_path(parent.ref.path, name)
-        with self.tree_lock:
-            if parent.end_reason is not None or parent.life in _ENDING:
-                raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
-            incarnation = self._incarnations.get(path, 0) + 1
-            cell = Cell(self, parent, props, name, path, incarnation)
-            parent.children.add(name, cell)
-            self._enter(cell)
-        return cell
-
-    def end(self, cell: Cell) -> bool:
-        """Mark a cell as stopped; False where a kill was faster."""
-        with self.tree_lock:
-            if cell.end_reason is not None:
-                return False
-            cell.end_reason = EndReason.STOPPED
-            self._forget(cell)
-            return True
 
     def living(self, ref: Ref) -> ActorRef:
         """The kernel's form of any ref."""
@@ -275,35 +240,18 @@ class ActorSystem:
                 except BaseException:
                     logger.exception("delivery hook %r failed on %r", hook, message)
 
-    # The tree
+    # Beginning and end
 
     def _begin(self) -> Cell:
-        root = Cell(self, None, Props(Guardian), "", paths.ROOT, 1)
-        self._enter(root)
-        self.user = self.attach(root, Props(Guardian), "user")
+        root = self.tree.plant(Props(Guardian))
+        user = self.tree.attach(root, Props(Guardian), "user")
         # Whatever ends /user, a kill even, ends the system.
-        self.user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
+        user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
         root.termination.add_done_callback(self._finish)
         with outside_turn():
             root.start()
-            self.user.start()
-        return root
-
-    def _enter(self, cell: Cell) -> None:
-        self._cells[cell.ref.path] = cell
-        self._incarnations[cell.ref.path] = cell.ref.incarnation
-        registry.register(cell.ref)
-
-    def _forget(self, cell: Cell) -> None:
-        if self._cells.get(cell.ref.path) is cell:
-            del self._cells[cell.ref.path]
-
-    def _doom(self, cell: Cell) -> list[Cell]:
-        if cell.end_reason is not None:
-            return []
-        cell.end_reason = EndReason.KILLED
-        self._forget(cell)
-        return [cell, *(each for child in cell.children.all() for each in self._doom(child))]
+            user.start()
+        return user
 
     def _finish(self) -> None:
         self.dispatcher.shutdown()

@@ -1,0 +1,93 @@
+"""The tree of cells: who is where, who comes in, who is out. Its lock orders spawning, stopping and killing."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from flykka.runtime import path as paths
+from flykka.runtime import registry
+from flykka.runtime.cell import Cell
+from flykka.runtime.errors import SpawnRefusedError
+from flykka.runtime.events import EndReason
+from flykka.runtime.life import Life
+
+if TYPE_CHECKING:
+    from flykka.messages.ref import Ref
+    from flykka.runtime.props import Props
+    from flykka.runtime.system import ActorSystem
+
+_ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
+
+
+class Tree:
+    """Living cells by path. `lock` is held while cells come in or go out, never while code of others runs."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.lock = threading.RLock()
+        self._system = system
+        self._cells: dict[str, Cell] = {}
+        self._incarnations: dict[str, int] = {}
+
+    def plant(self, props: Props) -> Cell:
+        """The root, which has no parent."""
+        root = Cell(self._system, None, props, "", paths.ROOT, 1)
+        self._enter(root)
+        return root
+
+    def attach(self, parent: Cell, props: Props, name: str) -> Cell:
+        """A new cell under `parent`, not started yet.
+
+        Raises:
+            InvalidActorNameError: the name is malformed, or a living child has it.
+            SpawnRefusedError: the parent is ending.
+        """
+        path = paths.child_path(parent.ref.path, name)
+        with self.lock:
+            if parent.end_reason is not None or parent.life in _ENDING:
+                raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
+            incarnation = self._incarnations.get(path, 0) + 1
+            cell = Cell(self._system, parent, props, name, path, incarnation)
+            parent.children.add(name, cell)
+            self._enter(cell)
+        return cell
+
+    def find(self, path: str) -> Cell | None:
+        """The living cell at `path`."""
+        return self._cells.get(path)
+
+    def end(self, cell: Cell) -> bool:
+        """Mark a cell as stopped; False where a kill was faster."""
+        with self.lock:
+            if cell.end_reason is not None:
+                return False
+            cell.end_reason = EndReason.STOPPED
+            self._forget(cell)
+            return True
+
+    def doom(self, ref: Ref) -> list[Cell]:
+        """Mark a living cell and everything below it as killed, parents first; they are the caller's to bury."""
+        with self.lock:
+            cell = self._cells.get(ref.path)
+            return [] if cell is None or cell.ref != ref else self._doom(cell)
+
+    def living_paths(self) -> list[str]:
+        """The paths of all living actors but the guardians, sorted; of these, where no one else is left."""
+        living = sorted(self._cells)
+        return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
+
+    def _doom(self, cell: Cell) -> list[Cell]:
+        if cell.end_reason is not None:
+            return []
+        cell.end_reason = EndReason.KILLED
+        self._forget(cell)
+        return [cell, *(each for child in cell.children.all() for each in self._doom(child))]
+
+    def _enter(self, cell: Cell) -> None:
+        self._cells[cell.ref.path] = cell
+        self._incarnations[cell.ref.path] = cell.ref.incarnation
+        registry.register(cell.ref)
+
+    def _forget(self, cell: Cell) -> None:
+        if self._cells.get(cell.ref.path) is cell:
+            del self._cells[cell.ref.path]
