@@ -146,6 +146,9 @@ class SlotPoolService:
                 if isinstance(self._resource_manager, Ref):
                     self._resource_manager = Gateway(self._resource_manager, session)
                 return self._decide(ResourceManagerConnected())
+            case SlotRequestFailed(allocation_id=allocation_id) if self._pool.holds(allocation_id):
+                # Its TaskManager is watched from here as well: a loss is taken note of once, as a whole.
+                return []
             case SlotRequestFailed(allocation_id=allocation_id, reason=reason):
                 return self._decide(AllocationFailed(allocation_id=allocation_id, reason=reason))
             case SlotRequestTimedOut(request_id=request_id):

@@ -117,6 +117,10 @@ class SlotPool:
         """Who waits, the longest waiting first."""
         return tuple(self._pending)
 
+    def holds(self, allocation_id: AllocationId) -> bool:
+        """Whether the slot of this allocation is the job's, used or free."""
+        return allocation_id in self._slots
+
     def slots_of(self, task_manager: TaskManagerId) -> tuple[AllocationId, ...]:
         """The slots that the job holds on a TaskManager, used or free."""
         return tuple(self._slots_of.get(task_manager, ()))

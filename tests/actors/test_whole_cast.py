@@ -13,7 +13,14 @@ from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.ids import JobId, OperatorId, SplitId, TaskManagerId
-from flykka.messages.job import CheckpointCompleted, JobResultSuccess, JobStatus, JobStatusChanged, SubmitJob
+from flykka.messages.job import (
+    CheckpointCompleted,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    SubmitJob,
+    TaskManagerLost,
+)
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, Operator, ShipStrategy
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
@@ -200,7 +207,7 @@ class Stage:
         return [changed.status for changed in self.client.heard(JobStatusChanged)]
 
     def task_managers(self) -> list[str]:
-        paths = [path.split("/") for path in self.system.living_paths()]
+        paths = [path.split("/") for path in self.system.tree.living_paths()]
         return sorted({path[2] for path in paths if len(path) > 2 and path[2].startswith("task-manager")})
 
 
@@ -250,6 +257,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
 
         assert kill.done
         assert stage.task_managers() == ["task-manager-1", "task-manager-3"]
+        assert [lost.task_manager for lost in stage.client.heard(TaskManagerLost)] == ["task-manager-2"]
         assert stage.statuses() == [
             JobStatus.RUNNING,
             JobStatus.FAILING,
