@@ -30,7 +30,6 @@ from flykka import (
     Console,
     FileSink,
     FileSource,
-    JobClient,
     LocalCluster,
     RestartStrategies,
     StreamExecutionEnvironment,
@@ -42,7 +41,9 @@ from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState
 
 FILES = 40
+SLOTS = 2
 SECONDS_BETWEEN_FILES = 0.3
+SECONDS_TO_WAIT_FOR_THE_KILL = 45
 KILL_AFTER_CHECKPOINTS = 3
 KEYED = "delays per origin and hour"
 SCHEMA = "origin string, time_hour timestamp, dep_time double, dep_delay double"
@@ -71,13 +72,18 @@ def write_files(folder: Path) -> list[Path]:
     return paths
 
 
-def let_arrive(files: list[Path], folder: Path) -> None:
-    """Put one file after the other into the folder, each whole or not at all, and at last the mark of the end."""
+def let_arrive(files: list[Path], folder: Path, killer: Killer | None) -> None:
+    """Put one file after the other into the folder, each whole or not at all, and at last the mark of the end.
+
+    The mark waits for what the demo is about, but not for ever: a slow machine may still be at its first checkpoint.
+    """
     for file in files:
         time.sleep(SECONDS_BETWEEN_FILES)
         hidden = folder / f".{file.name}"
         shutil.copyfile(file, hidden)
         os.rename(hidden, folder / file.name)
+    if killer is not None:
+        killer.completed_after.wait(timeout=SECONDS_TO_WAIT_FOR_THE_KILL)
     (folder / "_SUCCESS").touch()
 
 
@@ -94,6 +100,7 @@ def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, pa
         .uid("delays")
         .set_parallelism(parallelism)
         .sink_to(FileSink.parquet(str(output)))
+        .name("output folder")
         .uid("output")
         .set_parallelism(parallelism)
     )
@@ -108,7 +115,7 @@ class Killer:
         self._completed = 0
         self._restored = False
         self.killed: str | None = None
-        self.completed_after = 0
+        self.completed_after = threading.Event()
 
     def __call__(self, message: Message) -> None:
         """Look at one message about the job."""
@@ -119,7 +126,7 @@ class Killer:
             case JobRestored():
                 self._restored = self.killed is not None
             case CheckpointCompleted() if self._restored:
-                self.completed_after += 1
+                self.completed_after.set()
             case CheckpointCompleted():
                 self._completed += 1
                 if self._completed == KILL_AFTER_CHECKPOINTS:
@@ -162,7 +169,7 @@ def verdict(env: StreamExecutionEnvironment, output: Path, files: list[Path], ki
     wrong = differences(streamed, batch_result(env.spark, files).collect())
     if killer is not None and killer.killed is None:
         wrong.append(f"no TaskManager was killed: {KILL_AFTER_CHECKPOINTS} checkpoints did not complete")
-    elif killer is not None and killer.completed_after == 0:
+    elif killer is not None and not killer.completed_after.is_set():
         wrong.append("no checkpoint completed after the kill")
     for line in wrong[:20]:
         print(line)
@@ -180,18 +187,22 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     arrivals.mkdir()
     files = write_files(prepared)
     with StreamExecutionEnvironment.get_execution_environment(
-        options.master, task_managers=options.task_managers, slots_per_task_manager=2, record=options.record
+        options.master, task_managers=options.task_managers, slots_per_task_manager=SLOTS, record=options.record
     ) as env:
         env.enable_checkpointing(options.checkpoint_interval).set_checkpoint_dir(str(folder / "checkpoints"))
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay="0s"))
         define_job(env, arrivals, output, options.parallelism)
-        feeder = threading.Thread(target=let_arrive, args=(files, arrivals), name="feeder", daemon=True)
-        feeder.start()
-        client: JobClient = env.execute_async("flights")
+        console = Console()
         killer = None if options.no_kill else Killer(env.cluster)
-        for listener in (Console(), killer):
-            if listener is not None:
-                client.add_listener(listener)
+
+        def hear(message: Message) -> None:
+            console(message)
+            if killer is not None:
+                killer(message)
+
+        threading.Thread(target=let_arrive, args=(files, arrivals, killer), name="feeder", daemon=True).start()
+        client = env.execute_async("flights")
+        client.add_listener(hear)
         result = client.wait()
         print(f"job {result.job_name!r} FINISHED in {result.net_runtime_ms / 1000:.1f} s; comparing with a Spark batch")
         return verdict(env, output, files, killer)
@@ -201,12 +212,16 @@ def main() -> int:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-kill", action="store_true", help="let every TaskManager live")
-    parser.add_argument("--task-managers", type=int, default=2, metavar="N", help="of two slots each (default 2)")
+    parser.add_argument("--task-managers", type=int, default=2, metavar="N", help=f"of {SLOTS} slots each (default 2)")
     parser.add_argument("--parallelism", type=int, default=2, metavar="N", help="of the keyed vertex (default 2)")
     parser.add_argument("--checkpoint-interval", default="1s", metavar="TIME", help="such as 1s or 500ms (default 1s)")
     parser.add_argument("--master", default="local[*]", help="where Spark runs (default local[*])")
     parser.add_argument("--record", metavar="FILE", help="record every actor's every turn in this file")
     options = parser.parse_args()
+    if options.parallelism > options.task_managers * SLOTS:
+        parser.error(
+            f"parallelism {options.parallelism} needs more slots than {options.task_managers} TaskManagers have"
+        )
     with tempfile.TemporaryDirectory(prefix="flykka-flights-") as folder:
         return run(options, Path(folder))
 
