@@ -35,10 +35,13 @@ ROWS = "__rows"
 class AggregatePlan(Protocol):
     """How the windows of one operator are kept, merged and finished."""
 
-    decomposable: bool
-    """Whether parts are kept in place of rows."""
-    structure: str
-    """The columns of the state, as a text that changes with them."""
+    @property
+    def decomposable(self) -> bool:
+        """Whether parts are kept in place of rows."""
+
+    @property
+    def structure(self) -> str:
+        """The columns of the state, as a text that changes with them."""
 
     @property
     def keys(self) -> tuple[Column, ...]:
