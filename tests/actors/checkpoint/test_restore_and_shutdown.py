@@ -134,3 +134,15 @@ def test_a_coordinator_is_shut_down_once() -> None:
     stranger = world.handle(events.TaskStateChanged(attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING))
 
     assert [type(effect) for made in (again, started, stranger) for effect in made] == [effects.Ignore] * 3
+
+
+def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1)
+    [adopted] = earlier.machine.completed
+    world = two_tasks()
+
+    world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+
+    assert made == [effects.DeleteJob(), effects.ReportStopped(retained=())]

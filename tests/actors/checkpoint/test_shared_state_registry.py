@@ -27,6 +27,7 @@ def test_state_acknowledged_by_a_newer_checkpoint_outlives_the_completion_of_an_
     registry.acknowledge(3, handle("x"))
 
     assert registry.release_unused(2) == ()
+    assert registry.release_unused(3) == ()
     assert handle("x") in registry
 
 

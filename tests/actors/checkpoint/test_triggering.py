@@ -73,3 +73,17 @@ def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
     assert world.effects(effects.TriggerDeclined) == [
         effects.TriggerDeclined(reason=CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS)
     ]
+
+
+def test_a_queued_request_waits_for_the_newest_pending_checkpoint_when_an_older_one_is_declined() -> None:
+    world = two_tasks(interval_ms=100, max_concurrent=2, tolerable_failures=9)
+    world.handle(events.SchedulerStarted())
+    world.advance(300)
+
+    world.decline("sink", 1)
+    after_the_older = world.machine.is_scheduler_armed
+    world.decline("sink", 2)
+    world.advance(0)
+
+    assert after_the_older is False
+    assert list(world.machine.pending) == [3]
