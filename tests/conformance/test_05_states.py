@@ -20,7 +20,14 @@ NOT_YET: dict[str, str] = {
     "finalize-on-success-once": "no operator is finalised on the JobMaster's side: sinks publish with the checkpoint",
     "unknown-partition-report-does-not-fail-job": "consumers are deployed with their producers: nobody reports data",
 }
-"""Cases without a counterpart, and why; the component `task` is the Task's own and is run beside it."""
+"""Cases without a counterpart, and why."""
+
+NOT_YET_COMPONENTS: dict[str, str] = {
+    "task": "the life of a task on its TaskManager is not the JobMaster's: an adapter of the Task's machine is due",
+}
+"""Kinds of cases that no adapter here can play, and why."""
+
+COVERED_COMPONENTS = {"job_status", "execution_state", "execution", "job"}
 
 EXCEPTIONS: dict[str, str] = {
     "pending-slot-requests-cancelled-on-cancel": (
@@ -69,11 +76,13 @@ def test_a_job_moves_as_flinks_execution_graph(case: dict[str, Any]) -> None:
 
 
 def test_every_case_is_covered_or_said_not_to_be() -> None:
-    components = {case["given"]["component"] for case in CASES}
-    ids = {case["id"] for case in CASES}
+    left_out = NOT_YET.keys() | EXCEPTIONS.keys()
+    run_here = sum(len(covered(component)) for component in COVERED_COMPONENTS)
+    of_others = sum(case["given"]["component"] in NOT_YET_COMPONENTS for case in CASES)
 
-    assert components == {"job_status", "execution_state", "execution", "job", "task"}
-    assert NOT_YET.keys() | EXCEPTIONS.keys() <= ids
+    assert {case["given"]["component"] for case in CASES} == COVERED_COMPONENTS | NOT_YET_COMPONENTS.keys()
+    assert left_out <= {case["id"] for case in CASES}
+    assert (run_here, len(left_out), of_others) == (42, 3, 10)
 
 
 def run(subject: ExecutionCase | JobCase, case: dict[str, Any]) -> None:
