@@ -18,7 +18,7 @@ class SnapshotType(StrEnum):
 
 
 class CheckpointDeclineReason(StrEnum):
-    """Why a checkpoint was not triggered, or was given up (Flink's CheckpointDeclineReason / CheckpointFailureReason)."""
+    """Why a checkpoint was not triggered, or was given up (in newer Flink: CheckpointFailureReason)."""
 
     COORDINATOR_SHUTDOWN = "COORDINATOR_SHUTDOWN"
     COORDINATOR_SUSPEND = "COORDINATOR_SUSPEND"

@@ -16,7 +16,7 @@ class KeyGroupRange(Value):
 
 @value("state.shared")
 class SharedStateHandle(Value):
-    """One immutable batch of keyed state in the job's `shared/` folder, written once and referenced by many checkpoints.
+    """One immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
 
     `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
     """
