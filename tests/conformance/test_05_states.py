@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +9,11 @@ import pytest
 from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL, JOB_TERMINAL
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
+from tests.conformance.case_files import Case, cases_of
 from tests.conformance.execution_case import ExecutionCase
 from tests.conformance.job_case import JobCase
 
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "cases" / "05_states.json").read_text())["cases"]
+CASES = cases_of("05_states")
 
 NOT_YET: dict[str, str] = {
     "finalize-on-success-once": "no operator is finalised on the JobMaster's side: sinks publish with the checkpoint",
@@ -47,7 +46,7 @@ def covered(component: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", covered("job_status"))
-def test_the_statuses_of_a_job_end_where_flinks_do(case: dict[str, Any]) -> None:
+def test_the_statuses_of_a_job_end_where_flinks_do(case: Case) -> None:
     table = {
         "terminal": JOB_TERMINAL,
         "globally_terminal": JOB_GLOBALLY_TERMINAL,
@@ -58,19 +57,19 @@ def test_the_statuses_of_a_job_end_where_flinks_do(case: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("case", covered("execution_state"))
-def test_the_states_of_an_attempt_end_where_flinks_do(case: dict[str, Any]) -> None:
+def test_the_states_of_an_attempt_end_where_flinks_do(case: Case) -> None:
     table = {"terminal": EXECUTION_TERMINAL, "not_terminal": frozenset(ExecutionState) - EXECUTION_TERMINAL}
 
     assert {word: sorted(table[word]) for word in case["expect"]} == case["expect"]
 
 
 @pytest.mark.parametrize("case", covered("execution"))
-def test_an_attempt_moves_as_flinks_execution(case: dict[str, Any]) -> None:
+def test_an_attempt_moves_as_flinks_execution(case: Case) -> None:
     run(ExecutionCase(case["given"]), case)
 
 
 @pytest.mark.parametrize("case", covered("job"))
-def test_a_job_moves_as_flinks_execution_graph(case: dict[str, Any]) -> None:
+def test_a_job_moves_as_flinks_execution_graph(case: Case) -> None:
     # The slot provider of the 1.9 tests refuses at once what it does not have; the later slot pool lets it wait.
     run(JobCase(case["given"], unserved_requests_wait=case.get("since") == "1.11"), case)
 
@@ -85,7 +84,7 @@ def test_every_case_is_covered_or_said_not_to_be() -> None:
     assert (run_here, len(left_out), of_others) == (42, 3, 10)
 
 
-def run(subject: ExecutionCase | JobCase, case: dict[str, Any]) -> None:
+def run(subject: ExecutionCase | JobCase, case: Case) -> None:
     for step in case["steps"]:
         subject.do(step)
         for word, wanted in step.get("want", {}).items():
