@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -34,7 +36,6 @@ from flykka.messages.registration import RegisterTaskManager
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-BIDS = "auction long, price long, at timestamp"
 LATE_BY_A_SECOND = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
 
 
@@ -46,26 +47,21 @@ def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
 
 
 @pytest.fixture
-def bids(spark: SparkSession, tmp_path: Path) -> Path:
+def bids(tmp_path: Path) -> Path:
     """3,000 bids of five minutes, in three files in the order of their time."""
     folder = tmp_path / "bids"
+    folder.mkdir()
     for number in range(3):
-        rows = spark.range(number * 1_000, (number + 1) * 1_000, 1, 1).select(
-            (F.col("id") % 7).alias("auction"),
-            (F.col("id") * 31 % 101).alias("price"),
-            F.timestamp_millis(F.col("id") * 100).alias("at"),
+        ids = range(number * 1_000, (number + 1) * 1_000)
+        table = pa.table(
+            {
+                "auction": [bid % 7 for bid in ids],
+                "price": [bid * 31 % 101 for bid in ids],
+                "at": pa.array([bid * 100_000 for bid in ids], pa.timestamp("us", "UTC")),
+            }
         )
-        rows.coalesce(1).write.mode("append").parquet(str(folder / f"part={number}"))
-    return flat(folder)
-
-
-def flat(folder: Path) -> Path:
-    """The parquet files below `folder`, moved into one new folder under names in the same order."""
-    together = folder.with_name("together")
-    together.mkdir()
-    for number, file in enumerate(sorted(folder.glob("part=*/*.parquet"))):
-        file.rename(together / f"bids-{number}.parquet")
-    return together
+        pq.write_table(table, folder / f"bids-{number}.parquet")
+    return folder
 
 
 def aggregates() -> tuple[Column, ...]:
