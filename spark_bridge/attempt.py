@@ -75,7 +75,7 @@ class Attempt:
         predecessor: Attempt | None,
     ) -> None:
         """`report` is called from the attempt's threads; `predecessor` is the attempt of the same subtask before."""
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._services = services
         self._report = report
         self._predecessor = predecessor
@@ -140,7 +140,7 @@ class Attempt:
         if cancel:
             self._scope.refuse()
         if self._closer is None:
-            self._closer = Thread(target=self._wait_closed, name=f"{self._descriptor.attempt} closer", daemon=True)
+            self._closer = Thread(target=self._wait_closed, name=f"{self.descriptor.attempt} closer", daemon=True)
             self._closer.start()
 
     def wait_closed(self) -> None:
@@ -150,11 +150,11 @@ class Attempt:
 
     def _wait_closed(self) -> None:
         self._workers.wait_idle()
-        store, attempt = self._services.store, self._descriptor.attempt
+        store, attempt = self._services.store, self.descriptor.attempt
         store.release_addressed(
             frozenset(
                 Address(partition=channel.partition_id, subpartition=channel.subpartition)
-                for gate in self._descriptor.inputs
+                for gate in self.descriptor.inputs
                 for channel in gate.channels
             )
         )
@@ -190,13 +190,13 @@ class Attempt:
 
         def settle(prepared: tuple[SourceRows, Moved, int]) -> None:
             rows, moved, begun = prepared
-            latest = rows.event_time_max()
+            latest = rows.event_time_max() if self._chain.computes else rows.known_event_time_max
             self._finish(command.stage, moved, begun, rows_in=rows.rows, event_time_max=latest)
 
         return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)
 
     def _run_stage(self, command: RunStage) -> Stage[tuple[Arrived | Moved, int]]:
-        batch, reader = command.batch, self._descriptor.attempt
+        batch, reader = command.batch, self.descriptor.attempt
 
         def prepare() -> tuple[Arrived | Moved, int]:
             begun = time.monotonic_ns()

@@ -9,8 +9,6 @@ the thread makes: by it the blocks of a materialisation that was interrupted hal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -33,19 +31,14 @@ class AttemptScope:
         self._tag = f"flykka-{attempt}".replace(",", "_")
         self._cancelled = Event()
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """The calling thread works for the attempt."""
+    def enter(self) -> None:
+        """The calling thread works for the attempt from now on, until it ends."""
         context = self.session.sparkContext
         context.addJobTag(self._tag)
         # Where the task's thread is interrupted too, a Python function ends at once and not when it next returns rows.
         context.setInterruptOnCancel(True)
         context.setLocalProperty("spark.scheduler.pool", self._pool)
         context.setLocalProperty("callSite.short", self._tag)
-        try:
-            yield
-        finally:
-            context.removeJobTag(self._tag)
 
     def check(self) -> None:
         """Raise `AttemptCancelledError` if the attempt is over; to be called before what starts a Spark job."""

@@ -102,9 +102,9 @@ class Workers:
 
     def _serve_stages(self) -> None:
         try:
-            with self._scope.entered():
-                while (numbered := self._next_stage()) is not None:
-                    self._run(*numbered)
+            self._scope.enter()
+            while (numbered := self._next_stage()) is not None:
+                self._run(*numbered)
         finally:
             with self._changed:
                 self._stage_threads -= 1
@@ -146,14 +146,14 @@ class Workers:
 
     def _serve_background(self) -> None:
         try:
-            with self._scope.entered():
-                while (named := self._next_in_background()) is not None:
-                    what, work = named
-                    try:
-                        self._scope.check()
-                        work()
-                    except BaseException as raised:  # noqa: BLE001 - it is reported
-                        self._fail(what, raised)
+            self._scope.enter()
+            while (named := self._next_in_background()) is not None:
+                what, work = named
+                try:
+                    self._scope.check()
+                    work()
+                except BaseException as raised:  # noqa: BLE001 - it is reported
+                    self._fail(what, raised)
         finally:
             with self._changed:
                 self._background_threads -= 1

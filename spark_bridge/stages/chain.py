@@ -65,6 +65,11 @@ class Chain:
         return any(link.outputs for link in self.head.walk())
 
     @property
+    def computes(self) -> bool:
+        """Whether anything reads what the operators make; Spark computes nothing else."""
+        return self.has_outputs or bool(self.sinks)
+
+    @property
     def sinks(self) -> tuple[tuple[Link, SinkCode], ...]:
         """The sinks of the chain."""
         return tuple((link, link.code) for link in self.head.walk() if isinstance(link.code, SinkCode))

@@ -20,7 +20,15 @@ from flykka.messages.stage import StageOutput
 from flykka.spark_bridge.batches import Address, Batch
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
 from flykka.spark_bridge.errors import ChainError
-from flykka.spark_bridge.stages.materialise import Materialised, Slices, counted, estimated_bytes, materialise, together
+from flykka.spark_bridge.stages.materialise import (
+    Materialised,
+    Slices,
+    counted,
+    estimated_bytes,
+    materialise,
+    numbers_of,
+    together,
+)
 from flykka.spark_bridge.stages.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.stages.windows import local_state, start_numbers
 
@@ -113,8 +121,10 @@ class Flow:
         self._scope.check()
         observation, observed = counted(rows, {})
         files = self._committers[sink.operator.operator_id].stage(observed)
-        staged = ((sink.operator.operator_id, files),) if files else ()
-        return Moved(staged=staged, rows=int(observation.get["rows"]))
+        written = int(numbers_of(observation).get("rows", 0))
+        # Spark makes a file for no rows too; it stays among the staged ones, and is discarded with them.
+        staged = ((sink.operator.operator_id, files),) if written else ()
+        return Moved(staged=staged, rows=written)
 
     def _numbers(self, link: Link, rows: DataFrame) -> dict[str, Column]:
         """What to count of an operator's rows beside their number."""

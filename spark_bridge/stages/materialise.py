@@ -42,7 +42,7 @@ class Materialised:
     @property
     def rows(self) -> int:
         """How many there are."""
-        return int(self.numbers["rows"])
+        return int(self.numbers.get("rows", 0))
 
 
 def together(slices: Sequence[DataFrame]) -> DataFrame:
@@ -55,8 +55,7 @@ def materialise(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Colu
     observation, observed = counted(rows, numbers)
     scope.check()
     blocks = Blocks(observed.localCheckpoint(eager=True))
-    # Read only now: the observation of a failed action says 0 rows.
-    return Materialised(blocks=blocks, numbers=observation.get)
+    return Materialised(blocks=blocks, numbers=numbers_of(observation))
 
 
 def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
@@ -64,6 +63,15 @@ def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation
     observation = Observation()
     wanted = {"rows": F.count(F.lit(1)), **numbers}
     return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+
+
+def numbers_of(observation: Observation) -> Mapping[str, Any]:
+    """What was counted. To be called after the action has succeeded: a failed one says 0 rows.
+
+    Empty where Spark's optimizer found that there are no rows, and left the counting out with them.
+    """
+    assert observation._jo is not None, "nothing was observed"
+    return observation.get if observation._jo.getRow().length() else {}
 
 
 def partitions_of(materialised: Materialised, partitions: Sequence[int]) -> DataFrame:

@@ -67,5 +67,5 @@ def materialise_slices(
     return Sliced(
         materialised=made,
         slices=slices,
-        rows=tuple(int(made.numbers[f"slice_{index}"]) for index in range(parallelism)),
+        rows=tuple(int(made.numbers.get(f"slice_{index}", 0)) for index in range(parallelism)),
     )

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from flykka.messages.source import FileBatchSplit
 from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.sources.reading import read_sliced, read_split
-from flykka.spark_bridge.stages.materialise import Slices
+from flykka.spark_bridge.stages.materialise import Slices, numbers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ class SourceRows:
         """The latest event time in ms; to be asked for after the rows were computed."""
         if not self.observations:
             return self.known_event_time_max
-        found = [observation.get["latest"] for observation in self.observations]
+        found = [numbers_of(observation).get("latest") for observation in self.observations]
         return max((micros // 1000 for micros in found if micros is not None), default=None)
 
 

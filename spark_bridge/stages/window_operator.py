@@ -215,7 +215,7 @@ def read_segments(readings: Iterable[Reading[DataFrame]]) -> DataFrame:
 
 
 def _starts(made: Materialised) -> tuple[int | None, int | None]:
-    return _in_ms(made.numbers["first_micros"]), _in_ms(made.numbers["last_micros"])
+    return _in_ms(made.numbers.get("first_micros")), _in_ms(made.numbers.get("last_micros"))
 
 
 def _in_ms(micros: Any) -> int | None:

@@ -1,0 +1,34 @@
+"""One data plane for all tests of the Spark side, and a laboratory for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from tests.spark_bridge.laboratory import Laboratory
+
+
+@pytest.fixture(scope="session")
+def registry() -> CodeRegistry:
+    return CodeRegistry()
+
+
+@pytest.fixture(scope="session")
+def plane(spark: SparkSession, registry: CodeRegistry) -> SparkDataPlane:
+    return SparkDataPlane(spark, registry)
+
+
+@pytest.fixture
+def laboratory(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Laboratory]:
+    """Every test is one more proof that a job leaves nothing behind in Spark."""
+    made = Laboratory(plane, registry, tmp_path)
+    before = made.persisted()
+    yield made
+    made.end()
+    assert plane.stats().batches == 0
+    assert made.persisted() == before

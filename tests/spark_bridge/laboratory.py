@@ -1,0 +1,302 @@
+"""What the tests of the Spark side share: small inputs, vertices with defaults, and attempts that are told things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from queue import Queue
+from typing import TypeVar
+
+import pyarrow as pa
+from pyarrow import parquet as pq
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from flykka.messages.checkpoint import CheckpointOptions
+from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
+from flykka.messages.job_graph import FiringMode, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.source import SourceSplit
+from flykka.messages.stage import (
+    BridgeClosed,
+    BridgeOpened,
+    CheckpointCommitted,
+    CloseBridge,
+    CommitCheckpoint,
+    OpenBridge,
+    ReadSplits,
+    RunStage,
+    SnapshotState,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.task import (
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+)
+from flykka.spark_bridge.aggregates import analyze
+from flykka.spark_bridge.attempt import Attempt, BridgeCommand
+from flykka.spark_bridge.code import (
+    KeyByCode,
+    LocalWindowCode,
+    OperatorCode,
+    SinkCode,
+    SourceCode,
+    TransformCode,
+    WindowCode,
+)
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.spark_bridge.sources.file_source import FileSource
+
+Answer = TypeVar("Answer", bound=Message)
+
+EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
+PATIENCE_SECONDS = 60
+
+
+def at(seconds: float) -> datetime:
+    """A time of the tests' little event time."""
+    return EPOCH + timedelta(seconds=seconds)
+
+
+def at_ms(seconds: float) -> int:
+    """The same in ms since the epoch."""
+    return round(at(seconds).timestamp() * 1000)
+
+
+def write_rows(path: Path, rows: Sequence[tuple[int, int | None, float]]) -> None:
+    """A parquet file of rows (key, amount, seconds)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = [[row[0] for row in rows], [row[1] for row in rows], [at(row[2]) for row in rows]]
+    pq.write_table(pa.table(columns, schema=SCHEMA), path)
+
+
+@dataclass(slots=True)
+class Told:
+    """An attempt with what it has answered."""
+
+    attempt: Attempt
+    answers: Queue[Message] = field(default_factory=Queue)
+    stage: int = 0
+
+    def tell(self, command: BridgeCommand) -> None:
+        """Give a command."""
+        self.attempt.handle(command)
+
+    def next(self) -> Message:
+        """The next answer, whatever it is."""
+        return self.answers.get(timeout=PATIENCE_SECONDS)
+
+    def expect(self, kind: type[Answer]) -> Answer:
+        """The next answer, which must be of this kind."""
+        answer = self.next()
+        assert isinstance(answer, kind), answer
+        return answer
+
+    def open(self, restore: TaskStateSnapshot | None = None) -> Told:
+        """Open the bridge and wait for it."""
+        self.tell(OpenBridge(restore=restore, restored_checkpoint_id=None if restore is None else 1))
+        self.expect(BridgeOpened)
+        return self
+
+    def read(self, splits: Iterable[SourceSplit]) -> StageFinished:
+        """Read splits as a stage and wait for it."""
+        self.tell_read(splits)
+        return self.expect(StageFinished)
+
+    def tell_read(self, splits: Iterable[SourceSplit]) -> None:
+        """Begin to read splits as a stage."""
+        self.stage += 1
+        self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
+
+    def run(
+        self, batches: StageFinished, watermark_ms: int = WATERMARK_MIN, subpartition: int = 0
+    ) -> list[StageFinished]:
+        """Run what another attempt has sent to a subpartition, batch by batch."""
+        finished = []
+        for output in batches.outputs:
+            if output.batch.subpartition == subpartition:
+                self.stage += 1
+                self.tell(RunStage(stage=self.stage, gate=0, batch=output.batch, watermark_ms=watermark_ms))
+                finished.append(self.expect(StageFinished))
+        return finished
+
+    def snapshot(self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN) -> StateSnapshotted:
+        """Take a snapshot and wait until it is durable."""
+        self.stage += 1
+        self.tell(
+            SnapshotState(
+                stage=self.stage, checkpoint_id=checkpoint_id, options=CheckpointOptions(), watermark_ms=watermark_ms
+            )
+        )
+        self.expect(StageFinished)
+        return self.expect(StateSnapshotted)
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Commit a checkpoint; the published files."""
+        self.tell(CommitCheckpoint(checkpoint_id=checkpoint_id))
+        return self.expect(CheckpointCommitted).files
+
+    def close(self, *, cancel: bool = False) -> None:
+        """End the attempt and wait for it."""
+        self.tell(CloseBridge(cancel=cancel))
+        while not isinstance(self.next(), BridgeClosed):
+            pass
+
+
+class Laboratory:
+    """One job on one data plane: a source vertex, and a vertex of windows that reads it and writes files."""
+
+    job_id = JobId("job")
+
+    def __init__(self, plane: SparkDataPlane, registry: CodeRegistry, folder: Path) -> None:
+        self.plane = plane
+        self.registry = registry
+        self.folder = folder
+        self.input = folder / "input"
+        self.output = folder / "output"
+        self.attempts: list[Told] = []
+
+    def source(self, *codes: OperatorCode, per_batch: int = 1) -> JobVertex:
+        """A source vertex with these operators behind it, one behind the other."""
+        source = FileSource.parquet(str(self.input), event_time="at").files_per_batch(per_batch)
+        return self.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
+
+    def windows(self, *aggregates: Column, size_ms: int = 1000, offset_ms: int = 0) -> WindowCode:
+        """Windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
+        made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
+        prototype = self.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+        return WindowCode(
+            keys=("key",),
+            size_ms=size_ms,
+            offset_ms=offset_ms,
+            time_column="at",
+            aggregates=made,
+            plan=analyze(prototype, ("key",), made),
+        )
+
+    def sink(self) -> SinkCode:
+        """The sink of the job."""
+        return SinkCode(sink=FileSink.parquet(str(self.output)))
+
+    def vertex(
+        self,
+        name: str,
+        *codes: OperatorCode,
+        outputs: bool = False,
+        parallelism: int = 1,
+        firing_mode: FiringMode = FiringMode.ON_CHECKPOINT,
+    ) -> JobVertex:
+        """A vertex of operators, one behind the other; the last one feeds its output if it has one."""
+        operators = tuple(self._operator(name, place, code) for place, code in enumerate(codes))
+        return JobVertex(
+            vertex_id=JobVertexId(name),
+            name=name,
+            operators=operators,
+            parallelism=parallelism,
+            max_parallelism=128,
+            outputs=(operators[-1].operator_id,) if outputs else (),
+            firing_mode=firing_mode,
+        )
+
+    def begin(
+        self,
+        vertex: JobVertex,
+        *,
+        subtask: int = 0,
+        number: int = 0,
+        readers: int = 1,
+        strategy: ShipStrategy = ShipStrategy.HASH,
+        reads: Told | None = None,
+        key_by: OperatorRef | None = None,
+    ) -> Told:
+        """Begin an attempt of a vertex that is read by `readers` subtasks and itself reads another attempt."""
+        attempt = attempt_id(self.job_id, vertex.vertex_id, subtask, number)
+        outputs = tuple(
+            ResultPartitionDescriptor(
+                partition_id=partition_id(attempt, output),
+                output=output,
+                subpartitions=readers,
+                ship_strategy=strategy,
+                max_parallelism=128,
+                key_by=key_by or self.registry.bind("keys", KeyByCode(columns=("key",))),
+            )
+            for output in range(len(vertex.outputs))
+        )
+        answers: Queue[Message] = Queue()
+        descriptor = TaskDeploymentDescriptor(
+            job_id=self.job_id,
+            job_name="job",
+            attempt=attempt,
+            attempt_number=number,
+            vertex=vertex,
+            subtask=subtask,
+            allocation_id=AllocationId("allocation"),
+            outputs=outputs,
+            inputs=() if reads is None else (self._gate(reads, subtask),),
+            checkpoint_directory=str(self.folder / "checkpoints"),
+        )
+        told = Told(self.plane.begin_attempt(descriptor, answers.put), answers)
+        self.attempts.append(told)
+        return told
+
+    def splits(self, vertex: JobVertex) -> list[SourceSplit]:
+        """All splits of a source vertex."""
+        return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(frozenset()).splits)
+
+    def published(self) -> DataFrame:
+        """What a reader of the output sees."""
+        return self.plane.session.read.parquet(str(self.output))
+
+    def persisted(self) -> int:
+        """How many RDDs Spark holds blocks of."""
+        return len(self.plane.session.sparkContext._jsc.getPersistentRDDs())
+
+    def end(self) -> None:
+        """Close what a test has left open."""
+        self.plane.release_job(self.job_id)
+
+    def _operator(self, vertex: str, place: int, code: OperatorCode) -> Operator:
+        kind = _KINDS[type(code)]
+        uid = f"{vertex}-{kind.value.lower().replace('_', '-')}-{place}"
+        return Operator(
+            operator_id=OperatorId(f"{uid}-id"),
+            ref=self.registry.bind(uid, code),
+            name=uid,
+            kind=kind,
+            input_operator=place - 1 if place else None,
+        )
+
+    def _gate(self, reads: Told, subtask: int) -> InputGateDescriptor:
+        (output,) = reads.attempt.descriptor.outputs
+        channel = InputChannelDescriptor(
+            partition_id=output.partition_id, subpartition=subtask, task_manager=Ref("/user/task-manager-1", 1)
+        )
+        return InputGateDescriptor(gate=0, channels=(channel,))
+
+
+_KINDS: dict[type, OperatorKind] = {
+    SourceCode: OperatorKind.SOURCE,
+    TransformCode: OperatorKind.STATELESS,
+    LocalWindowCode: OperatorKind.LOCAL_WINDOW_AGGREGATE,
+    WindowCode: OperatorKind.WINDOW_AGGREGATE,
+    SinkCode: OperatorKind.SINK,
+}
+
+
+def transform(function: Callable[[DataFrame], DataFrame]) -> TransformCode:
+    """A stateless operator."""
+    return TransformCode(function=function, description="test")
+
+
+END = WATERMARK_MAX

@@ -1,0 +1,302 @@
+"""Attempts end to end: from splits to published files, across a keyed edge."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka.messages.job_graph import FiringMode, ShipStrategy
+from flykka.messages.stage import AdvanceWatermark, StageFailed, StageFinished
+from flykka.spark_bridge.code import LocalWindowCode
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, transform, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROWS = [(key, key * 10 + second, second + key / 10) for second in range(6) for key in range(4)]
+
+
+@pytest.fixture
+def files(laboratory: Laboratory) -> Laboratory:
+    """Three files of two seconds each."""
+    for number in range(3):
+        write_rows(laboratory.input / f"{number}.parquet", [row for row in ROWS if row[2] // 2 == number])
+    return laboratory
+
+
+def expected(laboratory: Laboratory, *aggregates: object) -> list[tuple[object, ...]]:
+    """The windows of the whole input, as a plain batch gives them."""
+    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
+    made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
+    grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*made)
+    names = grouped.columns[2:]
+    return grouped.select("w.start", "w.end", "key", *names).collect()
+
+
+def pipeline(laboratory: Laboratory, readers: int = 1, number: int = 0) -> tuple[Told, list[Told]]:
+    """A source that aggregates, and the windows behind it that write; all open."""
+    windows = laboratory.windows()
+    source = laboratory.begin(laboratory.source(LocalWindowCode(window=windows)), readers=readers, number=number).open()
+    vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
+    behind = [
+        laboratory.begin(vertex, subtask=subtask, reads=source, number=number).open() for subtask in range(readers)
+    ]
+    return source, behind
+
+
+@pytest.mark.parametrize("readers", [1, 2, 3])
+def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: int) -> None:
+    source, windows = pipeline(files, readers)
+
+    for split in files.splits(source.attempt.descriptor.vertex):
+        read = source.read([split])
+        for subtask, window in enumerate(windows):
+            window.run(read, subpartition=subtask)
+    for window in windows:
+        window.snapshot(1, END)
+        window.commit(1)
+
+    assertDataFrameEqual(files.published().collect(), expected(files))
+    assert {column for column, _ in files.published().dtypes} == {"window_start", "window_end", "key", "n", "most"}
+
+
+def test_a_stage_says_how_many_rows_it_read_and_how_late_they_were(files: Laboratory) -> None:
+    source, _ = pipeline(files)
+
+    read = source.read(files.splits(source.attempt.descriptor.vertex)[:2])
+
+    assert (read.rows_in, read.rows_out) == (16, 16)
+    assert read.event_time_max == at_ms(3.3)
+    (output,) = read.outputs
+    assert (output.batch.event_time_min, output.batch.event_time_max) == (at_ms(0), at_ms(4) - 1)
+
+
+def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    first, *_ = files.splits(source.attempt.descriptor.vertex)
+
+    (run,) = window.run(source.read([first]), watermark_ms=at_ms(1) - 1)
+    window.snapshot(1, END)
+    window.commit(1)
+
+    assert run.late_rows == 4
+    assert {row.window_start for row in files.published().collect()} == {at(1).replace(tzinfo=None)}
+
+
+def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    for split in files.splits(source.attempt.descriptor.vertex):
+        window.run(source.read([split]))
+
+    window.snapshot(1, at_ms(2))
+    staged = list(files.output.glob("*.parquet"))
+    window.commit(1)
+
+    assert staged == []
+    assert files.published().count() == 8
+
+
+def test_each_window_is_published_once_over_several_checkpoints(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+
+    for number, split in enumerate(files.splits(source.attempt.descriptor.vertex), start=1):
+        window.run(source.read([split]))
+        window.snapshot(number, at_ms(2 * number - 1))
+        window.commit(number)
+    window.snapshot(4, END)
+    window.commit(4)
+
+    assertDataFrameEqual(files.published().collect(), expected(files))
+
+
+def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    splits = files.splits(source.attempt.descriptor.vertex)
+    window.run(source.read([splits[0]]))
+    state = window.snapshot(1, at_ms(1)).state
+    window.run(source.read([splits[1]]))
+    window.snapshot(2, at_ms(3))
+    source.close(cancel=True)
+    window.close(cancel=True)
+
+    again = files.begin(source.attempt.descriptor.vertex, number=1).open()
+    restored = files.begin(window.attempt.descriptor.vertex, number=1, reads=again).open(state)
+    for split in splits[1:]:
+        restored.run(again.read([split]))
+    restored.snapshot(3, END)
+    restored.commit(3)
+
+    assertDataFrameEqual(files.published().collect(), expected(files))
+    files.end()
+    assert not (files.output / ".flykka-staging").exists()
+
+
+def test_state_of_a_complete_checkpoint_is_not_written_again(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    splits = files.splits(source.attempt.descriptor.vertex)
+
+    window.run(source.read([splits[0]]))
+    first = window.snapshot(1)
+    window.commit(1)
+    second = window.snapshot(2)
+    window.run(source.read([splits[1]]))
+    third = window.snapshot(3)
+
+    assert first.incremental_bytes > 0
+    assert second.incremental_bytes == 0
+    assert second.state.operators[0].shared == first.state.operators[0].shared
+    assert third.state.operators[0].shared[:1] == first.state.operators[0].shared
+    assert len(third.state.operators[0].shared) == 2
+
+
+def test_state_of_an_aborted_checkpoint_is_written_anew(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    window.run(source.read(files.splits(source.attempt.descriptor.vertex)[:1]))
+
+    aborted = window.snapshot(1)
+    next_one = window.snapshot(2)
+
+    (gone,), (written,) = aborted.state.operators[0].shared, next_one.state.operators[0].shared
+    assert gone.state_id != written.state_id
+    assert next_one.incremental_bytes > 0
+
+
+def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Laboratory) -> None:
+    windows = files.windows()
+    source = files.begin(files.source(LocalWindowCode(window=windows))).open()
+    vertex = files.vertex("windows", windows, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
+    window = files.begin(vertex, reads=source, strategy=ShipStrategy.FORWARD).open()
+    window.run(source.read(files.splits(source.attempt.descriptor.vertex)))
+
+    window.tell(AdvanceWatermark(stage=9, watermark_ms=at_ms(2) - 1))
+    fired = window.expect(StageFinished)
+    window.tell(AdvanceWatermark(stage=10, watermark_ms=at_ms(2)))
+    nothing = window.expect(StageFinished)
+
+    (output,) = fired.outputs
+    assert output.batch.rows == 8
+    assert nothing.outputs == ()
+
+
+def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: Laboratory) -> None:
+    distinct = F.countDistinct("amount").alias("different")
+    windows = files.windows(distinct, F.max("amount").alias("most"))
+    source = files.begin(files.source(LocalWindowCode(window=windows)), readers=2).open()
+    vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
+    behind = [files.begin(vertex, subtask=subtask, reads=source).open() for subtask in range(2)]
+
+    read = source.read(files.splits(source.attempt.descriptor.vertex))
+    for subtask, window in enumerate(behind):
+        window.run(read, subpartition=subtask)
+        window.snapshot(1, END)
+        window.commit(1)
+
+    assertDataFrameEqual(files.published().collect(), expected(files, distinct, F.max("amount").alias("most")))
+
+
+def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laboratory) -> None:
+    windows = files.windows()
+    source = files.begin(files.source(), readers=2).open()
+    vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
+    behind = [files.begin(vertex, subtask=subtask, reads=source).open() for subtask in range(2)]
+
+    read = source.read(files.splits(source.attempt.descriptor.vertex))
+    for subtask, window in enumerate(behind):
+        window.run(read, subpartition=subtask)
+        window.snapshot(1, END)
+        window.commit(1)
+
+    assertDataFrameEqual(files.published().collect(), expected(files))
+
+
+def test_a_filter_does_not_hold_the_watermark_back(files: Laboratory) -> None:
+    nothing = transform(lambda rows: rows.where(F.lit(False)))
+    source = files.begin(files.source(nothing, files.sink())).open()
+
+    read = source.read(files.splits(source.attempt.descriptor.vertex))
+
+    assert read.event_time_max == at_ms(5.3)
+    assert read.rows_out == 0
+
+
+def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Laboratory) -> None:
+    doubled = transform(lambda rows: rows.select((F.col("amount") * 2).alias("amount")))
+    source = files.begin(files.source(doubled, files.sink())).open()
+    splits = files.splits(source.attempt.descriptor.vertex)
+
+    source.read(splits[:1])
+    source.snapshot(1)
+    source.read(splits[1:])
+    source.commit(1)
+    first = files.published().count()
+    source.snapshot(2)
+    source.commit(2)
+
+    assert first == 8
+    assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in ROWS)
+
+
+def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -> None:
+    @F.udf("long")
+    def broken(amount: int) -> int:
+        raise ValueError(f"no {amount} please")
+
+    source = files.begin(files.source(transform(lambda rows: rows.select(broken("amount"))), files.sink())).open()
+    source.tell_read(files.splits(source.attempt.descriptor.vertex)[:1])
+    failed = source.expect(StageFailed)
+
+    assert failed.cause.type_name == "ValueError"
+    assert failed.cause.message.startswith("stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2': no ")
+    assert 'raise ValueError(f"no {amount} please")' in failed.cause.message
+    assert "test_attempt.py" in failed.cause.message
+    assert "java" not in failed.cause.message
+    assert "org.apache.spark" in failed.cause.stack_trace
+
+
+def test_no_stage_is_answered_after_one_has_failed(files: Laboratory) -> None:
+    source = files.begin(files.source(transform(lambda rows: rows.select("no_such_column")), files.sink())).open()
+    splits = files.splits(source.attempt.descriptor.vertex)
+
+    for split in splits:
+        source.tell_read([split])
+    source.expect(StageFailed)
+    source.close(cancel=True)
+
+    assert source.answers.empty()
+
+
+@pytest.mark.parametrize("strategy", [ShipStrategy.REBALANCE, ShipStrategy.BROADCAST])
+def test_whole_batches_go_to_one_reader_in_turn_or_to_all(files: Laboratory, strategy: ShipStrategy) -> None:
+    source = files.begin(files.source(), readers=2, strategy=strategy).open()
+
+    sent = [
+        [output.batch.subpartition for output in source.read([split]).outputs]
+        for split in files.splits(source.attempt.descriptor.vertex)
+    ]
+
+    assert sent == ([[1], [0], [1]] if strategy is ShipStrategy.REBALANCE else [[0, 1]] * 3)
+
+
+def test_a_cancelled_producer_takes_back_what_nobody_has_read(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    splits = files.splits(source.attempt.descriptor.vertex)
+    window.run(source.read([splits[0]]))
+    source.read([splits[1]])
+
+    source.close(cancel=True)
+
+    assert files.plane.stats().batches == 1
+    window.close(cancel=True)
+    assert files.plane.stats().batches == 0
+
+
+def test_what_a_finished_producer_sent_is_there_until_its_reader_closes(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    source.read(files.splits(source.attempt.descriptor.vertex)[:1])
+
+    source.close(cancel=False)
+    left = files.plane.stats().batches
+    window.close(cancel=True)
+
+    assert left == 1
+    assert files.plane.stats().batches == 0
