@@ -33,12 +33,15 @@ class Console:
         self._write = write
         self._began_ms: int | None = None
         self._task_managers: set[TaskManagerId] = set()
+        self._told: SerializedThrowable | None = None
 
     def __call__(self, message: Message) -> None:
         """Write what the message tells, if it is worth a line."""
         match message:
             case JobStatusChanged(status=status, timestamp_ms=at, cause=cause):
-                self._line(at, f"job {status}" + _because(cause))
+                # FAILING and RESTARTING have one cause: it is told once.
+                self._line(at, f"job {status}" + _because(None if cause == self._told else cause))
+                self._told = cause
             case CheckpointCompleted(timestamp_ms=at):
                 self._line(at, _completed(message))
             case CheckpointAborted(checkpoint_id=checkpoint, reason=reason, timestamp_ms=at):

@@ -57,6 +57,23 @@ def test_a_restart_is_told_with_the_first_line_of_its_reason() -> None:
     assert lines(messages) == ["   0.00 s  job RESTARTING: SomeError: a worker died"]
 
 
+def test_one_cause_is_told_once() -> None:
+    cause = SerializedThrowable(type_name="SlotLost", message="task-manager-2 has ended")
+    statuses = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FAILING)
+    causes = (cause, cause, None, cause)
+    messages = [
+        JobStatusChanged(job_id=JOB, status=status, timestamp_ms=0, cause=why)
+        for status, why in zip(statuses, causes, strict=True)
+    ]
+
+    assert lines(messages) == [
+        "   0.00 s  job FAILING: SlotLost: task-manager-2 has ended",
+        "   0.00 s  job RESTARTING",
+        "   0.00 s  job RUNNING",
+        "   0.00 s  job FAILING: SlotLost: task-manager-2 has ended",
+    ]
+
+
 def test_a_checkpoint_is_told_with_its_duration_and_sizes() -> None:
     completed = CheckpointCompleted(
         job_id=JOB,
