@@ -1,0 +1,55 @@
+"""Whether what an engine wrote is what the batch wrote, row for row. Read without Spark, whose work is judged here."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import reduce
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+_TIME = pa.timestamp("us", tz="UTC")
+_SCHEMA = pa.schema(
+    {"window_start": _TIME, "window_end": _TIME, "auction": pa.int64(), "bids": pa.int64(), "highest_price": pa.int64()}
+)
+_LEFT_OPEN = timedelta(seconds=2)
+"""With a delay of a second, the watermark at the end closes all windows but that of the last bid and the one before."""
+
+
+class WrongResultError(Exception):
+    """An engine did not compute what the batch did: its speed means nothing."""
+
+
+def result(output: Path) -> pa.Table:
+    """What lies in an output folder, sorted by window and auction."""
+    parts = [pq.ParquetFile(path).read(_SCHEMA.names) for path in sorted(output.glob("*.parquet"))]
+    # Spark writes timestamps as INT96 unless told otherwise, which is read as nanoseconds without a time zone.
+    rows = pa.concat_tables([_SCHEMA.empty_table(), *(part.cast(_SCHEMA) for part in parts)])
+    return rows.sort_by([("window_start", "ascending"), ("auction", "ascending")])
+
+
+def check(who: object, found: pa.Table, expected: pa.Table) -> None:
+    """Raise `WrongResultError`, saying where they part, unless both hold the same rows the same number of times."""
+    if found.equals(expected):
+        return
+    both = min(found.num_rows, expected.num_rows)
+    differs = [pc.not_equal(found[name].slice(0, both), expected[name].slice(0, both)) for name in _SCHEMA.names]
+    place = pc.index(reduce(pc.or_, differs), True).as_py()
+    first = both if place < 0 else place
+    raise WrongResultError(
+        f"{who} wrote {found.num_rows} rows and the batch {expected.num_rows}; they part at row {first}: "
+        f"{_row(found, first)}, the batch {_row(expected, first)}"
+    )
+
+
+def check_closed_windows(who: object, found: pa.Table, expected: pa.Table) -> None:
+    """The same for an engine that never emits the windows that are open at the end of its input."""
+    last = pc.max(expected["window_start"]).as_py()
+    closed = expected.filter(pc.less_equal(expected["window_start"], pa.scalar(last - _LEFT_OPEN, _TIME)))
+    check(who, found, closed)
+
+
+def _row(rows: pa.Table, place: int) -> str:
+    return str(rows.slice(place, 1).to_pylist())

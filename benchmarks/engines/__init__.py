@@ -1,0 +1,42 @@
+"""Who is measured. Each engine runs the query in a process of its own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class EngineName(StrEnum):
+    """The engines, by the names that the results have."""
+
+    SPARK_BATCH = "spark_batch"
+    STRUCTURED_STREAMING = "structured_streaming"
+    FLYKKA = "flykka"
+
+
+class Engine(Protocol):
+    """Runs the query from a folder to a folder, again and again."""
+
+    def run(self, source: Path, output: Path, scratch: Path) -> int | None:
+        """Run it once, with `scratch` for what is kept beside the output; how many checkpoints were completed."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+def started(name: EngineName, rows_per_batch: int, rows_per_file: int) -> Engine:
+    """The engine of this name, ready to run. (Each imports only what it needs.)"""
+    match name:
+        case EngineName.SPARK_BATCH:
+            from benchmarks.engines.spark_batch import SparkBatch
+
+            return SparkBatch()
+        case EngineName.STRUCTURED_STREAMING:
+            from benchmarks.engines.structured_streaming import StructuredStreaming
+
+            return StructuredStreaming(files_per_batch=rows_per_batch // rows_per_file)
+        case EngineName.FLYKKA:
+            from benchmarks.engines.flykka_job import FlykkaJob
+
+            return FlykkaJob(rows_per_batch=rows_per_batch)

@@ -1,0 +1,44 @@
+"""flykka: a job written as its users write it, with exactly-once checkpoints every second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.bids import SCHEMA
+from benchmarks.query import EVENT_TIME, KEY, WATERMARK_DELAY, aggregates
+from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+from flykka.messages.job import CheckpointCompleted
+from flykka.messages.message import Message
+
+CHECKPOINT_INTERVAL = "1s"
+
+
+class FlykkaJob:
+    """The query as a job of one source, one keyed vertex and a sink, on one TaskManager."""
+
+    def __init__(self, rows_per_batch: int) -> None:
+        self._rows_per_batch = rows_per_batch
+        self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
+        self._env.enable_checkpointing(CHECKPOINT_INTERVAL)
+
+    def run(self, source: Path, output: Path, scratch: Path) -> int:
+        """Run it once, to the end of its input."""
+        self._env.set_checkpoint_dir(str(scratch / "checkpoints"))
+        bids = FileSource.parquet(str(source), schema=SCHEMA).rows_per_batch(self._rows_per_batch)
+        watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY)
+        (
+            self._env.from_source(bids, watermarks.with_timestamp_column(EVENT_TIME), "bids")
+            .key_by(KEY)
+            .window(TumblingEventTimeWindows.of("1s"))
+            .aggregate(*aggregates())
+            .sink_to(FileSink.parquet(str(output)))
+        )
+        completed: list[Message] = []
+        client = self._env.execute_async("bids")
+        client.add_listener(lambda message: completed.append(message))
+        client.wait()
+        return sum(isinstance(message, CheckpointCompleted) for message in completed)
+
+    def close(self) -> None:
+        """End the cluster and its session."""
+        self._env.close()

@@ -1,0 +1,23 @@
+"""Plain Spark: one job over everything. The limit of what the machine does with this query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.bids import SCHEMA
+from benchmarks.query import aggregated, plain_session
+
+
+class SparkBatch:
+    """The query as a Spark batch."""
+
+    def __init__(self) -> None:
+        self._spark = plain_session()
+
+    def run(self, source: Path, output: Path, scratch: Path) -> None:
+        """Run it once."""
+        aggregated(self._spark.read.schema(SCHEMA).parquet(str(source))).write.parquet(str(output))
+
+    def close(self) -> None:
+        """End the session."""
+        self._spark.stop()

@@ -1,0 +1,64 @@
+"""The memory of a process and of all that it has started, as Linux tells it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+_PROC = Path("/proc")
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class PeakMemory:
+    """Watches a process tree while the `with` block runs; `bytes` is the most that was resident at one look.
+
+    Without `/proc` nothing is seen, and `bytes` stays None.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"memory of {pid}", daemon=True)
+        self.bytes: int | None = None
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while _PROC.exists():
+            self.bytes = max(self.bytes or 0, resident_bytes(self._pid))
+            if self._done.wait(_SECONDS_BETWEEN_LOOKS):
+                return
+
+
+def resident_bytes(root: int) -> int:
+    """What a process and its descendants have in memory; pages that they share count for each."""
+    parents = {int(entry.name): _parent(entry) for entry in _PROC.iterdir() if entry.name.isdecimal()}
+    tree = {root}
+    # A parent may have a higher number than its child: look until nothing is added.
+    while added := {pid for pid, parent in parents.items() if parent in tree} - tree:
+        tree |= added
+    return sum(_resident(pid) for pid in tree)
+
+
+def _parent(process: Path) -> int | None:
+    try:
+        # The name, in parentheses, may hold anything; behind it come the state and the parent.
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        # It ended between the two looks.
+        return None
+
+
+def _resident(pid: int) -> int:
+    try:
+        pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

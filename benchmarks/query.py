@@ -1,0 +1,52 @@
+"""The query that every engine runs: bids and the highest price per auction in windows of a second.
+
+It is from parquet to parquet. Each engine writes it as its own users would; what must agree between them is here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+EVENT_TIME = "event_time"
+KEY = "auction"
+WINDOW = "1 second"
+WATERMARK_DELAY = "1 second"
+"""How long late bids are waited for. There are none: event time ascends."""
+
+RESULT = ("window_start", "window_end", KEY, "bids", "highest_price")
+"""The columns of the output, in order."""
+
+
+def aggregates() -> tuple[Column, ...]:
+    """What is computed per auction and window. (A Column needs a running session: hence a function.)"""
+    return F.count("*").alias("bids"), F.max("price").alias("highest_price")
+
+
+def aggregated(bids: DataFrame) -> DataFrame:
+    """The query as it is written for Spark, batch and streaming alike."""
+    counted = bids.groupBy(F.window(EVENT_TIME, WINDOW), KEY).agg(*aggregates())
+    return counted.select(
+        F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), KEY, *RESULT[3:]
+    )
+
+
+def plain_session(**config: str) -> SparkSession:
+    """A Spark session on all cores, with `config` under the names of Spark's settings (`_` for `.`)."""
+    # Spark's default of 200 shuffle partitions is meant for terabytes: here each would be an almost empty task.
+    settings = {
+        "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **config,
+    }
+    builder = SparkSession.builder.master("local[*]").appName("benchmark")
+    for key, text in settings.items():
+        builder = builder.config(key, text)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,94 @@
+"""How fast a stream is computed: flykka beside Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
+
+Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine has a process of
+its own for each size of batch and is warmed up on a quarter of the bids. Then they take turns, so that whatever else
+the machine does falls on all of them; of each engine the median counts. No figure is printed before what every run has
+written was compared with what the batch wrote. Structured Streaming never emits the windows that are open at the end
+of its input: without the last two it must be equal as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.comparison import WrongResultError
+from benchmarks.contestant import EngineFailedError
+from benchmarks.engines import EngineName
+from benchmarks.race import Race, Rules, TooFewCheckpointsError
+from benchmarks.results import Runs, as_json, as_table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    rules = Rules(
+        rows=options.rows,
+        files=options.files,
+        sizes=tuple(sorted(options.rows_per_batch)),
+        engines=tuple(options.only),
+        repeat=options.repeat,
+        checkpoints_at_least=options.checkpoints_at_least,
+    )
+    if rules.sizes[0] < rules.rows_per_file:
+        parser.error(f"Structured Streaming reads whole files: {rules.rows_per_file:,} rows do not fit in a batch")
+    try:
+        runs = _run(rules, options.keep)
+    except (EngineFailedError, TooFewCheckpointsError, WrongResultError) as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    results = as_json(runs, rules.rows)
+    print(json.dumps(results, indent=2) if options.json else as_table(results, rules.rows, rules.repeat))
+    return 0
+
+
+def _run(rules: Rules, keep: Path | None) -> Runs:
+    say = partial(print, file=sys.stderr, flush=True)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        return Race(rules, keep, say).run()
+    with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder:
+        return Race(rules, Path(folder), say).run()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.streaming", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, not a table")
+    parser.add_argument("--rows", type=_positive, default=40_000_000, metavar="N", help="how many bids")
+    parser.add_argument("--files", type=_positive, default=80, metavar="N", help="in how many files")
+    parser.add_argument("--repeat", type=_positive, default=3, metavar="N", help="timed runs of each engine")
+    parser.add_argument("--only", type=_engines, default=tuple(EngineName), metavar="ENGINE,...", help=_ENGINES)
+    parser.add_argument("--rows-per-batch", type=_sizes, default=(500_000, 2_500_000), metavar="N,...")
+    parser.add_argument("--checkpoints-at-least", type=int, default=5, metavar="N", help="of a run of flykka's")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave there what each engine has written last")
+    return parser
+
+
+_ENGINES = f"which of {', '.join(EngineName)}; plain Spark always runs, for the others are compared with it"
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(_positive(part) for part in text.split(","))
+
+
+def _engines(text: str) -> tuple[EngineName, ...]:
+    return tuple(EngineName(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

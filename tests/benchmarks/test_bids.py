@@ -1,0 +1,68 @@
+"""Bids: the same for everybody, shaped like Nexmark's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.bids import beginning, bids, write
+
+A_SECOND = 9_200
+
+
+def test_a_seed_makes_the_same_bids_every_time() -> None:
+    made = [bids(1_000, 500, seed) for seed in (1, 1, 2)]
+
+    assert made[0] == made[1]
+    assert made[0] != made[2]
+
+
+def test_event_time_never_goes_back_and_a_second_has_9200_bids() -> None:
+    times = bids(0, 3 * A_SECOND, seed=1)["event_time"]
+
+    seconds = pc.value_counts(pc.floor_temporal(times, unit="second"))
+
+    assert pc.all(pc.less(times.slice(0, len(times) - 1), times.slice(1))).as_py()
+    assert seconds.field("counts").to_pylist() == [A_SECOND] * 3
+
+
+def test_every_other_bid_is_for_a_hot_auction_and_a_second_has_some_hundred_others() -> None:
+    # The first auctions have fewer open beside them.
+    second = bids(10 * A_SECOND, A_SECOND, seed=1)
+
+    counts = sorted(pc.value_counts(second["auction"]).field("counts").to_pylist(), reverse=True)
+
+    assert 0.45 < sum(counts[:7]) / A_SECOND < 0.55
+    assert 600 < len(counts) < 800
+
+
+def test_spark_is_given_event_times_with_a_time_zone() -> None:
+    assert bids(0, 1, seed=1).schema.field("event_time").type == pa.timestamp("us", tz="UTC")
+
+
+@pytest.mark.parametrize("files", [1, 3, 7])
+def test_files_cut_the_bids_and_are_ordered_by_name_and_age(tmp_path: Path, files: int) -> None:
+    write(tmp_path / "bids", 1_000, files)
+
+    paths = sorted((tmp_path / "bids").iterdir())
+
+    assert paths == sorted(paths, key=lambda path: path.stat().st_mtime_ns)
+    assert len(paths) == files
+    read = pa.concat_tables([pq.read_table(path) for path in paths])
+    assert read.num_rows == 1_000
+    assert read["event_time"].combine_chunks() == bids(0, 1_000, seed=1)["event_time"].combine_chunks()
+
+
+def test_the_beginning_has_the_first_files_as_they_are(tmp_path: Path) -> None:
+    write(tmp_path / "bids", 100, 4)
+
+    part = beginning(tmp_path / "bids", 2)
+
+    assert [(path.name, path.stat().st_mtime) for path in sorted(part.iterdir())] == [
+        ("bids-00000.parquet", 0.0),
+        ("bids-00001.parquet", 1.0),
+    ]
