@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from flykka.durations import format_ms
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job import (
@@ -18,6 +17,7 @@ from flykka.messages.job import (
 )
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState
+from flykka.runtime.durations import format_ms
 
 
 def write_line(line: str) -> None:

@@ -14,13 +14,13 @@ from flykka.actors.graph.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.client_actor import JobExecutionResult
 from flykka.data_stream import DataStream, StreamType
-from flykka.durations import Duration, positive_duration_ms
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
 from flykka.job_settings import JobSettings
 from flykka.local_cluster import ClusterSettings, LocalCluster, slots_needed
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.program import Program, at_least_one, tried
+from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.code_registry import CodeRegistry, SourceCode
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.prototype import check_event_time

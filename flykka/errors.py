@@ -2,7 +2,6 @@
 
 FlykkaError
 ├── ProgramError                the program cannot run as written; raised where it was written
-│   ├── DurationError           a length of time that cannot be read
 │   ├── DuplicateUidError       two operators with one uid
 │   └── StreamTypeError         a column or a function that does not fit the stream
 ├── ClusterError                the local cluster cannot do what was asked
@@ -12,12 +11,15 @@ FlykkaError
 ├── JobCancellationError        there was nothing to cancel
 └── JobExecutionError           the job has FAILED
     └── JobCancelledError       ... or was CANCELED
+
+Beside the tree stands `DurationError`, the kernel's: a length of time that cannot be read.
 """
 
 from __future__ import annotations
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
+from flykka.runtime.errors import DurationError as DurationError
 
 
 class FlykkaError(Exception):
@@ -26,10 +28,6 @@ class FlykkaError(Exception):
 
 class ProgramError(FlykkaError):
     """The program cannot run as it is written (Flink's InvalidProgramException)."""
-
-
-class DurationError(ProgramError, ValueError):
-    """A length of time that cannot be read, or that makes no sense where it stands."""
 
 
 class DuplicateUidError(ProgramError):

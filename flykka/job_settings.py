@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from typing import Self
 
-from flykka.durations import Duration, duration_ms, positive_duration_ms
 from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
 from flykka.program import at_least_one
 from flykka.restart_strategies import RestartStrategies
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.stream_graph_generator import Defaults
 
 

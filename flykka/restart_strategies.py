@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.durations import Duration, duration_ms
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.runtime.durations import Duration, duration_ms
 
 
 class RestartStrategies:

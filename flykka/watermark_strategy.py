@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from flykka.durations import Duration, duration_ms
+from flykka.runtime.durations import Duration, duration_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from flykka.durations import Duration, duration_ms, positive_duration_ms
 from flykka.errors import DurationError
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

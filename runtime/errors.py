@@ -10,6 +10,7 @@ KernelError
 ├── AskFailedError              the asked actor failed while it handled the message
 ├── AskCycleError               actors that wait for each other; the text names the chain
 ├── FutureCancelledError        the asker gave up
+├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
 """
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 class KernelError(Exception):
     """Any failure that the kernel itself reports."""
+
+
+class DurationError(KernelError, ValueError):
+    """A length of time that cannot be read, or that makes no sense where it stands."""
 
 
 class InvalidActorNameError(KernelError):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError
 from flykka.spark_bridge.filesystem import FileSystem
 
@@ -53,15 +53,15 @@ class FileSource:
         """Read whole files up to this many rows at once, and cut larger files. Raises `ValueError` below 1."""
         return replace(self, rows_limit=_positive(rows, "rows per batch"))
 
-    def monitor_continuously(self, interval: str | int | timedelta, until: Until = "_SUCCESS") -> FileSource:
+    def monitor_continuously(self, interval: Duration, until: Until = "_SUCCESS") -> FileSource:
         """Look for new files at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until told that no more come.
 
         `until` is the name of a file in the folder, or a function; None: until the job is cancelled.
 
         Raises:
-            ValueError: the interval is malformed or not positive.
+            DurationError: the interval cannot be read, or is not positive.
         """
-        return replace(self, interval_ms=_positive(_milliseconds(interval), "interval in ms"), until=until)
+        return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"), until=until)
 
     def __str__(self) -> str:
         return f"{self.format} {self.path}"
@@ -87,17 +87,3 @@ def _positive(number: int, what: str) -> int:
     if number < 1:
         raise ValueError(f"{what} must be at least 1, not {number}")
     return number
-
-
-def _milliseconds(interval: str | int | timedelta) -> int:
-    match interval:
-        case timedelta():
-            return round(interval.total_seconds() * 1000)
-        case int():
-            return interval
-        case str():
-            for unit, factor in (("ms", 1), ("s", 1000), ("min", 60_000), ("m", 60_000), ("h", 3_600_000)):
-                number = interval.removesuffix(unit)
-                if number != interval and number.strip().isdecimal():
-                    return int(number) * factor
-            raise ValueError(f"no interval: {interval!r}; write it as '500ms', '10s' or '1min'")

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from flykka.durations import Duration, duration_ms, format_ms, positive_duration_ms
-from flykka.errors import DurationError
+from flykka.runtime.durations import Duration, duration_ms, format_ms, positive_duration_ms
+from flykka.runtime.errors import DurationError
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from flykka.errors import DurationError
+from flykka.runtime.errors import DurationError
 
 Duration = str | timedelta | int
 """`"1 h"`, `"500ms"`, `timedelta(seconds=1)` or 1000."""
