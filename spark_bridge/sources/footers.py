@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pyarrow
 from pyarrow import fs
@@ -38,9 +37,9 @@ def footer(path: str, event_time: str | None) -> Footer:
 
 
 def _located(path: str) -> tuple[Any, str]:
-    parsed = urlparse(path)
-    if parsed.scheme in ("", "file"):
-        return fs.LocalFileSystem(), unquote(parsed.path) if parsed.scheme else path
+    if path.startswith(("/", "file:")):
+        # Hadoop writes `file:/folder/name` and escapes nothing.
+        return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
     return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
 
 

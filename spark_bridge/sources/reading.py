@@ -39,7 +39,8 @@ def read_sliced(
 
 
 def _read(session: SparkSession, source: FileSource, schema: StructType, files: Sequence[FileSplit]) -> DataFrame:
-    reader = session.read.schema(schema)
+    # The paths are those of files that are there: a bracket in a name is a bracket.
+    reader = session.read.schema(schema).option("__globPaths__", "false")
     if any("/" in file.split_id for file in files):
         # Below the source's folder: the names of the folders between may be partition columns.
         reader = reader.option("basePath", source.path)

@@ -1,7 +1,8 @@
 """Which splits a FileSource has: the files of its folder, grouped into batches.
 
-The id of a split names the files, and the rows where one is cut, relative to the source's path. So what was handed out
-is known by the ids alone, after a restore too.
+The id of a split names the files relative to the source's path, percent-encoded, as `a.parquet+b.parquet`, or the rows
+of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). So what was handed out is known by the ids alone,
+after a restore too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.source import FileBatchSplit, FileSplit, SplitsDiscovered
@@ -35,7 +36,7 @@ class FileSplitDiscovery:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem
-        self._decoded: dict[SplitId, frozenset[str]] = {}
+        self._files_of: dict[SplitId, frozenset[str]] = {}
         self.interval_ms = source.interval_ms
 
     def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
@@ -48,7 +49,7 @@ class FileSplitDiscovery:
         """
         # Before the look: what arrives between the two is then seen by the look that ends the discovery.
         finished = self._source.interval_ms is None or self._is_finished()
-        pieces = list(self._pieces(self._seen_pieces(seen)))
+        pieces = list(self._pieces(self._seen_files(seen)))
         if not pieces and not seen and self._source.interval_ms is None:
             raise EmptySourceError(f"no files to read in {self._source.path}")
         splits = tuple(self._batch(group) for group in self._grouped(pieces))
@@ -60,27 +61,24 @@ class FileSplitDiscovery:
             return self._filesystem.exists(f"{self._source.path}/{until}")
         return until is not None and until()
 
-    def _seen_pieces(self, seen: frozenset[SplitId]) -> set[str]:
-        for split_id in seen - self._decoded.keys():
-            self._decoded[split_id] = frozenset(unquote(name) for name in split_id.split("+"))
-        return {name for split_id in seen for name in self._decoded[split_id]}
+    def _seen_files(self, seen: frozenset[SplitId]) -> set[str]:
+        for split_id in seen - self._files_of.keys():
+            self._files_of[split_id] = frozenset(name.split(_RANGE)[0] for name in split_id.split("+"))
+        return {name for split_id in seen for name in self._files_of[split_id]}
 
     def _pieces(self, seen: set[str]) -> Iterator[_Piece]:
         """The files that are new, whole or cut into ranges, in the order of their paths."""
-        known_files = {name.rsplit(_RANGE, 1)[0] for name in seen}
         for path, name in self._files():
             if name in seen:
                 continue
             described = footer(path, self._source.event_time)
             limit = self._source.rows_limit
-            if name not in known_files and (limit is None or described.rows <= limit):
+            if limit is None or described.rows <= limit:
                 yield self._piece(path, name, 0, described.rows, described)
-            elif limit is not None:
-                for start in range(0, described.rows, limit):
-                    rows = min(limit, described.rows - start)
-                    piece = self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
-                    if piece.name not in seen:
-                        yield piece
+                continue
+            for start in range(0, described.rows, limit):
+                rows = min(limit, described.rows - start)
+                yield self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
 
     def _piece(self, path: str, name: str, start: int, rows: int, described: Footer) -> _Piece:
         whole = rows == described.rows
@@ -95,10 +93,10 @@ class FileSplitDiscovery:
                 return
             raise SourceNotFoundError(f"nothing to read at {self._source.path}: there is no such folder or file")
         if not self._filesystem.is_folder(root):
-            yield root, root.rsplit("/", 1)[1]
+            yield root, quote(root.rsplit("/", 1)[1])
             return
         for status in self._filesystem.files_below(root):
-            yield status.path, status.path.removeprefix(root).lstrip("/")
+            yield status.path, quote(status.path.removeprefix(root).lstrip("/"))
 
     def _grouped(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
         group: list[_Piece] = []
@@ -121,7 +119,7 @@ class FileSplitDiscovery:
     def _batch(self, group: list[_Piece]) -> FileBatchSplit:
         times = [piece.event_time_max for piece in group]
         return FileBatchSplit(
-            split_id=SplitId("+".join(quote(piece.name) for piece in group)),
+            split_id=SplitId("+".join(piece.name for piece in group)),
             files=tuple(piece.split for piece in group),
             rows=sum(piece.split.rows for piece in group),
             event_time_max=None if None in times else max(time for time in times if time is not None),

@@ -170,7 +170,8 @@ class Laboratory:
     def source(self, *codes: OperatorCode, per_batch: int = 1) -> JobVertex:
         """A source vertex with these operators behind it, one behind the other."""
         source = FileSource.parquet(str(self.input), event_time="at").files_per_batch(per_batch)
-        return self.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
+        ends_here = bool(codes) and isinstance(codes[-1], SinkCode)
+        return self.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=not ends_here)
 
     def windows(self, *aggregates: Column, size_ms: int = 1000, offset_ms: int = 0) -> WindowCode:
         """Windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""

@@ -1,0 +1,140 @@
+"""The batch store: who holds a batch, and when its blocks are freed."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.ids import BatchId, ExecutionAttemptId, JobId, ResultPartitionId
+from flykka.spark_bridge.batches import IN_TRANSIT, Address, Batch, BatchStore, Blocks
+from flykka.spark_bridge.errors import UnknownBatchError
+
+pytestmark = pytest.mark.spark
+
+PRODUCER = ExecutionAttemptId("job_source_0_1")
+READER = "job_window_0_1"
+HERE = Address(partition=ResultPartitionId("p"), subpartition=0)
+THERE = Address(partition=ResultPartitionId("p"), subpartition=1)
+
+
+class Store:
+    """A store, with blocks of one number each."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.store = BatchStore()
+
+    def put(
+        self, *names: str, address: Address | None = HERE, holder: str = IN_TRANSIT, producer: str = PRODUCER
+    ) -> Blocks:
+        """Batches that lie in the same blocks."""
+        blocks = Blocks(self.spark.range(1).localCheckpoint())
+        refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
+        batches = [Batch(ref=ref, frame=blocks.frame, address=address, holder=holder) for ref in refs]
+        self.store.put(blocks, batches, job_id=JobId("job"), producer=ExecutionAttemptId(producer))
+        return blocks
+
+    def holds(self, blocks: Blocks) -> bool:
+        """Whether Spark has the blocks."""
+        return blocks.rdd_id in dict(self.spark.sparkContext._jsc.getPersistentRDDs())
+
+
+@pytest.fixture
+def store(spark: SparkSession) -> Store:
+    return Store(spark)
+
+
+def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
+    blocks = store.put("a")
+    name = BatchId("a")
+
+    rows = store.store.take(name, READER).count()
+    store.store.release([name])
+    before = store.holds(blocks)
+    store.store.release([name], READER)
+
+    assert rows == 1
+    assert before
+    assert not store.holds(blocks)
+    assert store.store.stats().materialisations == 0
+
+
+def test_a_batch_outlives_its_reader_where_state_holds_it(store: Store) -> None:
+    blocks = store.put("a")
+    store.store.take(BatchId("a"), READER)
+    store.store.hold(BatchId("a"), f"{READER} state")
+    store.store.hold(BatchId("a"), f"{READER} snapshot 1")
+
+    store.store.release([BatchId("a")], READER)
+    store.store.release([BatchId("a")], f"{READER} state")
+    before = store.holds(blocks)
+    store.store.release([BatchId("a")], f"{READER} snapshot 1")
+
+    assert before
+    assert not store.holds(blocks)
+
+
+def test_slices_share_blocks_until_the_last_is_released(store: Store) -> None:
+    blocks = store.put("a", "b")
+
+    store.store.release([BatchId("a")])
+    before = store.holds(blocks)
+    store.store.release([BatchId("b")])
+
+    assert before
+    assert not store.holds(blocks)
+
+
+def test_blocks_without_a_batch_are_freed_at_once(store: Store) -> None:
+    assert not store.holds(store.put())
+
+
+def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> None:
+    store.put("mine")
+    store.put("another's", address=THERE)
+
+    store.store.release_addressed(frozenset({HERE}))
+
+    assert set(store.store.holders()) == {"another's"}
+    store.store.release_job(JobId("job"))
+
+
+def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> None:
+    store.put("taken")
+    store.put("waiting")
+    store.store.take(BatchId("taken"), READER)
+
+    store.store.release_produced(PRODUCER)
+
+    assert set(store.store.holders()) == {"taken"}
+    store.store.release_job(JobId("job"))
+
+
+def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: Store) -> None:
+    store.put("state", holder="job_window_0_1 state")
+    store.put("other", holder="job_window_0_10 state")
+
+    store.store.release_held(ExecutionAttemptId("job_window_0_1"))
+
+    assert set(store.store.holders()) == {"other"}
+    store.store.release_job(JobId("job"))
+
+
+def test_the_end_of_a_job_frees_every_batch_of_it(store: Store) -> None:
+    blocks = [store.put("a"), store.put("b", holder="somebody")]
+
+    store.store.release_job(JobId("another job"))
+    before = store.store.stats().rows
+    store.store.release_job(JobId("job"))
+
+    assert before == 2
+    assert not any(store.holds(each) for each in blocks)
+
+
+def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> None:
+    store.put("a")
+    store.store.release([BatchId("a")])
+
+    with pytest.raises(UnknownBatchError, match="batch a was released"):
+        store.store.take(BatchId("a"), READER)

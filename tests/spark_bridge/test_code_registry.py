@@ -1,0 +1,96 @@
+"""Code is bound by uid, and refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+    ShipStrategy,
+)
+from flykka.spark_bridge.code import KeyByCode, SinkCode, SourceCode, TransformCode
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.errors import UnboundOperatorError
+from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.spark_bridge.sources.file_source import FileSource
+
+
+def nothing(rows: object) -> object:
+    return rows
+
+
+def graph(*refs: OperatorRef, key_by: OperatorRef | None = None) -> JobGraph:
+    operators = tuple(
+        Operator(operator_id=OperatorId(ref.uid), ref=ref, name=ref.uid, kind=OperatorKind.STATELESS) for ref in refs
+    )
+    edge = JobEdge(source=JobVertexId("v"), source_output=0, ship_strategy=ShipStrategy.HASH, key_by=key_by)
+    vertex = JobVertex(
+        vertex_id=JobVertexId("v"), name="v", operators=operators, parallelism=1, max_parallelism=1, inputs=(edge,)
+    )
+    return JobGraph(
+        job_id=JobId("job"), name="flights", vertices=(vertex,), checkpointing=CheckpointingSettings(directory="d")
+    )
+
+
+def test_bound_code_is_found_by_its_name() -> None:
+    registry = CodeRegistry()
+    code = SinkCode(sink=FileSink.parquet("out"))
+
+    ref = registry.bind("sink", code)
+
+    assert registry.resolve(ref) is code
+
+
+def test_a_second_run_of_the_program_gives_the_same_names() -> None:
+    first, second = CodeRegistry(), CodeRegistry()
+
+    one = first.bind("source", SourceCode(source=FileSource.parquet("a")))
+    other = second.bind("source", SourceCode(source=FileSource.parquet("b")))
+
+    assert one == other
+
+
+def test_an_unknown_uid_is_refused_with_those_that_are_known() -> None:
+    registry = CodeRegistry()
+    registry.bind("source", KeyByCode(columns=("a",)))
+
+    with pytest.raises(UnboundOperatorError, match="no operator 'sorce' in this application; it has: source"):
+        registry.resolve(OperatorRef(uid="sorce", fingerprint=""))
+
+
+def test_code_of_another_make_is_refused_with_the_difference() -> None:
+    registry = CodeRegistry()
+    ref = registry.bind("keys", KeyByCode(columns=("a",)))
+    registry.bind("keys", KeyByCode(columns=("a", "b")))
+
+    with pytest.raises(UnboundOperatorError, match=r"made for key_by\(1\), this application has key_by\(2\)"):
+        registry.resolve(ref)
+
+
+def test_a_graph_that_does_not_fit_is_refused_with_every_operator() -> None:
+    registry = CodeRegistry()
+    good = registry.bind("good", TransformCode(function=nothing, description="nothing"))  # type: ignore[arg-type]
+    missing = OperatorRef(uid="missing", fingerprint="transform")
+    changed = replace(good, fingerprint="window")
+    lost = OperatorRef(uid="keys", fingerprint="key_by(1)")
+
+    with pytest.raises(UnboundOperatorError) as refused:
+        registry.check(graph(good, missing, changed, key_by=lost))
+
+    assert all(name in str(refused.value) for name in ("'flights'", "'missing'", "'good' has changed", "'keys'"))
+
+
+def test_a_graph_that_fits_is_accepted() -> None:
+    registry = CodeRegistry()
+    keys = registry.bind("keys", KeyByCode(columns=("a",)))
+
+    registry.check(graph(keys, key_by=keys))

@@ -1,0 +1,162 @@
+"""Staged files are published exactly once, whatever happens between two renames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.messages.ids import JobId
+from flykka.messages.operator_state import FileSinkState
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.sinks.file_committer import FileCommitter
+from flykka.spark_bridge.sinks.file_sink import FileSink
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+class CrashError(Exception):
+    """The process is gone."""
+
+
+class CrashingFileSystem(FileSystem):
+    """Dies right before the rename with this number, from 0."""
+
+    def __init__(self, session: SparkSession, survives: int) -> None:
+        super().__init__(session)
+        self._left = survives
+
+    def rename(self, source: str, target: str) -> bool:
+        if self._left == 0:
+            raise CrashError
+        self._left -= 1
+        return super().rename(source, target)
+
+
+class Sink:
+    """A folder, and committers of one subtask that write to it."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+
+    def committer(self, attempt: int = 0, filesystem: FileSystem | None = None) -> FileCommitter:
+        return FileCommitter(
+            FileSink.parquet(str(self.folder)),
+            filesystem or FileSystem(self.spark),
+            job_id=JobId("job"),
+            uid="my sink",
+            subtask=3,
+            attempt_number=attempt,
+        )
+
+    def rows(self, *numbers: int) -> DataFrame:
+        """One file for each number."""
+        return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
+
+    def seen(self) -> list[int]:
+        """What a reader of the folder sees."""
+        return sorted(row.number for row in self.spark.read.parquet(str(self.folder)).collect())
+
+    def staged(self) -> list[Path]:
+        return [path for path in (self.folder / ".flykka-staging").rglob("*.parquet") if path.is_file()]
+
+
+@pytest.fixture
+def sink(spark: SparkSession, tmp_path: Path) -> Sink:
+    return Sink(spark, tmp_path / "out")
+
+
+def test_a_checkpoint_publishes_what_it_holds_and_no_later_one(sink: Sink) -> None:
+    committer = sink.committer()
+    committer.prepare_commit(1, committer.stage(sink.rows(1, 2)))
+    committer.prepare_commit(2, committer.stage(sink.rows(3)))
+
+    committer.commit(1)
+    first = sink.seen()
+    committer.commit(2)
+
+    assert first == [1, 2]
+    assert sink.seen() == [1, 2, 3]
+    assert sink.staged() == []
+
+
+def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink) -> None:
+    committer = sink.committer()
+    committer.prepare_commit(1, committer.stage(sink.rows(1)))
+    state = committer.prepare_commit(2, committer.stage(sink.rows(2)))
+
+    committer.commit(2)
+
+    assert [file.checkpoint_id for file in state.pending] == [1, 2]
+    assert sink.seen() == [1, 2]
+
+
+@pytest.mark.parametrize("survives", [0, 1, 2, 3])
+def test_a_restore_completes_a_commit_that_was_interrupted(sink: Sink, survives: int) -> None:
+    committer = sink.committer(filesystem=CrashingFileSystem(sink.spark, survives))
+    state = committer.prepare_commit(1, committer.stage(sink.rows(1, 2, 3)))
+    try:
+        committer.commit(1)
+    except CrashError:
+        pass
+    else:
+        assert survives == 3
+
+    sink.committer(attempt=1).restore(state)
+    sink.committer(attempt=2).restore(state)
+
+    assert sink.seen() == [1, 2, 3]
+
+
+def test_a_restore_discards_what_its_checkpoint_does_not_hold(sink: Sink) -> None:
+    committer = sink.committer()
+    state = committer.prepare_commit(1, committer.stage(sink.rows(1)))
+    committer.prepare_commit(2, committer.stage(sink.rows(2)))
+    committer.stage(sink.rows(3))
+
+    sink.committer(attempt=1).restore(state)
+
+    assert sink.seen() == [1]
+    assert sink.staged() == []
+
+
+def test_what_lay_in_the_folder_before_is_left_alone(sink: Sink) -> None:
+    sink.rows(7).write.parquet(str(sink.folder))
+
+    committer = sink.committer()
+    committer.restore(FileSinkState())
+    committer.prepare_commit(1, committer.stage(sink.rows(1)))
+    committer.commit(1)
+
+    assert sink.seen() == [1, 7]
+
+
+def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
+    committer = sink.committer()
+    state = committer.prepare_commit(1, committer.stage(sink.rows(1)))
+    for path in sink.staged():
+        path.unlink()
+
+    with pytest.raises(SinkError, match="is gone: the output would lack its rows"):
+        sink.committer(attempt=1).restore(state)
+
+
+def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
+    committer = sink.committer()
+    (pending,) = committer.prepare_commit(1, committer.stage(sink.rows(1))).pending
+    Path(pending.target).write_bytes(b"somebody else's")
+
+    with pytest.raises(SinkError, match="is there already"):
+        committer.commit(1)
+
+    assert Path(pending.target).read_bytes() == b"somebody else's"
+
+
+def test_final_names_tell_operator_subtask_and_checkpoint(sink: Sink) -> None:
+    committer = sink.committer()
+    (pending,) = committer.prepare_commit(5, committer.stage(sink.rows(1))).pending
+
+    assert Path(pending.target).name.startswith("part-my_sink-3-5-0-")

@@ -1,0 +1,194 @@
+"""A folder of parquet files becomes batches: which files, in which order, until when."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyspark.sql import SparkSession
+
+from flykka.messages.ids import OperatorId
+from flykka.messages.source import FileBatchSplit, SplitsDiscovered
+from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError, UnreadableFileError
+from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.spark_bridge.sources.reading import read_sliced, read_split
+from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
+from tests.spark_bridge.laboratory import at_ms, write_rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Five files of ten rows, `0.parquet` to `4.parquet`."""
+    for number in range(5):
+        write_rows(tmp_path / "in" / f"{number}.parquet", [(number, row, number * 10 + row) for row in range(10)])
+    return tmp_path / "in"
+
+
+def discovery(spark: SparkSession, source: FileSource) -> FileSplitDiscovery:
+    return FileSplitDiscovery(source, OperatorId("source"), FileSystem(spark))
+
+
+def names(found: SplitsDiscovered) -> list[list[str]]:
+    batches = [split for split in found.splits if isinstance(split, FileBatchSplit)]
+    return [[Path(file.path).name for file in batch.files] for batch in batches]
+
+
+def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered) -> list[list[tuple[int, int]]]:
+    """The rows of each batch."""
+    schema = source.prototype(spark).schema
+    batches = [split for split in splits.splits if isinstance(split, FileBatchSplit)]
+    return [
+        sorted((row.key, row.amount) for row in read_split(spark, source, schema, batch).collect()) for batch in batches
+    ]
+
+
+def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(spark: SparkSession, folder: Path) -> None:
+    found = discovery(spark, FileSource.parquet(str(folder)).files_per_batch(2)).discover(frozenset())
+
+    assert names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
+    assert [split.rows for split in found.splits] == [20, 20, 10]
+    assert found.finished
+
+
+def test_whole_files_are_put_together_up_to_a_number_of_rows(spark: SparkSession, folder: Path) -> None:
+    found = discovery(spark, FileSource.parquet(str(folder)).rows_per_batch(35)).discover(frozenset())
+
+    assert [split.rows for split in found.splits] == [30, 20]
+
+
+def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folder: Path) -> None:
+    source = FileSource.parquet(str(folder)).rows_per_batch(4)
+
+    found = discovery(spark, source).discover(frozenset())
+    batches = everything(spark, source, found)
+
+    assert [len(batch) for batch in batches] == [4, 4, 2] * 5
+    assert sorted(row for batch in batches for row in batch) == [(key, row) for key in range(5) for row in range(10)]
+
+
+def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder: Path) -> None:
+    source = FileSource.parquet(str(folder)).rows_per_batch(4)
+    first = discovery(spark, source).discover(frozenset())
+    seen = frozenset(split.split_id for split in first.splits)
+    write_rows(folder / "5.parquet", [(5, 0, 50)])
+
+    again = discovery(spark, source).discover(seen)
+
+    assert names(again) == [["5.parquet"]]
+
+
+def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: SparkSession, tmp_path: Path) -> None:
+    look = discovery(spark, FileSource.parquet(str(tmp_path / "in")).monitor_continuously("300ms"))
+
+    before = look.discover(frozenset())
+    write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
+    (tmp_path / "in" / ".b.parquet.tmp").write_bytes(b"being written")
+    found = look.discover(frozenset())
+    (tmp_path / "in" / "_SUCCESS").touch()
+    last = look.discover(frozenset(split.split_id for split in found.splits))
+
+    assert (before.splits, before.finished) == ((), False)
+    assert (names(found), found.finished) == ([["a.parquet"]], False)
+    assert (last.splits, last.finished) == ((), True)
+    assert look.interval_ms == 300
+
+
+def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path) -> None:
+    source = FileSource.parquet(str(folder)).monitor_continuously(timedelta(seconds=1), until=lambda: True)
+
+    assert discovery(spark, source).discover(frozenset()).finished
+
+
+def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
+    source = FileSource.parquet(str(tmp_path / "in"))
+
+    (split,) = discovery(spark, source).discover(frozenset()).splits
+    assert isinstance(split, FileBatchSplit)
+    (row,) = read_split(spark, source, source.prototype(spark).schema, split).collect()
+
+    assert row.day == 7
+
+
+def test_the_latest_event_time_is_in_the_statistics_of_whole_files(spark: SparkSession, folder: Path) -> None:
+    source = FileSource.parquet(str(folder), event_time="at")
+
+    whole = discovery(spark, source.files_per_batch(2)).discover(frozenset()).splits[0]
+    cut = discovery(spark, source.rows_per_batch(4)).discover(frozenset()).splits[0]
+
+    assert isinstance(whole, FileBatchSplit)
+    assert isinstance(cut, FileBatchSplit)
+    assert whole.event_time_max == at_ms(19)
+    assert cut.event_time_max is None
+
+
+def test_slices_hold_every_row_of_a_batch_once(spark: SparkSession, folder: Path) -> None:
+    source = FileSource.parquet(str(folder)).files_per_batch(5)
+    (split,) = discovery(spark, source).discover(frozenset()).splits
+    assert isinstance(split, FileBatchSplit)
+
+    slices = read_sliced(spark, source, source.prototype(spark).schema, split)
+
+    assert len(slices) == spark.sparkContext.defaultParallelism
+    assert sum(part.count() for part in slices) == 50
+
+
+def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    source = FileSource.parquet(str(tmp_path / "nowhere"))
+
+    with pytest.raises(SourceNotFoundError, match="nowhere"):
+        discovery(spark, source).discover(frozenset())
+    with pytest.raises(SourceNotFoundError, match="nowhere"):
+        source.prototype(spark)
+
+
+def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    source = FileSource.parquet(str(tmp_path))
+
+    with pytest.raises(EmptySourceError, match=tmp_path.name):
+        discovery(spark, source).discover(frozenset())
+    with pytest.raises(EmptySourceError, match="declare it with schema"):
+        source.prototype(spark)
+
+
+def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_text("not parquet at all")
+
+    with pytest.raises(UnreadableFileError, match=r"bad\.parquet"):
+        discovery(spark, FileSource.parquet(str(tmp_path))).discover(frozenset())
+
+
+def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path) -> None:
+    source = FileSource.parquet(str(tmp_path / "later"), schema="key long, at timestamp")
+
+    assert source.prototype(spark).columns == ["key", "at"]
+
+
+def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    odd = tmp_path / "in" / "a+b #1%20 [ü].parquet"
+    odd.parent.mkdir()
+    pq.write_table(pa.table({"key": [1], "amount": [2]}), odd)
+    source = FileSource.parquet(str(odd.parent))
+    look = discovery(spark, source)
+
+    found = look.discover(frozenset())
+
+    assert everything(spark, source, found) == [[(1, 2)]]
+    assert look.discover(frozenset(split.split_id for split in found.splits)).splits == ()
+
+
+@pytest.mark.parametrize("interval", ["soon", "10", 0, "0s"])
+def test_an_interval_that_is_none_is_refused(interval: str | int) -> None:
+    with pytest.raises(ValueError, match="interval"):
+        FileSource.parquet("in").monitor_continuously(interval)
+
+
+def test_a_batch_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="files per batch must be at least 1, not 0"):
+        FileSource.parquet("in").files_per_batch(0)
