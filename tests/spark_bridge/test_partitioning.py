@@ -1,0 +1,67 @@
+"""Slices by key group: complete, disjoint, and owned as the control plane says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka.actors.state.key_groups import key_groups_of
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.spark_bridge.scope import AttemptScope
+from flykka.spark_bridge.stages.partitioning import KeyGroups, Sliced, materialise_slices
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+GROUPS = KeyGroups(keys=("name", "number"), max_parallelism=128)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    numbers = spark.range(1000)
+    return numbers.select(
+        F.when(F.col("id") % 7 > 0, F.concat(F.lit("n"), F.col("id"))).alias("name"), (F.col("id") % 13).alias("number")
+    )
+
+
+@pytest.fixture(params=[1, 2, 3, 5])
+def sliced(spark: SparkSession, rows: DataFrame, request: pytest.FixtureRequest) -> Iterator[Sliced]:
+    scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool")
+    made = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})
+    yield made
+    made.materialised.blocks.free()
+
+
+def test_slices_are_complete_and_disjoint(rows: DataFrame, sliced: Sliced) -> None:
+    together = [tuple(row) for part in sliced.slices for row in part.collect()]
+
+    assert sorted(together, key=repr) == sorted((tuple(row) for row in rows.collect()), key=repr)
+
+
+def test_a_slice_holds_the_key_groups_of_its_subtask(sliced: Sliced) -> None:
+    for subtask, part in enumerate(sliced.slices):
+        owned = key_groups_of(subtask, GROUPS.max_parallelism, len(sliced.slices))
+        lowest, highest = part.agg(F.min(GROUPS.of_row()), F.max(GROUPS.of_row())).collect()[0]
+
+        assert owned.start <= lowest <= highest <= owned.end
+
+
+def test_rows_are_counted_by_slice_on_the_way(sliced: Sliced) -> None:
+    assert sliced.rows == tuple(part.count() for part in sliced.slices)
+    assert sliced.materialised.rows == 1000
+    assert sliced.materialised.numbers["most"] == 12
+
+
+def test_a_slice_is_read_without_the_partitions_of_others(sliced: Sliced) -> None:
+    partitions = [part.rdd.getNumPartitions() for part in sliced.slices]
+
+    assert sum(partitions) == sliced.materialised.frame.rdd.getNumPartitions()
+
+
+def test_a_range_of_key_groups_keeps_what_its_owner_needs(rows: DataFrame) -> None:
+    parts = [GROUPS.within(rows, key_groups_of(subtask, 128, 4)).count() for subtask in range(4)]
+
+    assert sum(parts) == 1000
+    assert all(parts)
