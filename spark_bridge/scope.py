@@ -9,10 +9,13 @@ the thread makes: by it the blocks of a materialisation that was interrupted hal
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.errors import AttemptCancelledError
+from flykka.spark_bridge.python_daemon import ATTEMPT_PROPERTY
+from flykka.spark_bridge.session import CANCELLED_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,16 +30,20 @@ class AttemptScope:
         self.session = session
         self.attempt = attempt
         self._pool = pool
-        # Spark refuses commas in tags.
-        self._tag = f"flykka-{attempt}".replace(",", "_")
+        # Spark refuses commas in tags, and the tag names a file too.
+        self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
+        folder = session.sparkContext.getConf().get(CANCELLED_FOLDER)
+        self._note = None if folder is None else Path(folder) / self._tag
+        if self._note is not None:
+            # An earlier attempt of this name is over: this one is not cancelled.
+            self._note.unlink(missing_ok=True)
         self._cancelled = Event()
 
     def enter(self) -> None:
         """The calling thread works for the attempt from now on, until it ends."""
         context = self.session.sparkContext
         context.addJobTag(self._tag)
-        # Where the task's thread is interrupted too, a Python function ends at once and not when it next returns rows.
-        context.setInterruptOnCancel(True)
+        context.setLocalProperty(ATTEMPT_PROPERTY, self._tag)
         context.setLocalProperty("spark.scheduler.pool", self._pool)
         context.setLocalProperty("callSite.short", self._tag)
 
@@ -51,8 +58,10 @@ class AttemptScope:
         return self._cancelled.is_set()
 
     def refuse(self) -> None:
-        """Let nothing new begin. Does not block."""
+        """Let nothing new begin, and Python functions end. Does not block."""
         self._cancelled.set()
+        if self._note is not None:
+            self._note.touch()
 
     def cancel_jobs(self) -> None:
         """Cancel the running jobs.

@@ -10,11 +10,15 @@ import os
 import signal
 import sys
 import threading
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from flykka.spark_bridge import python_daemon
 from flykka.spark_bridge.errors import SessionError
 
 if TYPE_CHECKING:
@@ -26,9 +30,10 @@ _NEW_CONTEXT = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # A cancelled Python function is to be gone within a second.
-    "spark.python.task.killTimeout": "200ms",
 }
+
+CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
+"""The setting that names the folder in which cancelled attempts are noted, where Python workers look there."""
 
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
@@ -91,7 +96,23 @@ def engine_session(session: SparkSession) -> SparkSession:
 def _local_settings(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
-    return {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if _workers_find_flykka():
+        # On other machines nobody knows what the workers can import.
+        settings["spark.python.daemon.module"] = python_daemon.__name__
+        settings[CANCELLED_FOLDER] = mkdtemp(prefix="flykka-cancelled-")
+    return settings
+
+
+def _workers_find_flykka() -> bool:
+    """Whether a fresh interpreter finds this package: it is installed, or on PYTHONPATH."""
+    try:
+        distribution("flykka")
+    except PackageNotFoundError:
+        root = Path(__file__).parents[2].resolve()
+        roots = (Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
+        return root in roots
+    return True
 
 
 class _KeptInterruptHandler:
