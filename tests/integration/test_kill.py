@@ -88,10 +88,9 @@ def test_a_kill_changes_nothing_in_the_output(
     moment: Moment,
 ) -> None:
     env = environment()
-    client = sales.start(env, sales_files, tmp_path / "output", interval=moment.interval)
-
     kill = kill_at(env, moment)
-    client.wait(timeout=120)
+
+    sales.start(env, sales_files, tmp_path / "output", interval=moment.interval).wait(timeout=120)
 
     assert kill.done
     assert_exactly_once(spark, sales_files, tmp_path / "output")
@@ -101,9 +100,9 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     env = environment()
-    client = sales.start(env, sales_files, tmp_path / "output")
-
     first = kill_at(env, Moment(name="first", matches=lambda said: isinstance(said, CommitCheckpoint)))
+
+    client = sales.start(env, sales_files, tmp_path / "output")
     assert first.wait(timeout=60)
     second = kill_at(env, Moment(name="second", matches=lambda said: isinstance(said, StageFinished)))
     client.wait(timeout=120)
@@ -121,10 +120,9 @@ def test_parallelism_changes_nothing_in_the_output(
     parallelism: int,
 ) -> None:
     env = environment()
-    client = sales.start(env, sales_files, tmp_path / "output", parallelism=parallelism)
-
     kill = kill_at(env, Moment(name="kill", matches=lambda said: isinstance(said, CommitCheckpoint)))
-    client.wait(timeout=120)
+
+    sales.start(env, sales_files, tmp_path / "output", parallelism=parallelism).wait(timeout=120)
 
     assert kill.done
     assert_exactly_once(spark, sales_files, tmp_path / "output")

@@ -35,9 +35,8 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
     with StreamExecutionEnvironment.get_execution_environment(
         task_managers=2, slots_per_task_manager=2, record=str(record)
     ) as env:
-        client = sales.start(env, sales_files, folder / "output")
         kill = kill_when(env.cluster.system, VICTIM, lambda _, said: isinstance(said, CommitCheckpoint))
-        client.wait(timeout=120)
+        sales.start(env, sales_files, folder / "output").wait(timeout=120)
         assert kill.done
     return Trace.open(record)
 
