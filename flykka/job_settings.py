@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
-from flykka.program import at_least_one
+from flykka.program import at_least_one, not_negative
 from flykka.restart_strategies import RestartStrategies
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.stream_graph_generator import Defaults
@@ -22,12 +22,20 @@ class JobSettings:
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """The parallelism of operators that have none of their own; 1 unless set."""
+        """The parallelism of operators that have none of their own; 1 unless set.
+
+        Raises:
+            ProgramError: it is below 1.
+        """
         self.defaults = replace(self.defaults, parallelism=at_least_one(parallelism, "parallelism"))
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """The number of key groups of operators that set none; derived from their parallelism unless set."""
+        """The number of key groups of operators that set none; derived from their parallelism unless set.
+
+        Raises:
+            ProgramError: it is below 1.
+        """
         number = at_least_one(max_parallelism, "maximum parallelism")
         self.defaults = replace(self.defaults, max_parallelism=number)
         return self
@@ -46,6 +54,10 @@ class JobSettings:
 
         A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
         in a row are tolerated before the job fails, and so many completed ones are kept.
+
+        Raises:
+            DurationError: a length of time cannot be read, or is none where there must be one.
+            ProgramError: a number is below 1, or that of tolerable failures below 0.
         """
         self.checkpointing = replace(
             self.checkpointing,
@@ -53,7 +65,7 @@ class JobSettings:
             timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
             min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
             max_concurrent=at_least_one(max_concurrent, "number of concurrent checkpoints"),
-            tolerable_failures=tolerable_failures,
+            tolerable_failures=not_negative(tolerable_failures, "number of tolerable checkpoint failures"),
             retained=at_least_one(retained, "number of retained checkpoints"),
         )
         return self

@@ -23,17 +23,30 @@ class OperatorSettings:
         return self
 
     def uid(self, uid: str) -> Self:
-        """Name the operator for good: its state is found by this. Raises `DuplicateUidError` where the uid is taken."""
+        """Name the operator for good: its state is found by this.
+
+        Raises:
+            DuplicateUidError: the uid is taken.
+            ProgramError: it is empty.
+        """
         self._program.set_uid(self._transformation, uid)
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Run the operator in this many subtasks. Raises `ProgramError` below 1."""
+        """Run the operator in this many subtasks.
+
+        Raises:
+            ProgramError: the number is below 1.
+        """
         self._transformation.parallelism = at_least_one(parallelism, f"parallelism of {self._transformation}")
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Cut its keys into this many key groups: it can never be scaled to more subtasks. Raises `ProgramError`."""
+        """Cut its keys into this many key groups: it can never be scaled to more subtasks.
+
+        Raises:
+            ProgramError: the number is below 1.
+        """
         what = f"maximum parallelism of {self._transformation}"
         self._transformation.max_parallelism = at_least_one(max_parallelism, what)
         return self

@@ -36,7 +36,7 @@ class Program:
         self._transformations.append(transformation)
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
-        """Name an operator for good. Raises `DuplicateUidError` where the uid is taken."""
+        """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""
         if not uid:
             raise ProgramError(f"the uid of {transformation} must not be empty")
         self._check_free(transformation, uid)
@@ -65,6 +65,15 @@ def tried(operator: object, attempt: Callable[[], T]) -> T:
 
 def at_least_one(number: int, what: str) -> int:
     """`number`. Raises `ProgramError`, which names `what`, below 1."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ProgramError(f"the {what} must be a whole number from 1, not {number!r}")
+    return _whole_number(number, what, least=1)
+
+
+def not_negative(number: int, what: str) -> int:
+    """`number`. Raises `ProgramError`, which names `what`, below 0."""
+    return _whole_number(number, what, least=0)
+
+
+def _whole_number(number: int, what: str, least: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        raise ProgramError(f"the {what} must be a whole number from {least}, not {number!r}")
     return number

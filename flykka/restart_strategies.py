@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.errors import ProgramError
 from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.program import not_negative
 from flykka.runtime.durations import Duration, duration_ms
 
 
@@ -18,8 +18,8 @@ class RestartStrategies:
             ProgramError: `attempts` is negative.
             DurationError: the delay cannot be read.
         """
-        if attempts is not None and attempts < 0:
-            raise ProgramError(f"a restart strategy cannot have {attempts} attempts")
+        if attempts is not None:
+            not_negative(attempts, "number of restarts")
         return RestartStrategyConfiguration(attempts=attempts, delay_ms=duration_ms(delay, "restart delay"))
 
     @staticmethod

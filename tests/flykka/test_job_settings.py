@@ -55,3 +55,11 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         settings.enable_checkpointing("0s")
     with pytest.raises(ProgramError, match="number of retained checkpoints"):
         settings.enable_checkpointing("1s", retained=0)
+    with pytest.raises(ProgramError, match="number of tolerable checkpoint failures must be a whole number from 0"):
+        settings.enable_checkpointing("1s", tolerable_failures=-1)
+
+
+def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
+    settings = JobSettings().enable_checkpointing("1s", tolerable_failures=0)
+
+    assert settings.checkpointing.tolerable_failures == 0

@@ -49,5 +49,5 @@ def test_no_restart_is_a_restart_strategy_without_attempts() -> None:
 
 
 def test_a_negative_number_of_restarts_is_refused() -> None:
-    with pytest.raises(ProgramError, match="-1 attempts"):
+    with pytest.raises(ProgramError, match="number of restarts must be a whole number from 0, not -1"):
         RestartStrategies.fixed_delay_restart(attempts=-1)
