@@ -1,7 +1,7 @@
 """The port to the data: what the actors ask of the side that holds the rows.
 
-Spark's side implements it in `spark_bridge`, the simulation in its own way. Nothing in here blocks an actor: what may
-block is a plain call that the shells run through `context.pipe_to_self`.
+Spark's side implements it in `spark_bridge`; stand-ins in the tests of the actors do without Spark. Nothing in here
+blocks an actor: what may block is a plain call that the shells run through `context.pipe_to_self`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DataPlane(Protocol):
         """Raise `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """The props of the bridge actor of one execution attempt; it is spawned as the Task's child and tells its parent."""
+        """The props of an execution attempt's bridge actor; it is spawned as the Task's child and tells its parent."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""

@@ -76,17 +76,13 @@ from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
-from flykka.runtime.supervision import Directive, OneForOne
-
-
-def _escalate(_error: BaseException) -> Directive:
-    return Directive.ESCALATE
+from flykka.runtime.supervision import ESCALATING_STRATEGY
 
 
 class JobMaster(Actor):
     """One per job, `/user/job-manager/job-<id>`. What its children remember cannot be made anew: it fails with them."""
 
-    supervisor_strategy = OneForOne(decider=_escalate)
+    supervisor_strategy = ESCALATING_STRATEGY
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class StageFailed(Message):
 
 @message("stage.state_snapshotted")
 class StateSnapshotted(Message):
-    """bridge -> Task: the state of the checkpoint is durable; times in ms, bytes newly written in `incremental_bytes`."""
+    """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`."""
 
     checkpoint_id: int
     state: TaskStateSnapshot

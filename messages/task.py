@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
-from flykka.messages.job_graph import JobVertex, ShipStrategy
-from flykka.messages.job_graph import OperatorRef
+from flykka.messages.job_graph import JobVertex, OperatorRef, ShipStrategy
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.ref import Ref
 from flykka.messages.state import TaskStateSnapshot

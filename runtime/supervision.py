@@ -42,6 +42,11 @@ def stopping_decider(_error: BaseException) -> Directive:
     return Directive.STOP
 
 
+def escalating_decider(_error: BaseException) -> Directive:
+    """Fail the parent in the child's place, whatever the child raised."""
+    return Directive.ESCALATE
+
+
 def guardian_decider(error: BaseException) -> Directive:
     """For the top level, above which there is no one to escalate to: KeyboardInterrupt and the like restart too."""
     return Directive.STOP if isinstance(error, ActorInitializationError) else Directive.RESTART
@@ -105,7 +110,8 @@ class RestartHistory:
 
 
 DEFAULT_STRATEGY = OneForOne()
-STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
 GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
 STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
 """For children whose failure their parent reports instead of mending."""
+ESCALATING_STRATEGY = OneForOne(decider=escalating_decider)
+"""For children that share the fate of their parent: what they remember cannot be made anew."""

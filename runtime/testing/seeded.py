@@ -43,10 +43,3 @@ class SeededSystem(ActorSystem):
     def advance(self, ms: int) -> None:
         """Let `ms` of virtual time pass, with everything that happens meanwhile."""
         self.schedule.advance(ms)
-
-
-def seeded_system(
-    seed: int = 0, *, name: str = "seeded", serialize_messages: bool = True, recorder: Recorder | None = None
-) -> SeededSystem:
-    """A seeded system whose clock begins at 0."""
-    return SeededSystem(seed, name=name, serialize_messages=serialize_messages, recorder=recorder)

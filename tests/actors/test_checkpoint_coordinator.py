@@ -52,7 +52,7 @@ from flykka.messages.task import ExecutionState
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.checkpoint.coordinating import acknowledgement
 
 JOB = JobId("job")
@@ -166,7 +166,7 @@ class World:
 
 @pytest.fixture
 def system() -> Iterator[SeededSystem]:
-    with seeded_system(11) as system:
+    with SeededSystem(11) as system:
         yield system
 
 
@@ -276,7 +276,7 @@ def test_a_job_can_start_from_a_checkpoint_of_another_and_leaves_its_files_alone
     path = world.heard_of(CheckpointCompleted)[0].path
     before = world.files()
 
-    with seeded_system(12) as other:
+    with SeededSystem(12) as other:
         later = World(other, tmp_path / "later")
         later.tell(RequestRestoreState(job_id=JOB, path=path))
         later.deploy("a")

@@ -34,7 +34,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.peer import Peer
 
 JOB = JobId("job-1")
@@ -59,7 +59,7 @@ class Broken(Actor):
 
 @pytest.fixture
 def system() -> Iterator[SeededSystem]:
-    with seeded_system(3) as system:
+    with SeededSystem(3) as system:
         yield system
 
 

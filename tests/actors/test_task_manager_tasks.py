@@ -28,7 +28,7 @@ from flykka.messages.task import (
     UpdateTaskExecutionState,
 )
 from flykka.runtime.events import UnhandledMessage
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.task_manager_cluster import (
     HERE,
@@ -40,7 +40,7 @@ from tests.actors.task_manager_cluster import (
 
 @pytest.fixture
 def system() -> Iterator[SeededSystem]:
-    with seeded_system(5) as system:
+    with SeededSystem(5) as system:
         yield system
 
 

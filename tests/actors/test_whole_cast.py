@@ -51,7 +51,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import graph_of, vertex
 from tests.actors.peer import Peer, Utter
 
@@ -221,7 +221,7 @@ ALL_FILES = [f"file-{number}" for number in range(FILES)]
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> None:
-    with seeded_system(seed) as system:
+    with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
         stage.submit()
 
@@ -234,7 +234,7 @@ def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: Path) -> None:
-    with seeded_system(seed) as system:
+    with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
         stage.submit("first", parallelism=2)
         stage.submit("second", parallelism=4)
@@ -248,7 +248,7 @@ def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: P
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: int, tmp_path: Path) -> None:
-    with seeded_system(seed) as system:
+    with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit()
@@ -291,7 +291,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
 def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
-    with seeded_system(seed) as system:
+    with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
         stage.submit()

@@ -30,7 +30,7 @@ from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 
 JOB = JobId("job")
 GRAPH = JobGraph(job_id=JOB, name="counts", vertices=(), checkpointing=CheckpointingSettings(directory="/checkpoints"))
@@ -54,7 +54,7 @@ class JobManagerDesk(Actor):
 class Cluster:
     """A client with the desk it talks to, on one thread and a virtual clock."""
 
-    system: SeededSystem = field(default_factory=seeded_system)
+    system: SeededSystem = field(default_factory=SeededSystem)
     asked: list[Message] = field(default_factory=list)
     cancellation: Message = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
 

@@ -13,7 +13,7 @@ from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import graph_of, vertex
 from tests.actors.job_cluster import ScriptedDataPlane, Stand
 
@@ -29,7 +29,7 @@ class Made:
     """A cluster with what it stands on."""
 
     def __init__(self, settings: ClusterSettings) -> None:
-        self.system: SeededSystem = seeded_system(3)
+        self.system: SeededSystem = SeededSystem(3)
         self.data_plane = SilentDataPlane()
         self.cluster = LocalCluster(self.data_plane, settings, system=self.system)
         self.system.run_until_idle()

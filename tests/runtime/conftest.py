@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 
 
 @pytest.fixture
 def system() -> Iterator[SeededSystem]:
-    with seeded_system(7) as system:
+    with SeededSystem(7) as system:
         yield system
 
 

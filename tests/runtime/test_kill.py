@@ -12,7 +12,7 @@ from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.probe import TestProbe
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import Say, in_turn, player, says
 
 
@@ -140,7 +140,7 @@ def test_what_an_actor_owns_is_closed_exactly_once(end: str) -> None:
     def fail(_context: ActorContext) -> None:
         raise RuntimeError
 
-    with seeded_system(3) as system:
+    with SeededSystem(3) as system:
         ref = system.spawn(player(order, {"start": own, "fail": fail}), "a")
         system.run_until_idle()
         match end:

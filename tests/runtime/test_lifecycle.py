@@ -8,7 +8,7 @@ import pytest
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import InvalidActorNameError, ProxyNotSupportedError, SpawnRefusedError
 from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import player, says
 
 
@@ -122,7 +122,7 @@ def test_no_end_is_silent(system: SeededSystem) -> None:
 
 
 def test_a_terminated_system_takes_no_more_actors() -> None:
-    system = seeded_system()
+    system = SeededSystem()
     ref = system.spawn(player([]), "a")
 
     system.terminate().wait(timeout=1)
@@ -167,7 +167,7 @@ def test_ids_and_chance_repeat_with_the_seed_and_differ_between_actors() -> None
                 [context.new_id("job"), context.new_id("job"), context.random.random()]
             )
         }
-        with seeded_system(seed) as system:
+        with SeededSystem(seed) as system:
             system.spawn(player([], part), name)
             system.run_until_idle()
         return found

@@ -12,7 +12,7 @@ from pykka._envelope import Envelope
 from flykka.runtime import registry
 from flykka.runtime.cell import Cell
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import in_turn, player, replies, says
 
 
@@ -61,7 +61,7 @@ def test_pykka_stops_kernel_actors_with_its_own() -> None:
 
 def test_a_broadcast_goes_past_the_dead() -> None:
     log: list[str] = []
-    with seeded_system(1) as system:
+    with SeededSystem(1) as system:
         system.spawn(player([]), "dead").stop()
         system.spawn(player(log), "alive")
         ActorRegistry.broadcast(says("all"), Cell)

@@ -17,7 +17,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import Terminated
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 
 
 @message("test.move")
@@ -105,7 +105,7 @@ def test_whatever_the_order_nothing_is_lost_and_nothing_happens_twice(seed: int)
     dice = random.Random(seed)
     letters: list[DeadLetter] = []
     ends: Counter[str] = Counter()
-    system = seeded_system(seed)
+    system = SeededSystem(seed)
     system.event_stream.subscribe(letters.append, DeadLetter)
     failures: list[str] = []
     system.event_stream.subscribe(lambda failed: failures.append(failed.failure.message), ActorFailed)
@@ -147,7 +147,7 @@ def shake(system: SeededSystem, world: World, dice: random.Random) -> None:
 def test_a_watcher_that_lives_hears_of_every_end_it_watches(seed: int) -> None:
     world = World()
     dice = random.Random(seed)
-    with seeded_system(seed) as system:
+    with SeededSystem(seed) as system:
         watcher = system.spawn(Props(Walker, world), "watcher")
         system.run_until_idle()
         for number in range(60):

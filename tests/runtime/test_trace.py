@@ -12,7 +12,7 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.seeded import SeededSystem, seeded_system
+from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.reader import Trace, TraceError
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import (
@@ -33,7 +33,7 @@ from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
 
 def recorded(path: Path) -> SeededSystem:
-    return seeded_system(5, name="recorded", recorder=TraceRecorder(path))
+    return SeededSystem(5, name="recorded", recorder=TraceRecorder(path))
 
 
 def turns_of(trace: Trace, path: str) -> list[Turn]:
