@@ -16,7 +16,13 @@ from flykka.client_actor import JobExecutionResult
 from flykka.data_stream import DataStream, StreamType
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
 from flykka.job_settings import JobSettings
-from flykka.local_cluster import ClusterSettings, LocalCluster, slots_needed
+from flykka.local_cluster import (
+    HEARTBEAT_INTERVAL_MS,
+    HEARTBEAT_TIMEOUT_MS,
+    ClusterSettings,
+    LocalCluster,
+    slots_needed,
+)
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.program import Program, at_least_one, tried
@@ -62,8 +68,8 @@ class StreamExecutionEnvironment(JobSettings):
         slots_per_task_manager: int | None = None,
         *,
         record: str | None = None,
-        heartbeat_interval: Duration = "1s",
-        heartbeat_timeout: Duration = "10s",
+        heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
     ) -> Self:
         """An environment over the active Spark session, or over a new one at `master`.
 
@@ -71,7 +77,8 @@ class StreamExecutionEnvironment(JobSettings):
         slots as that job needs. With `record`, every turn of every actor is written to that file.
 
         Raises:
-            ProgramError: a number below 1, or a length of time that cannot be read.
+            ProgramError: a number is below 1.
+            DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
         slots = slots_per_task_manager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
-from flykka.errors import InsufficientSlotsError, UnknownTaskManagerError
+from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
 from flykka.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job_graph import JobGraph
@@ -23,18 +23,25 @@ if TYPE_CHECKING:
     from flykka.actors.data_plane import DataPlane
     from flykka.runtime.ref import ActorRef
 
+HEARTBEAT_INTERVAL_MS = 1_000
+HEARTBEAT_TIMEOUT_MS = 10_000
+"""Short beside Flink's 10 s and 50 s: within one process silence means death sooner than it does on a network."""
+
 SHUTDOWN_TIMEOUT = 30.0
 """Seconds that all actors together have to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """How many of what, and how soon silence is taken for death. `slots_per_task_manager` of None: what is needed."""
+    """How many of what, and how soon silence is taken for death.
+
+    `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down.
+    """
 
     task_managers: int = 1
     slots_per_task_manager: int | None = None
-    heartbeat_interval_ms: int = 1_000
-    heartbeat_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
+    heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     record: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:
@@ -53,16 +60,25 @@ def slots_needed(job_graph: JobGraph) -> int:
 
 
 class LocalCluster:
-    """Starts with its making and runs until `shutdown`; also a `with` statement."""
+    """Starts with its making and runs until `shutdown`; also a `with` statement.
+
+    Its actors live in a system of its own, or in `system`, which ends with it.
+
+    Raises:
+        ClusterError: `system` is given and `record` is set, but what is recorded was decided when the system was made.
+    """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
+        if system is None:
+            system = _recorded_system(settings.record)
+        elif settings.record is not None:
+            raise ClusterError(f"{settings.record!r} cannot record {system.name!r}: give that system a recorder")
         self._data_plane = data_plane
         self._settings = settings
         self._clients: list[JobClient] = []
         self._names: list[TaskManagerId] = []
         self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
-        recorder = None if settings.record is None else TraceRecorder(settings.record)
-        self._system = system or ActorSystem("flykka", recorder=recorder)
+        self._system = system
         self._resource_manager = self._system.spawn(self._resource_manager_props(), "resource-manager")
         self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
 
@@ -140,3 +156,7 @@ class LocalCluster:
     def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
         self._names.append(name)
         return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
+
+
+def _recorded_system(record: str | None) -> ActorSystem:
+    return ActorSystem("flykka", recorder=None if record is None else TraceRecorder(record))

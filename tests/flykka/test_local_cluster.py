@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.errors import InsufficientSlotsError, JobExecutionError, UnknownTaskManagerError
+from flykka.errors import ClusterError, InsufficientSlotsError, JobExecutionError, UnknownTaskManagerError
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -58,6 +58,14 @@ def test_a_cluster_starts_its_task_managers(start: Callable[..., Made]) -> None:
     cluster = start().cluster
 
     assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
+
+
+def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
+    trace = tmp_path / "run.trace"
+
+    with pytest.raises(ClusterError, match="give that system a recorder"):
+        LocalCluster(SilentDataPlane(), ClusterSettings(record=str(trace)), system=SeededSystem())
+    assert not trace.exists()
 
 
 def test_a_killed_task_manager_is_replaced_under_a_new_name(start: Callable[..., Made]) -> None:
