@@ -82,9 +82,11 @@ class JobClientActor(Actor):
                 self._on_success()
             case JobResultFailure(cause=cause, status=status):
                 self._on_failure(cause, status)
-            case Terminated():
-                self._lost("the JobManager is gone")
+            case Terminated() if self._view.outcome.done():
                 return
+            case Terminated():
+                # The listeners too are to hear of an end.
+                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
         self._history.append(message)
         for listener in self._listeners:
             listener.tell(message)
@@ -118,11 +120,12 @@ class JobClientActor(Actor):
         else:
             self._fail(lambda: JobExecutionError(job_id, name, "failed", cause))
 
-    def _lost(self, why: str) -> None:
+    def _lost(self, why: str) -> SerializedThrowable:
         job_id, name = self._graph.job_id, self._graph.name
-        cause = SerializedThrowable(type_name="ClusterLost", message=why)
+        cause = SerializedThrowable(type_name="ClusterLostError", message=why)
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
-        self._fail(lambda: JobExecutionError(job_id, name, "was lost", cause))
+        self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause))
+        return cause
 
     def _fail(self, failure: Callable[[], Exception]) -> None:
         if self._view.outcome.try_fail(failure):

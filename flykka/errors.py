@@ -6,10 +6,10 @@ FlykkaError
 │   └── StreamTypeError         a column or a function that does not fit the stream
 ├── ClusterError                the local cluster cannot do what was asked
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
-│   └── UnknownTaskManagerError
+│   └── UnknownTaskManagerError no TaskManager of this name lives
 ├── JobSubmissionError          the JobManager refused the job
 ├── JobCancellationError        there was nothing to cancel
-└── JobExecutionError           the job has FAILED
+└── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
 
 Beside the tree stands `DurationError`, the kernel's: a length of time that cannot be read.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
@@ -27,7 +29,7 @@ LISTENERS_TIMEOUT = 5.0
 class JobClient:
     """Made by `execute_async`. Every method may be called from any thread.
 
-    `await client` is `wait` for coroutines: the same result, the same errors.
+    `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.
     """
 
     def __init__(
@@ -114,10 +116,24 @@ class JobClient:
         self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners)}")
 
     def __await__(self) -> Generator[Any, None, JobExecutionResult]:
-        return self._view.outcome.__await__()
+        return self._ended().__await__()
 
     def __repr__(self) -> str:
         return f"<JobClient {self.job_name!r} {self.job_id} {self.status}>"
+
+    async def _ended(self) -> JobExecutionResult:
+        try:
+            return await self._view.outcome
+        finally:
+            if self._view.outcome.done():
+                await self._listeners_have_heard()
+
+    async def _listeners_have_heard(self) -> None:
+        # As `_wait_for_listeners`, with the loop free for others meanwhile.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTENERS_TIMEOUT):
+                for heard_all in self._listeners:
+                    await heard_all
 
     def _wait_for_listeners(self) -> None:
         deadline = time.monotonic() + LISTENERS_TIMEOUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 
 JOB = JobId("job")
@@ -48,6 +50,15 @@ class JobManagerDesk(Actor):
         self._asked.append(message)
         if isinstance(message, CancelJob):
             message.client.tell(self._cancellation)
+
+
+class FinishingDesk(Actor):
+    """Takes every job, and says at once that it has FINISHED."""
+
+    def handle_message(self, message: Message) -> None:
+        assert isinstance(message, SubmitJob)
+        message.client.tell(JobSubmitSuccess(job_id=JOB))
+        message.client.tell(JobResultSuccess(job_id=JOB))
 
 
 @dataclass
@@ -160,7 +171,7 @@ def test_a_job_whose_job_manager_dies_is_lost(cluster: Cluster) -> None:
     cluster.system.kill(cluster.desk)
     cluster.system.run_until_idle()
 
-    with pytest.raises(JobExecutionError, match="was lost: ClusterLost: the JobManager is gone"):
+    with pytest.raises(JobExecutionError, match="was lost with its cluster: ClusterLostError: the JobManager is gone"):
         client.wait(timeout=0)
 
 
@@ -241,6 +252,19 @@ def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cl
     assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
 
 
+def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: Cluster) -> None:
+    heard: list[Message] = []
+    client = cluster.submit()
+    cluster.say(accepted())
+    client.add_listener(heard.append)
+
+    cluster.system.kill(cluster.desk)
+    cluster.system.run_until_idle()
+
+    cause = SerializedThrowable(type_name="ClusterLostError", message="the JobManager is gone")
+    assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
+
+
 async def test_a_client_can_be_awaited(cluster: Cluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
@@ -248,6 +272,38 @@ async def test_a_client_can_be_awaited(cluster: Cluster) -> None:
     result = await asyncio.wait_for(_awaited(client), timeout=1)
 
     assert result.job_name == "counts"
+
+
+async def test_an_awaited_client_raises_what_wait_raises(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+
+    with pytest.raises(JobExecutionError, match="failed: ValueError: boom"):
+        await client
+
+
+async def test_awaiting_waits_for_the_listeners_and_leaves_the_loop_to_others() -> None:
+    heard: list[Message] = []
+    busy, released = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def hear(message: Message) -> None:
+        loop.call_soon_threadsafe(busy.set)
+        released.wait(timeout=10)
+        heard.append(message)
+
+    async def release() -> None:
+        await busy.wait()
+        released.set()
+
+    with ActorSystem("threads") as system:
+        desk = system.spawn(Props(FinishingDesk), "job-manager")
+        client = JobClient(system, desk, GRAPH)
+        client.add_listener(hear)
+        result, _ = await asyncio.gather(_awaited(client), release())
+
+        assert result.job_name == "counts"
+        assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
 
 
 async def _awaited(client: JobClient) -> JobExecutionResult:
