@@ -6,12 +6,14 @@ same catalog and temporary views, settings of its own), which `engine_session` m
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
@@ -100,7 +102,8 @@ def _local_settings(master: str) -> dict[str, str]:
     if _workers_find_flykka():
         # On other machines nobody knows what the workers can import.
         settings["spark.python.daemon.module"] = python_daemon.__name__
-        settings[CANCELLED_FOLDER] = mkdtemp(prefix="flykka-cancelled-")
+        settings[CANCELLED_FOLDER] = folder = mkdtemp(prefix="flykka-cancelled-")
+        atexit.register(rmtree, folder, ignore_errors=True)
     return settings
 
 
