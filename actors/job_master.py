@@ -116,7 +116,7 @@ class JobMaster(Actor):
             context, self._graph, self._session, self._data_plane, self._coordinator
         )
         self._slots.start()
-        self._decide([events.ScheduleJob()])
+        self._decide([events.SchedulingRequested()])
 
     def handle_message(self, message: Message) -> None:
         """Give each family of messages to the part that it concerns."""
@@ -145,7 +145,7 @@ class JobMaster(Actor):
             case JobRestartDue(version=version):
                 self._decide([events.RestartDue(version=version)])
             case CancelJob():
-                self._decide([events.CancelJob()])
+                self._decide([events.CancellationRequested()])
             case CheckpointingStopped() | JobDataReleased():
                 self._on_cleaned_up(message)
             case Terminated(ref=ref):
@@ -202,7 +202,7 @@ class JobMaster(Actor):
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
         if self._graph.status is JobStatus.RUNNING:
-            self._decide([events.FailJob(cause=cause)])
+            self._decide([events.GlobalFailureReported(cause=cause)])
 
     # What the ExecutionGraph decides
 
@@ -232,7 +232,7 @@ class JobMaster(Actor):
                 self._coordinator.tell(
                     CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
                 )
-            case effects.RequestRestoreState(version=version):
+            case effects.AskForRestoreState(version=version):
                 self._coordinator.tell(
                     RequestRestoreState(job_id=self._job_id, version=version, path=self._restore_path)
                 )

@@ -30,7 +30,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     CancelRequestTimer,
     FreeAtTaskManager,
     IdleCheckDue,
-    JobEnded,
+    PoolClosed,
     RequestTimedOut,
     ResourceManagerConnected,
     SlotAssigned,
@@ -106,7 +106,7 @@ class SlotPoolService:
 
     def end(self) -> None:
         """Give every slot back: the job has come to its end."""
-        self._decide(JobEnded())
+        self._decide(PoolClosed())
 
     def disconnect(self) -> None:
         """Take leave of the ResourceManager and the TaskManagers."""

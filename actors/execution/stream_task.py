@@ -18,10 +18,10 @@ from flykka.actors.execution.split_reader import SplitReader
 from flykka.actors.execution.stage_line import STAGES_IN_FLIGHT, Fire, Process, Read, Snapshot, StageLine
 from flykka.actors.execution.task_inputs import (
     BatchArrived,
-    CheckpointGivenUp,
     EndOfDataReached,
     PassedOn,
     SnapshotDue,
+    SnapshotGivenUp,
     TaskInputs,
     WatermarkAdvanced,
 )
@@ -218,7 +218,7 @@ class StreamTask:
                 return self._advance_watermark(watermark_ms)
             case SnapshotDue(barrier=barrier, alignment_ms=alignment_ms):
                 return self._begin_snapshot(barrier, alignment_ms)
-            case CheckpointGivenUp(checkpoint_id=checkpoint_id, reason=reason):
+            case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
                 declined = self._decline_id(checkpoint_id, reason)
                 return [declined, *self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
             case EndOfDataReached(drain=drain):

@@ -79,7 +79,7 @@ class SnapshotDue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointGivenUp:
+class SnapshotGivenUp:
     """A checkpoint is not going to happen here."""
 
     checkpoint_id: int
@@ -100,7 +100,7 @@ class EndOfDataReached:
     drain: bool
 
 
-InputElement = BatchArrived | WatermarkAdvanced | SnapshotDue | CheckpointGivenUp | PassedOn | EndOfDataReached
+InputElement = BatchArrived | WatermarkAdvanced | SnapshotDue | SnapshotGivenUp | PassedOn | EndOfDataReached
 ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 
 
@@ -198,7 +198,7 @@ class TaskInputs:
             case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
                 self._decided.append(SnapshotDue(barrier=barrier, alignment_ms=now - start_ms))
             case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
-                self._decided.append(CheckpointGivenUp(checkpoint_id=checkpoint_id, reason=reason))
+                self._decided.append(SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason))
             case BlockChannel(channel=channel):
                 self._gates.block(channel)
             case UnblockAllChannels():

@@ -58,7 +58,7 @@ class CancelAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRestoreState:
+class AskForRestoreState:
     """Ask what the new attempts start from; the answer comes back with the same `version`."""
 
     version: int
@@ -86,7 +86,7 @@ Effect = (
     | CancelAttempt
     | RequestSlots
     | ReturnSlot
-    | RequestRestoreState
+    | AskForRestoreState
     | StartRestartTimer
     | AllTasksReachedEndOfData
 )

@@ -13,7 +13,7 @@ from flykka.messages.task import TaskExecutionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleJob:
+class SchedulingRequested:
     """The job may begin."""
 
 
@@ -65,7 +65,7 @@ class SlotsLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailJob:
+class GlobalFailureReported:
     """Something that concerns the whole job has failed; with an `attempt`, only if that attempt is alive."""
 
     cause: SerializedThrowable
@@ -73,12 +73,12 @@ class FailJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelJob:
+class CancellationRequested:
     """The job is to be cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuspendJob:
+class SuspensionRequested:
     """This leader lets go of the job; another may take it up."""
 
     cause: SerializedThrowable
@@ -92,15 +92,15 @@ class RestartDue:
 
 
 Event = (
-    ScheduleJob
+    SchedulingRequested
     | SlotAllocated
     | SlotAllocationFailed
     | RestoreStateReady
     | TaskStateUpdated
     | EndOfDataReported
     | SlotsLost
-    | FailJob
-    | CancelJob
-    | SuspendJob
+    | GlobalFailureReported
+    | CancellationRequested
+    | SuspensionRequested
     | RestartDue
 )

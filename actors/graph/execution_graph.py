@@ -17,27 +17,27 @@ from typing import assert_never
 from flykka.actors.graph.deployment import deployment_descriptor
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
+    AskForRestoreState,
     CoordinateTasks,
     Deploy,
     Effect,
     ExecutionMoved,
     JobStatusMoved,
-    RequestRestoreState,
     StartRestartTimer,
 )
 from flykka.actors.graph.errors import IllegalTransitionError
 from flykka.actors.graph.events import (
-    CancelJob,
+    CancellationRequested,
     EndOfDataReported,
     Event,
-    FailJob,
+    GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
-    ScheduleJob,
+    SchedulingRequested,
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    SuspendJob,
+    SuspensionRequested,
     TaskStateUpdated,
 )
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
@@ -80,7 +80,7 @@ class ExecutionGraph:
 
     def _on_event(self, event: Event, now: int) -> list[Effect]:
         match event:
-            case ScheduleJob():
+            case SchedulingRequested():
                 return self._on_schedule(now)
             case SlotAllocated():
                 return self._on_slot_allocated(event, now)
@@ -94,11 +94,11 @@ class ExecutionGraph:
                 return self._on_end_of_data(attempt)
             case SlotsLost():
                 return self._on_slots_lost(event, now)
-            case FailJob():
-                return self._on_fail_job(event, now)
-            case CancelJob():
+            case GlobalFailureReported():
+                return self._on_global_failure(event, now)
+            case CancellationRequested():
                 return self._on_cancel(now)
-            case SuspendJob(cause=cause):
+            case SuspensionRequested(cause=cause):
                 return self._on_suspend(cause, now)
             case RestartDue(version=version):
                 return self._on_restart_due(version, now)
@@ -155,7 +155,7 @@ class ExecutionGraph:
             (subtask.job_vertex.slot_sharing_group, subtask.subtask, subtask.execution.attempt)
             for subtask in self._subtasks()
         )
-        return [*effects, RequestRestoreState(version=self.version), self._slots.request(self.version, wanted)]
+        return [*effects, AskForRestoreState(version=self.version), self._slots.request(self.version, wanted)]
 
     def _on_slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
         if not self._slots.is_waiting(event.request_id):
@@ -231,7 +231,7 @@ class ExecutionGraph:
 
     # What becomes of the job
 
-    def _on_fail_job(self, event: FailJob, now: int) -> list[Effect]:
+    def _on_global_failure(self, event: GlobalFailureReported, now: int) -> list[Effect]:
         if event.attempt is not None:
             execution = self.execution(event.attempt)
             if execution is None or execution.is_terminal:

@@ -21,7 +21,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     CancelRequestTimer,
     FreeAtTaskManager,
     IdleCheckDue,
-    JobEnded,
+    PoolClosed,
     RequestTimedOut,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
@@ -65,7 +65,7 @@ class SlotPool:
         self._request_timeout_ms = request_timeout_ms
         self._idle_timeout_ms = idle_timeout_ms
         self._resource_manager_connected = False
-        self._ended = False
+        self._is_closed = False
         # Dicts for their order: the longest waiting request and the longest free slot come first.
         self._pending: dict[SlotRequestId, AllocationId] = {}
         self._asked: dict[AllocationId, SlotRequestId] = {}
@@ -81,7 +81,7 @@ class SlotPool:
                 return self._on_offered(event, now)
             case TaskManagerDisconnected():
                 return self._on_task_manager_disconnected(event)
-            case _ if self._ended:
+            case _ if self._is_closed:
                 return [Ignore(reason="the job has ended")]
             case SlotWanted():
                 return self._on_wanted(event)
@@ -102,8 +102,8 @@ class SlotPool:
                 return self._on_timed_out(request_id)
             case IdleCheckDue():
                 return self._on_idle_check(now)
-            case JobEnded():
-                return self._on_job_ended()
+            case PoolClosed():
+                return self._on_closed()
             case _:
                 assert_never(event)
 
@@ -191,7 +191,7 @@ class SlotPool:
 
     def _take(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
         """What follows from taking the offered slot; None where it is not taken."""
-        if self._ended:
+        if self._is_closed:
             return None
         held = self._slots.get(offer.allocation_id)
         if held is not None:
@@ -256,8 +256,8 @@ class SlotPool:
             self._lose(slot, "nobody needed it")
         return [_free_at_task_manager(slot) for slot in idle]
 
-    def _on_job_ended(self) -> list[SlotPoolEffect]:
-        self._ended = True
+    def _on_closed(self) -> list[SlotPoolEffect]:
+        self._is_closed = True
         effects: list[SlotPoolEffect] = []
         for request_id in tuple(self._pending):
             effects += [CancelRequestTimer(request_id=request_id), *self._withdraw(request_id)]

@@ -81,7 +81,7 @@ class IdleCheckDue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnded:
+class PoolClosed:
     """The job needs no slots, now or later."""
 
 
@@ -96,7 +96,7 @@ SlotPoolEvent = (
     | AllocationFailed
     | RequestTimedOut
     | IdleCheckDue
-    | JobEnded
+    | PoolClosed
 )
 
 

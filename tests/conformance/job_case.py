@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.graph.effects import CancelAttempt, Deploy, Effect, RequestRestoreState, StartRestartTimer
+from flykka.actors.graph.effects import AskForRestoreState, CancelAttempt, Deploy, Effect, StartRestartTimer
 from flykka.actors.graph.events import (
-    CancelJob,
+    CancellationRequested,
     Event,
-    FailJob,
+    GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
-    ScheduleJob,
+    SchedulingRequested,
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    SuspendJob,
+    SuspensionRequested,
     TaskStateUpdated,
 )
 from flykka.actors.graph.execution import Execution
@@ -84,15 +84,15 @@ class JobCase:
         self._before = (self.graph.version, self._rpcs())
         match step["do"]:
             case "schedule":
-                self._tell(ScheduleJob())
+                self._tell(SchedulingRequested())
             case "cancel":
-                self._tell(CancelJob())
+                self._tell(CancellationRequested())
             case "suspend":
-                self._tell(SuspendJob(cause=_cause(step)))
+                self._tell(SuspensionRequested(cause=_cause(step)))
             case "fail_global":
-                self._tell(FailJob(cause=_cause(step)))
+                self._tell(GlobalFailureReported(cause=_cause(step)))
             case "fail_global_if_running":
-                self._tell(FailJob(cause=_cause(step), attempt=self._earlier(step).attempt))
+                self._tell(GlobalFailureReported(cause=_cause(step), attempt=self._earlier(step).attempt))
             case "lose_task_manager":
                 self._tell(SlotsLost(request_ids=tuple(self._held), cause=failure("lost")))
             case "restart_fires":
@@ -137,7 +137,7 @@ class JobCase:
                     self._released.add(request_id)
                 case ReturnSlot(request_id=request_id):
                     self._pending.pop(request_id, None)
-                case RequestRestoreState(version=version):
+                case AskForRestoreState(version=version):
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
                 case StartRestartTimer(version=version):
                     self._restarts.append(version)

@@ -8,7 +8,7 @@ from flykka.actors.graph.effects import Effect
 from flykka.actors.graph.events import (
     Event,
     RestoreStateReady,
-    ScheduleJob,
+    SchedulingRequested,
     SlotAllocated,
     TaskStateUpdated,
 )
@@ -48,7 +48,7 @@ class Running:
 
     def schedule(self) -> list[Effect]:
         """Let the job begin."""
-        return self.tell(ScheduleJob())
+        return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
         """Serve every slot of the last request, all on one TaskManager."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
+    AskForRestoreState,
     CancelAttempt,
     CoordinateTasks,
     Deploy,
     ExecutionMoved,
     JobStatusMoved,
-    RequestRestoreState,
     StartRestartTimer,
 )
 from flykka.actors.graph.events import (
-    CancelJob,
+    CancellationRequested,
     EndOfDataReported,
-    FailJob,
+    GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
     SlotAllocated,
     SlotAllocationFailed,
-    SuspendJob,
+    SuspensionRequested,
 )
 from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId
@@ -48,7 +48,7 @@ def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
     effects = running.schedule()
 
     assert effects[0] == JobStatusMoved(status=JobStatus.RUNNING)
-    assert effects[-2:] == [RequestRestoreState(version=1), RequestSlots(request_ids=(FIRST, SECOND))]
+    assert effects[-2:] == [AskForRestoreState(version=1), RequestSlots(request_ids=(FIRST, SECOND))]
     assert {moved.state for moved in running.made(ExecutionMoved)} == {ExecutionState.SCHEDULED}
 
 
@@ -135,7 +135,7 @@ def test_every_attempt_is_deployed_with_its_own_state() -> None:
 def test_a_slot_that_comes_too_late_is_returned() -> None:
     running = Running()
     running.schedule()
-    running.tell(CancelJob())
+    running.tell(CancellationRequested())
 
     late = running.tell(SlotAllocated(request_id=FIRST, slot=slot()))
 
@@ -179,7 +179,7 @@ def test_new_attempts_have_everything_still_to_read() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
     running.tell(EndOfDataReported(attempt=ExecutionAttemptId("job_source_0_0")))
-    running.tell(FailJob(cause=failure()))
+    running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)
     running.tell(RestartDue(version=2))
     running.restore()
@@ -194,7 +194,7 @@ def test_a_cancelled_job_waits_for_its_tasks() -> None:
     running = Running()
     running.run()
 
-    running.tell(CancelJob())
+    running.tell(CancellationRequested())
     assert len(cancelled(running)) == 3
     assert statuses(running)[-1] is JobStatus.CANCELLING
     running.report_all(ExecutionState.CANCELED)
@@ -205,9 +205,9 @@ def test_a_cancelled_job_waits_for_its_tasks() -> None:
 def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
     running = Running()
     running.run()
-    running.tell(FailJob(cause=failure()))
+    running.tell(GlobalFailureReported(cause=failure()))
 
-    running.tell(CancelJob())
+    running.tell(CancellationRequested())
     running.report_all(ExecutionState.CANCELED)
 
     assert statuses(running)[-1] is JobStatus.CANCELED
@@ -218,7 +218,7 @@ def test_a_suspended_job_waits_for_nobody() -> None:
     running = Running()
     running.run()
 
-    running.tell(SuspendJob(cause=failure("another leads")))
+    running.tell(SuspensionRequested(cause=failure("another leads")))
 
     assert statuses(running)[-1] is JobStatus.SUSPENDED
     assert running.graph.live_attempts == 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from flykka.actors.graph.effects import (
+    AskForRestoreState,
     CancelAttempt,
     Deploy,
     JobStatusMoved,
-    RequestRestoreState,
     StartRestartTimer,
 )
 from flykka.actors.graph.events import (
-    FailJob,
+    GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
     SlotsLost,
@@ -60,7 +60,7 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
     effects = running.tell(RestartDue(version=2))
 
     assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
-    assert effects[-2] == RequestRestoreState(version=2)
+    assert effects[-2] == AskForRestoreState(version=2)
     assert effects[-1] == RequestSlots(request_ids=(SlotRequestId("default/0/2"), SlotRequestId("default/1/2")))
     assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
 
@@ -109,7 +109,7 @@ def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
     running = Running()
     running.run()
 
-    running.tell(FailJob(cause=failure("hopeless", suppress_restarts=True)))
+    running.tell(GlobalFailureReported(cause=failure("hopeless", suppress_restarts=True)))
     running.report_all(ExecutionState.CANCELED)
 
     assert running.effects[-1] == JobStatusMoved(
@@ -135,8 +135,8 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
 def test_a_restart_of_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
-    running.tell(FailJob(cause=failure()))
-    running.tell(FailJob(cause=failure("again")))
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.tell(GlobalFailureReported(cause=failure("again")))
 
     effects = running.tell(RestartDue(version=2))
 
@@ -147,7 +147,7 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
 def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
-    running.tell(FailJob(cause=failure()))
+    running.tell(GlobalFailureReported(cause=failure()))
     running.tell(RestartDue(version=2))
     running.give_slots()
 
@@ -168,7 +168,7 @@ def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> 
 def test_a_status_carries_its_failure_and_a_new_start_carries_none() -> None:
     running = Running()
     running.run()
-    running.tell(FailJob(cause=failure()))
+    running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)
 
     running.tell(RestartDue(version=2))

@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.graph.events import (
-    CancelJob,
+    CancellationRequested,
     EndOfDataReported,
     Event,
-    FailJob,
+    GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
-    ScheduleJob,
+    SchedulingRequested,
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    SuspendJob,
+    SuspensionRequested,
     TaskStateUpdated,
 )
 from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
@@ -38,7 +38,7 @@ requests = st.builds(
     lambda index, version: SlotRequestId(f"default/{index}/{version}"), st.integers(0, 1), st.integers(1, 3)
 )
 happenings = st.one_of(
-    st.builds(ScheduleJob),
+    st.builds(SchedulingRequested),
     st.builds(SlotAllocated, request_id=requests, slot=st.just(slot())),
     st.builds(SlotAllocationFailed, request_id=requests, cause=failures),
     st.builds(SlotsLost, request_ids=st.lists(requests, max_size=2).map(tuple), cause=failures),
@@ -48,8 +48,8 @@ happenings = st.one_of(
         update=st.builds(TaskExecutionState, attempt=attempts, state=st.sampled_from(ExecutionState), failure=failures),
     ),
     st.builds(EndOfDataReported, attempt=attempts),
-    st.builds(FailJob, cause=failures, attempt=st.none() | attempts),
-    st.builds(CancelJob),
+    st.builds(GlobalFailureReported, cause=failures, attempt=st.none() | attempts),
+    st.builds(CancellationRequested),
     st.builds(RestartDue, version=st.integers(1, 3)),
 )
 
@@ -74,7 +74,7 @@ def test_every_slot_that_is_asked_for_is_returned_once_and_never_while_somebody_
 
     for event in events:
         running.tell(event)
-    running.tell(SuspendJob(cause=failure()))
+    running.tell(SuspensionRequested(cause=failure()))
 
     asked = [request_id for request in running.made(RequestSlots) for request_id in request.request_ids]
     late = {event.request_id for event in events if isinstance(event, SlotAllocated)}

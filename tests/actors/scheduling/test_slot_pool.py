@@ -8,7 +8,7 @@ from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
     IdleCheckDue,
-    JobEnded,
+    PoolClosed,
     RequestTimedOut,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
@@ -286,14 +286,14 @@ def test_at_the_end_of_the_job_everything_goes_back() -> None:
     slots = pool()
     feed(slots, wanted("r1", "a1"), offered("a1", "spare"), wanted("r2", "a2"), wanted("r3", "a3"))
 
-    effects = feed(slots, JobEnded())
+    effects = feed(slots, PoolClosed())
 
     assert effects == [cancels_timer("r3"), withdraws("a3"), frees("a1"), frees("spare")]
 
 
 def test_after_the_end_no_slot_is_taken() -> None:
     slots = pool()
-    feed(slots, JobEnded())
+    feed(slots, PoolClosed())
 
     effects = feed(slots, offered("a1"), wanted("r1", "a1"))
 
