@@ -1,0 +1,21 @@
+"""The import contracts of setup.cfg, held in every run of the tests and so wherever these run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import HOUSE
+
+
+@pytest.mark.slow
+def test_the_import_contracts_are_kept() -> None:
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+
+    # Its cache would remember as missing what was not there when its importer was last read.
+    run = subprocess.run([lint_imports, "--no-cache"], cwd=HOUSE, capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stdout + run.stderr
