@@ -1,9 +1,9 @@
-"""What happens to a job, as plain lines: a listener for `JobClient.add_listener`."""
+"""What happens to a job, line by line: a listener for `JobClient.add_listener`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from rich.console import Console as RichConsole
+from rich.text import Text
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
@@ -12,6 +12,7 @@ from flykka.messages.job import (
     CheckpointCompleted,
     ExecutionStateChanged,
     JobRestored,
+    JobStatus,
     JobStatusChanged,
     TaskManagerLost,
 )
@@ -19,18 +20,21 @@ from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState
 from flykka.runtime.durations import format_ms
 
-
-def write_line(line: str) -> None:
-    """Print one line at once, whole, also where other threads print."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+PLAIN = ""
+COMPLETED = "green"
+LOST = "yellow"
+FAILED = "red"
 
 
 class Console:
-    """Writes a line for what a reader wants to know, with the seconds since the first message about the job."""
+    """Prints a line for what a reader wants to know, with the seconds since the first message about the job.
 
-    def __init__(self, write: Callable[[str], object] = write_line) -> None:
-        self._write = write
+    On a terminal the lines to look for have a colour; anywhere else, and with NO_COLOR, they are plain text.
+    """
+
+    def __init__(self, output: RichConsole | None = None) -> None:
+        # In a notebook too the lines are text: these come from another thread than the one that runs the cell.
+        self._output = output or RichConsole(force_jupyter=False)
         self._began_ms: int | None = None
         self._task_managers: set[TaskManagerId] = set()
         self._told: SerializedThrowable | None = None
@@ -40,10 +44,11 @@ class Console:
         match message:
             case JobStatusChanged(status=status, timestamp_ms=at, cause=cause):
                 # FAILING and RESTARTING have one cause: it is told once.
-                self._line(at, f"job {status}" + _because(None if cause == self._told else cause))
+                style = FAILED if status in (JobStatus.FAILING, JobStatus.FAILED) else PLAIN
+                self._line(at, f"job {status}" + _because(None if cause == self._told else cause), style)
                 self._told = cause
             case CheckpointCompleted(timestamp_ms=at):
-                self._line(at, _completed(message))
+                self._line(at, _completed(message), COMPLETED)
             case CheckpointAborted(checkpoint_id=checkpoint, reason=reason, timestamp_ms=at):
                 self._line(at, f"checkpoint {checkpoint} aborted: {reason}")
             case JobRestored(checkpoint_id=None, timestamp_ms=at):
@@ -52,7 +57,7 @@ class Console:
                 self._line(at, f"restored from checkpoint {checkpoint}")
             case TaskManagerLost(task_manager=task_manager, reason=reason, timestamp_ms=at):
                 self._task_managers.discard(task_manager)
-                self._line(at, f"{task_manager} lost: {reason}")
+                self._line(at, f"{task_manager} lost: {reason}", LOST)
             case ExecutionStateChanged():
                 self._on_execution(message)
             case _:
@@ -62,15 +67,19 @@ class Console:
         task_manager = execution.task_manager
         if execution.state is ExecutionState.FAILED:
             where = f" on {task_manager}" if task_manager else ""
-            self._line(execution.timestamp_ms, f"{execution.task_name} failed{where}" + _because(execution.failure))
+            text = f"{execution.task_name} failed{where}" + _because(execution.failure)
+            self._line(execution.timestamp_ms, text, FAILED)
         elif execution.state is ExecutionState.RUNNING and task_manager and task_manager not in self._task_managers:
             self._task_managers.add(task_manager)
             self._line(execution.timestamp_ms, f"{task_manager} runs its first task, {execution.task_name}")
 
-    def _line(self, at_ms: int, text: str) -> None:
+    def _line(self, at_ms: int, text: str, style: str = PLAIN) -> None:
         if self._began_ms is None:
             self._began_ms = at_ms
-        self._write(f"{(at_ms - self._began_ms) / 1_000:7.2f} s  {text}")
+        line = Text(f"{(at_ms - self._began_ms) / 1_000:7.2f} s  ")
+        line.append(text, style)
+        # One write for the whole line, however long: other threads print too.
+        self._output.print(line, soft_wrap=True, highlight=False)
 
 
 def _completed(checkpoint: CheckpointCompleted) -> str:

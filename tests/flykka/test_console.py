@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
+from typing import Literal
+
+import pytest
+from rich.console import Console as RichConsole
 
 from flykka.console import Console, format_bytes
 from flykka.messages.failure import SerializedThrowable
@@ -22,12 +27,19 @@ from flykka.messages.task import ExecutionState
 JOB = JobId("job")
 
 
-def lines(messages: Sequence[Message]) -> list[str]:
-    written: list[str] = []
-    console = Console(written.append)
+def printed(messages: Sequence[Message], *, terminal: bool) -> str:
+    """What comes out where the output is a terminal of 40 columns, or a file."""
+    out = StringIO()
+    colours: Literal["standard"] | None = "standard" if terminal else None
+    output = RichConsole(file=out, force_terminal=terminal, color_system=colours, no_color=not terminal, width=40)
+    console = Console(output)
     for message in messages:
         console(message)
-    return written
+    return out.getvalue()
+
+
+def lines(messages: Sequence[Message]) -> list[str]:
+    return printed(messages, terminal=False).splitlines()
 
 
 def running(task: str, task_manager: str, at: int = 0) -> ExecutionStateChanged:
@@ -115,6 +127,35 @@ def test_a_task_manager_is_told_of_when_it_first_runs_something_and_when_it_is_l
         "   0.00 s  task-manager-1 lost: terminated",
         "   0.00 s  task-manager-3 runs its first task, delays (1/2)",
     ]
+
+
+def test_a_line_is_neither_cut_nor_marked_up_nor_wrapped() -> None:
+    reason = "[red]see /tmp/[1]:[/red] " + "a very long reason " * 20 + "end"
+    lost = TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason=reason, timestamp_ms=0)
+
+    assert lines([lost]) == [f"   0.00 s  task-manager-1 lost: {reason}"]
+
+
+def test_on_a_terminal_a_failure_is_red_a_loss_yellow_and_a_completed_checkpoint_green() -> None:
+    lost = TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason="killed", timestamp_ms=0)
+    failing = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
+    completed = CheckpointCompleted(
+        job_id=JOB, checkpoint_id=4, duration_ms=3, size_bytes=2, incremental_bytes=1, path="/chk-4", timestamp_ms=0
+    )
+    running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
+
+    assert printed([lost, failing, completed, running], terminal=True).splitlines() == [
+        "   0.00 s  \x1b[33mtask-manager-1 lost: killed\x1b[0m",
+        "   0.00 s  \x1b[31mjob FAILING\x1b[0m",
+        "   0.00 s  \x1b[32mcheckpoint 4 completed in 3 ms: 2 B, 1 B of it new\x1b[0m",
+        "   0.00 s  job RUNNING",
+    ]
+
+
+def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    Console()(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+
+    assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
 
 
 def test_sizes_are_written_short() -> None:
