@@ -163,10 +163,9 @@ def equal(row: Row, other: Row) -> bool:
     return math.isclose(mean, other_mean, rel_tol=1e-9) and (*row[:5], row[6]) == (*other[:5], other[6])
 
 
-def verdict(env: StreamExecutionEnvironment, output: Path, files: list[Path], killer: Killer | None) -> int:
+def verdict(streamed: list[Row], batch: list[Row], killer: Killer | None) -> int:
     """Compare, say what came out, and return the exit code."""
-    streamed = env.spark.read.parquet(str(output)).collect()
-    wrong = differences(streamed, batch_result(env.spark, files).collect())
+    wrong = differences(streamed, batch)
     if killer is not None and killer.killed is None:
         wrong.append(f"no TaskManager was killed: {KILL_AFTER_CHECKPOINTS} checkpoints did not complete")
     elif killer is not None and not killer.completed_after.is_set():
@@ -205,7 +204,8 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         client.add_listener(hear)
         result = client.wait()
         print(f"job {result.job_name!r} FINISHED in {result.net_runtime_ms / 1000:.1f} s; comparing with a Spark batch")
-        return verdict(env, output, files, killer)
+        streamed = env.spark.read.parquet(str(output)).collect()
+        return verdict(streamed, batch_result(env.spark, files).collect(), killer)
 
 
 def main() -> int:

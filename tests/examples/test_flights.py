@@ -1,0 +1,200 @@
+"""The judge of the demo: it must find every way in which a run can be wrong, and say so with its exit code."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from types import ModuleType
+
+import pytest
+from pyspark.sql import Row
+
+from flykka.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.job_cluster import ScriptedDataPlane
+from tests.house.sources import HOUSE
+
+# The first test to ask for the example waits for its data set to be read.
+pytestmark = pytest.mark.slow
+
+JOB = JobId("flights")
+MIDNIGHT = datetime(2013, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def demo() -> ModuleType:
+    """The example, which is a program and no module of the package."""
+    spec = importlib.util.spec_from_file_location("flights_example", HOUSE / "examples" / "flights.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    """Two TaskManagers that nothing runs on, to be killed in earnest."""
+    system = SeededSystem()
+    made = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
+    system.run_until_idle()
+    yield made
+    made.shutdown()
+
+
+def row(hour: int = 0, origin: str = "JFK", *, flights: int = 12, mean: float | None = 3.5, most: float = 40.0) -> Row:
+    start = MIDNIGHT + timedelta(hours=hour)
+    return Row(
+        window_start=start,
+        window_end=start + timedelta(hours=1),
+        origin=origin,
+        flights=flights,
+        cancelled=1,
+        mean_delay=mean,
+        max_delay=most,
+    )
+
+
+BATCH = [row(0), row(0, "LGA"), row(1), row(2, mean=None)]
+
+
+def running(task: str, task_manager: str) -> ExecutionStateChanged:
+    return ExecutionStateChanged(
+        job_id=JOB,
+        attempt=ExecutionAttemptId(f"{task}-0"),
+        task_name=task,
+        state=ExecutionState.RUNNING,
+        timestamp_ms=0,
+        task_manager=TaskManagerId(task_manager),
+    )
+
+
+def completed(checkpoint: int) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint,
+        duration_ms=0,
+        size_bytes=0,
+        incremental_bytes=0,
+        path=f"/chk-{checkpoint}",
+        timestamp_ms=0,
+    )
+
+
+def test_the_same_rows_in_another_order_are_equal(demo: ModuleType) -> None:
+    assert demo.differences(BATCH[::-1], BATCH) == []
+
+
+def test_a_missing_row_is_a_difference(demo: ModuleType) -> None:
+    assert demo.differences(BATCH[1:], BATCH) == [f"job None, batch {row(0)}"]
+
+
+def test_a_row_that_the_batch_has_not_is_a_difference(demo: ModuleType) -> None:
+    assert demo.differences([*BATCH, row(7)], BATCH) == [f"job {row(7)}, batch None"]
+
+
+def test_a_row_that_was_written_twice_is_a_difference(demo: ModuleType) -> None:
+    assert demo.differences([*BATCH, row(1)], BATCH) == [f"written 2 times: {row(1)}"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        row(mean=3.5001),
+        row(mean=None),
+        row(flights=13),
+        row(most=40.000000001),
+        Row(**{**row().asDict(), "cancelled": 2}),
+        Row(**{**row().asDict(), "window_end": MIDNIGHT}),
+    ],
+)
+def test_a_row_with_another_value_is_a_difference(demo: ModuleType, other: Row) -> None:
+    assert demo.differences([other], [row()]) == [f"job {other}, batch {row()}"]
+    assert demo.differences([row()], [other]) == [f"job {row()}, batch {other}"]
+
+
+def test_only_the_mean_may_differ_by_what_the_order_of_a_sum_changes(demo: ModuleType) -> None:
+    assert demo.equal(row(mean=0.1 + 0.2), row(mean=0.3))
+    assert not demo.equal(row(most=0.1 + 0.2), row(most=0.3))
+
+
+def test_a_mean_of_no_flights_is_equal_to_itself_only(demo: ModuleType) -> None:
+    assert demo.equal(row(mean=None), row(mean=None))
+    assert not demo.equal(row(mean=None), row(mean=0.0))
+    assert not demo.equal(row(mean=None), row(mean=None, flights=13))
+
+
+def test_equal_rows_are_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    code = demo.verdict(BATCH, BATCH, None)
+
+    assert (code, capsys.readouterr().out) == (0, "exactly once: 4 rows, equal to the batch result\n")
+
+
+def test_one_difference_is_not_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    code = demo.verdict([*BATCH, row(1)], BATCH, None)
+
+    assert code == 1
+    assert capsys.readouterr().out.splitlines() == [f"written 2 times: {row(1)}", "NOT exactly once: 1 differences"]
+
+
+def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_checkpoint(
+    demo: ModuleType, cluster: LocalCluster
+) -> None:
+    killer = demo.Killer(cluster)
+    killer(running("Source: flights (1/1)", "task-manager-1"))
+    killer(running(f"{demo.KEYED} (2/2)", "task-manager-2"))
+    killer(running(f"{demo.KEYED} (1/2)", "task-manager-1"))
+
+    living = []
+    for checkpoint in (1, 2, 3):
+        killer(completed(checkpoint))
+        living.append(cluster.task_managers())
+
+    assert living == [("task-manager-1", "task-manager-2")] * 2 + [("task-manager-1",)]
+    assert killer.killed == "task-manager-2"
+
+
+@pytest.mark.parametrize(
+    ("history", "complaint"),
+    [
+        ([completed(1), completed(2)], "no TaskManager was killed: 3 checkpoints did not complete"),
+        ([completed(1), completed(2), completed(3)], "no checkpoint completed after the kill"),
+        ([completed(1), completed(2), completed(3), completed(4)], "no checkpoint completed after the kill"),
+        (
+            [completed(1), completed(2), completed(3), JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)],
+            "no checkpoint completed after the kill",
+        ),
+    ],
+)
+def test_a_run_that_does_not_show_the_kill_and_what_follows_fails(
+    demo: ModuleType,
+    cluster: LocalCluster,
+    capsys: pytest.CaptureFixture[str],
+    history: list[CheckpointCompleted | JobRestored],
+    complaint: str,
+) -> None:
+    killer = demo.Killer(cluster)
+    for message in [running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
+        killer(message)
+
+    code = demo.verdict(BATCH, BATCH, killer)
+
+    assert code == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == [complaint, "NOT exactly once: 1 differences"]
+
+
+def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
+    demo: ModuleType, cluster: LocalCluster
+) -> None:
+    killer = demo.Killer(cluster)
+    restored = JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)
+    history = [completed(1), completed(2), completed(3), restored, completed(4)]
+    for message in [running(f"{demo.KEYED} (1/1)", "task-manager-1"), *history]:
+        killer(message)
+
+    assert demo.verdict(BATCH, BATCH, killer) == 0
+    assert killer.completed_after.is_set()
