@@ -18,6 +18,7 @@ from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
     AcknowledgeCheckpoint,
@@ -177,7 +178,7 @@ class CheckpointCoordinator(Actor):
                 self._tell_task(effect)
             case effects.WriteMetadata() | effects.Dispose() | effects.DeleteJob():
                 self._use_storage(effect)
-            case effects.Ignore(reason=reason):
+            case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)

@@ -1,15 +1,46 @@
-"""Why an actor's I/O fails, named for whose fault it is.
+"""What goes wrong around a job, named for whose fault it is. Shells and machines share these; so nothing is imported.
 
-CheckpointStorageError
-├── CheckpointNotFoundError    the address: nothing is there
-├── CheckpointFormatError      the file: not ours, cut off, or altered
-└── CheckpointVersionError     the reader: the file was written by a newer flykka
+JobRuntimeError
+├── GraphError                      the program: what its dataflow asks for cannot be built
+├── UnboundOperatorError            the application: a job graph does not fit its code
+├── RestoreError
+│   ├── RescaleNotSupportedError    the job: an operator runs at another parallelism than its state allows
+│   └── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
+├── CheckpointStorageError
+│   ├── CheckpointNotFoundError     the address: nothing is there
+│   ├── CheckpointFormatError       the file: not ours, cut off, or altered
+│   └── CheckpointVersionError      the reader: the file was written by a newer flykka
+└── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
 """
 
 from __future__ import annotations
 
 
-class CheckpointStorageError(RuntimeError):
+class JobRuntimeError(Exception):
+    """Any failure that the actors of a job and their machines report."""
+
+
+class GraphError(JobRuntimeError):
+    """The dataflow cannot be built; the text names the uid at fault."""
+
+
+class UnboundOperatorError(JobRuntimeError):
+    """A job graph names operators for which this application has no code, or other code; the text names them."""
+
+
+class RestoreError(JobRuntimeError):
+    """A job cannot start from a checkpoint; the text names the operator."""
+
+
+class RescaleNotSupportedError(RestoreError):
+    """State cannot be handed to another number of subtasks, or to other key groups."""
+
+
+class StateWithoutOperatorError(RestoreError):
+    """State would be lost, and nobody said that it may be."""
+
+
+class CheckpointStorageError(JobRuntimeError):
     """A file of the checkpoint storage cannot be read; the text names it."""
 
 
@@ -23,3 +54,7 @@ class CheckpointFormatError(CheckpointStorageError):
 
 class CheckpointVersionError(CheckpointStorageError):
     """The file is of a format that this version does not know yet."""
+
+
+class IllegalTransitionError(JobRuntimeError):
+    """A move that the table of states does not know."""

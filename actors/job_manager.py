@@ -11,7 +11,7 @@ from functools import partial
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.validation import check_job_graph
 from flykka.actors.job_master import JobMaster
 from flykka.messages.failure import SerializedThrowable

@@ -16,16 +16,16 @@ from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
 from flykka.actors.checkpoint_coordinator_de_activator import CheckpointCoordinatorDeActivator
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.errors import RestoreError
 from flykka.actors.graph import effects, events
 from flykka.actors.graph.execution_graph import ExecutionGraph
-from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.ignore import Ignore
 from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
-from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.restart_strategy import restart_strategy
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.state.assignment import assign
-from flykka.actors.state.errors import RestoreError
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,

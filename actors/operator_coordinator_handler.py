@@ -13,7 +13,7 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.source_coordinator import (
     CheckpointAbandoned,
     LookDue,

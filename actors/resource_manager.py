@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatEvent,
     HeartbeatMonitor,
@@ -19,7 +20,6 @@ from flykka.actors.scheduling.heartbeat import (
     TargetTimedOut,
     UnmonitorTarget,
 )
-from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.slot_manager import SlotManager
 from flykka.actors.scheduling.slot_manager_events import (
     AcceptTaskManager,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from flykka.actors.graph.events import SlotAllocated, SlotAllocationFailed, SlotsLost
-from flykka.actors.graph.slot_sharing import AssignedSlot, SlotRequestId
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatEvent,
     HeartbeatMonitor,
@@ -21,7 +21,6 @@ from flykka.actors.scheduling.heartbeat import (
     TargetTimedOut,
     UnmonitorTarget,
 )
-from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
@@ -46,6 +45,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerDisconnected,
     WithdrawRequest,
 )
+from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
 from flykka.messages.ids import AllocationId, LeaderSessionId, TaskManagerId

@@ -9,7 +9,6 @@ from __future__ import annotations
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.execution.effects import (
     EndAttempt,
-    Ignore,
     RetryPartitionRequest,
     TaskEffect,
     TellBridge,
@@ -18,6 +17,7 @@ from flykka.actors.execution.effects import (
 )
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.stream_task import StreamTask
+from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import PartitionRequestDue
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message

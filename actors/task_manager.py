@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.ignore import Ignore
 from flykka.actors.running_tasks import RunningTask, RunningTasks
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatEvent,
@@ -20,7 +21,6 @@ from flykka.actors.scheduling.heartbeat import (
     TargetTimedOut,
     UnmonitorTarget,
 )
-from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.slot_table import SlotTable
 from flykka.actors.scheduling.slot_table_events import (
     AllocationRequested,

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.client_actor import JobExecutionResult
 from flykka.data_stream import DataStream, StreamType

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy

@@ -1,15 +1,21 @@
-"""Why a value and its bytes do not meet, named for whose fault it is.
+"""Why something cannot be said, named for whose fault it is.
 
-CodecError
-├── DeclarationError   the class: a field is annotated with what the wire has no form for
-├── EncodeError        the sender: the value is not what its class declares
-└── DecodeError        the bytes: cut off, altered, of another protocol, or from an incompatible peer
+MessageError
+├── CodecError
+│   ├── DeclarationError   the class: a field is annotated with what the wire has no form for
+│   ├── EncodeError        the sender: the value is not what its class declares
+│   └── DecodeError        the bytes: cut off, altered, of another protocol, or from an incompatible peer
+└── UnresolvedRefError     the sender: the address was read outside an actor system, and nobody stands behind it
 """
 
 from __future__ import annotations
 
 
-class CodecError(ValueError):
+class MessageError(Exception):
+    """Any failure of this room."""
+
+
+class CodecError(MessageError, ValueError):
     """A value could not be turned into bytes, or bytes into a value."""
 
 
@@ -23,3 +29,7 @@ class EncodeError(CodecError):
 
 class DecodeError(CodecError):
     """Bytes are not a value of this protocol; the text names the tag and the path of the field, as far as known."""
+
+
+class UnresolvedRefError(MessageError):
+    """A message was told to an address that was decoded outside an actor system."""

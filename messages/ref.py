@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flykka.messages.errors import UnresolvedRefError
 from flykka.messages.message import Message
-
-
-class UnresolvedRefError(RuntimeError):
-    """A message was told to an address that was decoded outside an actor system."""
 
 
 class Ref:

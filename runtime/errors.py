@@ -11,6 +11,7 @@ KernelError
 ├── AskCycleError               actors that wait for each other; the text names the chain
 ├── FutureCancelledError        the asker gave up
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
+├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
 """
 
@@ -33,6 +34,10 @@ class KernelError(Exception):
 
 class DurationError(KernelError, ValueError):
     """A length of time that cannot be read, or that makes no sense where it stands."""
+
+
+class TraceError(KernelError, ValueError):
+    """The file is no trace, or one of a later format."""
 
 
 class InvalidActorNameError(KernelError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from threading import Lock
 
+from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.job_graph import JobGraph, OperatorRef
 from flykka.spark_bridge.code import (
     KeyByCode,
@@ -19,7 +20,6 @@ from flykka.spark_bridge.code import (
     TransformCode,
     WindowCode,
 )
-from flykka.spark_bridge.errors import UnboundOperatorError
 
 __all__ = [
     "CodeRegistry",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job_graph import JobGraph, Operator
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -14,7 +15,6 @@ from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.batches import BatchStore, StoreStats
 from flykka.spark_bridge.bridge import SparkBridge
 from flykka.spark_bridge.code import SinkCode, SourceCode
-from flykka.spark_bridge.errors import UnboundOperatorError
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session

@@ -2,7 +2,6 @@
 
 SparkBridgeError
 ├── SessionError            the Spark session cannot be used
-├── UnboundOperatorError    a job graph does not fit the code of this application
 ├── ChainError              the operators of a vertex cannot be run as one stage
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
@@ -22,10 +21,6 @@ class SparkBridgeError(Exception):
 
 class SessionError(SparkBridgeError):
     """The Spark session cannot be used."""
-
-
-class UnboundOperatorError(SparkBridgeError):
-    """A job graph does not fit the code of this application; the text names the operators."""
 
 
 class ChainError(SparkBridgeError):

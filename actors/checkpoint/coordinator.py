@@ -13,7 +13,7 @@ from typing import assert_never
 
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
-from flykka.actors.checkpoint.effects import CoordinatorEffect, Ignore, TimerKind
+from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult
@@ -22,6 +22,7 @@ from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.actors.checkpoint.trigger import CheckpointTrigger, FinalPhase
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from flykka.actors.checkpoint.statistics import CheckpointStats
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.failure import SerializedThrowable
@@ -146,13 +147,6 @@ class ReportStopped:
     """Everything is over: nothing is pending, nothing is being written or deleted."""
 
     retained: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignore:
-    """Nothing is to be done, and why: the message came late, twice, or for somebody else."""
-
-    reason: str
 
 
 CoordinatorEffect = (

@@ -14,7 +14,6 @@ from flykka.actors.checkpoint.effects import (
     CancelTimer,
     CoordinatorEffect,
     DrawCheckpointId,
-    Ignore,
     StartTimer,
     TimerKind,
     TriggerDeclined,
@@ -23,6 +22,7 @@ from flykka.actors.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.actors.checkpoint.request_decider import CheckpointRequestDecider
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions
 from flykka.messages.job_graph import CheckpointingSettings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
     AddCredit,
@@ -19,13 +20,6 @@ from flykka.messages.ref import Ref
 
 PRODUCER_FAILED_ERROR = "ProducerFailedError"
 """The type of the cause in an `ErrorResponse` that blames the producer (Flink's ProducerFailedException)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignore:
-    """Nothing is to be done: the message came late, twice, or from somebody who is gone."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from enum import Enum
 
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.effects import ChannelFailed, GateEffect, Ignore, ReleaseBatch
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, ReleaseBatch
 from flykka.actors.exchange.input_channel import ChannelState, InputChannel
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
+from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
     BacklogAnnouncement,

@@ -11,14 +11,8 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
-from flykka.actors.exchange.effects import (
-    PRODUCER_FAILED_ERROR,
-    Ignore,
-    PartitionEffect,
-    Refuse,
-    ReleaseBatch,
-    Send,
-)
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, Refuse, ReleaseBatch, Send
+from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, EndOfPartition, ErrorResponse
 from flykka.messages.failure import SerializedThrowable

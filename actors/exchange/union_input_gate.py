@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from flykka.actors.exchange.effects import ChannelFailed, GateEffect, Ignore
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect
 from flykka.actors.exchange.input_gate import (
     EXCLUSIVE_CREDIT,
     FLOATING_CREDIT,
@@ -16,6 +16,7 @@ from flykka.actors.exchange.input_gate import (
     InputGate,
     turn_away,
 )
+from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse
 from flykka.messages.ids import ResultPartitionId
 from flykka.messages.task import InputGateDescriptor

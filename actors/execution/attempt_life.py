@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.execution.effects import EndAttempt, Ignore, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.graph.states import execution_may_move
+from flykka.actors.ignore import Ignore
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.stage import CloseBridge

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.ignore import Ignore
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 
@@ -41,13 +42,6 @@ class RetryPartitionRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
     """The attempt is over and nothing of it runs: stop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ignore:
-    """Nothing is to be done, and why: the message came late, twice, or for somebody else."""
-
-    reason: str
 
 
 TaskEffect = TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | EndAttempt | Ignore

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.execution.attempt_life import AttemptLife
-from flykka.actors.execution.effects import Ignore, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.snapshots import Begin, Snapshots
 from flykka.actors.execution.split_reader import SplitReader
@@ -25,6 +25,7 @@ from flykka.actors.execution.task_inputs import (
     TaskInputs,
     WatermarkAdvanced,
 )
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,

@@ -27,11 +27,11 @@ from flykka.actors.exchange.effects import (
     RetryRequest,
     TellProducer,
 )
-from flykka.actors.exchange.effects import Ignore as IgnoredByGate
 from flykka.actors.exchange.input_gate import EndOfDataStatus
 from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.actors.exchange.watermarks import WatermarkValve
-from flykka.actors.execution.effects import Ignore, RetryPartitionRequest, TaskEffect, TellBridge, TellPeer
+from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer
+from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import (
@@ -225,8 +225,8 @@ class TaskInputs:
                 return TellPeer(receiver=task_manager, message=message)
             case ReleaseBatch(batch=batch):
                 return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
-            case IgnoredByGate(reason=reason):
-                return Ignore(reason=reason)
+            case Ignore():
+                return effect
             case ChannelFailed():
                 return None  # kept by the gate: see `failure`
             case _:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from flykka.actors.exchange.effects import Ignore as IgnoredByPartition
 from flykka.actors.exchange.effects import PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.actors.execution.effects import Ignore, TaskEffect, TellBridge, TellPeer
+from flykka.actors.execution.effects import TaskEffect, TellBridge, TellPeer
+from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import AddCredit, CancelPartitionRequest, Event, PartitionRequest
 from flykka.messages.stage import ReleaseBatches
@@ -73,7 +73,7 @@ def _effect(effect: PartitionEffect) -> TaskEffect:
             return Ignore(reason=response.cause.message)
         case ReleaseBatch(batch=batch):
             return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
-        case IgnoredByPartition(reason=reason):
-            return Ignore(reason=reason)
+        case Ignore():
+            return effect
         case _:
             assert_never(effect)

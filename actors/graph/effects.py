@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, TaskManagerId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flykka.actors.graph.slot_sharing import AssignedSlot, SlotRequestId
+from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot

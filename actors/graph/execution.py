@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
-from flykka.actors.graph.errors import IllegalTransitionError
-from flykka.actors.graph.slot_sharing import AssignedSlot
 from flykka.actors.graph.states import EXECUTION_TERMINAL, execution_may_move
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
+from flykka.actors.scheduling.slot_sharing import AssignedSlot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot

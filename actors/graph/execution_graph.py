@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
+from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.deployment import deployment_descriptor
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
@@ -25,7 +26,6 @@ from flykka.actors.graph.effects import (
     JobStatusMoved,
     StartRestartTimer,
 )
-from flykka.actors.graph.errors import IllegalTransitionError
 from flykka.actors.graph.events import (
     CancellationRequested,
     EndOfDataReported,
@@ -43,11 +43,11 @@ from flykka.actors.graph.events import (
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.execution_vertex import ExecutionVertex
-from flykka.actors.graph.slot_sharing import ReturnSlot, SlotSharing
 from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
-from flykka.actors.scheduling.ignore import Ignore
 from flykka.actors.scheduling.restart_strategy import RestartStrategy
+from flykka.actors.scheduling.slot_sharing import ReturnSlot, SlotSharing
 from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId

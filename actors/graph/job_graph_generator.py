@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.chaining import Chain, chains
-from flykka.actors.graph.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.messages.ids import JobVertexId
 from flykka.messages.job_graph import JobGraph, JobVertex
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 
 # Events
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.messages.ids import AllocationId, JobId, SlotId, TaskManagerId
 from flykka.messages.registration import SlotReport
 

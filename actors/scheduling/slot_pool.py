@@ -4,7 +4,7 @@ A free slot of the pool is used before the ResourceManager is asked, so that a j
 once. An offered slot serves the request it was asked for, else the one that has waited longest, whose own allocation is
 then withdrawn, and else stays here as a spare. A slot that nobody has needed for a while goes back.
 
-Not here: which attempts share a slot (`graph.slot_sharing`), and how anybody is reached.
+Not here: which attempts share a slot (`scheduling.slot_sharing`), and how anybody is reached.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.graph.slot_sharing import SlotRequestId
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
     AnswerOffers,
@@ -38,6 +37,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerDisconnected,
     WithdrawRequest,
 )
+from flykka.actors.scheduling.slot_sharing import SlotRequestId
 from flykka.messages.ids import AllocationId, SlotId, TaskManagerId
 from flykka.messages.slots import SlotOffer
 

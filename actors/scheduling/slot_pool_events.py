@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.graph.slot_sharing import SlotRequestId
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
+from flykka.actors.scheduling.slot_sharing import SlotRequestId
 from flykka.messages.ids import AllocationId, SlotId, TaskManagerId
 from flykka.messages.slots import SlotOffer
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import assert_never
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_table_events import (
     AllocationRequested,
     AnnounceFreeSlot,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, SlotId
 from flykka.messages.slots import SlotOffer
 from flykka.messages.task import TaskDeploymentDescriptor

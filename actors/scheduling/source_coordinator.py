@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.split_enumerator import (
     AssignSplits,
     CheckpointGivenUp,

@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.messages import codec
 from flykka.messages.errors import DecodeError
 from flykka.messages.ids import SplitId

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from flykka.actors.state.errors import RescaleNotSupportedError, StateWithoutOperatorError
+from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.state.key_groups import intersection, key_groups_of
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import JobVertexId, OperatorId

@@ -16,6 +16,7 @@ from flykka.messages.errors import DecodeError
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
+from flykka.runtime.errors import TraceError
 from flykka.runtime.trace import format as layout
 from flykka.runtime.trace.records import (
     CancelTimer,
@@ -35,10 +36,6 @@ from flykka.runtime.trace.records import (
     Unwatch,
     Watch,
 )
-
-
-class TraceError(ValueError):
-    """The file is no trace, or one of a later format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

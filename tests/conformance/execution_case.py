@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
-from flykka.actors.graph.errors import IllegalTransitionError
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.graph.states import EXECUTION_TERMINAL
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId

@@ -26,8 +26,8 @@ from flykka.actors.graph.events import (
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.execution_vertex import ExecutionVertex
-from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobVertexId
 from flykka.messages.task import ExecutionState, TaskExecutionState

@@ -11,6 +11,7 @@ from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parents[2]
 ROOMS = ("messages", "runtime", "actors", "spark_bridge")
+SHARED_BY_MACHINES = ("errors", "ignore")
 BESIDE_THE_ROOMS = ("flykka", "tests", "examples", "benchmarks", "scripts")
 
 
@@ -40,8 +41,8 @@ class Source:
 
     @property
     def is_machine(self) -> bool:
-        """Machines are what lies in a folder inside the room of the actors; the shells lie beside the folders."""
-        return self.room == "actors" and len(self.path.parts) > 2
+        """What lies in a folder inside the room of the actors, and what all of that shares; the rest are shells."""
+        return self.room == "actors" and (len(self.path.parts) > 2 or self.path.stem in SHARED_BY_MACHINES)
 
     def imports(self) -> Iterator[tuple[int, str]]:
         """Line and full name of everything imported, inside functions too; `from a import b` gives `a.b`."""

@@ -9,11 +9,12 @@ import pytest
 
 from flykka.messages.ids import LeaderSessionId
 from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import TraceError
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace, TraceError
+from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import (
     CancelTimer,

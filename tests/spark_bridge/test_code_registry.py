@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
@@ -19,7 +20,6 @@ from flykka.messages.job_graph import (
 )
 from flykka.spark_bridge.code import KeyByCode, SinkCode, SourceCode, TransformCode
 from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.spark_bridge.errors import UnboundOperatorError
 from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.spark_bridge.sources.file_source import FileSource
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.checkpoint import effects
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
 )
@@ -59,7 +60,7 @@ def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> 
 
     again = world.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
 
-    assert [type(effect) for effect in again] == [effects.Ignore]
+    assert [type(effect) for effect in again] == [Ignore]
 
 
 def test_state_that_comes_late_is_discarded_once() -> None:
@@ -131,7 +132,7 @@ def test_messages_of_other_jobs_are_left_alone() -> None:
 
     made = world.acknowledge("sink", 1, snapshot(exclusive=["theirs"]), job=JobId("other"))
 
-    assert [type(effect) for effect in made] == [effects.Ignore]
+    assert [type(effect) for effect in made] == [Ignore]
     assert world.machine.pending[1].awaited == {"source", "sink"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.checkpoint import effects
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
     CheckpointMetrics,
@@ -114,7 +115,7 @@ def test_nobody_is_told_of_the_end_of_a_checkpoint_that_reached_no_task() -> Non
 
     assert world.effects(effects.NotifyAborted) == []
     assert [report.checkpoint_id for report in world.effects(effects.ReportAborted)] == [1]
-    assert [type(effect) for effect in late] == [effects.Ignore]
+    assert [type(effect) for effect in late] == [Ignore]
 
 
 def test_a_checkpoint_that_takes_too_long_expires() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import Coordination, task
@@ -75,7 +76,7 @@ def test_nothing_is_triggered_after_it() -> None:
 
     assert world.completed() == [1]
     assert world.timers == {}
-    assert [type(effect) for effect in again] == [effects.Ignore]
+    assert [type(effect) for effect in again] == [Ignore]
 
 
 def test_it_is_tried_again_after_a_while_when_it_fails() -> None:

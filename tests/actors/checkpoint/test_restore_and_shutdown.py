@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.checkpoint import effects, events
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
 )
@@ -133,7 +134,7 @@ def test_a_coordinator_is_shut_down_once() -> None:
     started = world.handle(events.SchedulerStarted())
     stranger = world.handle(events.TaskStateChanged(attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING))
 
-    assert [type(effect) for made in (again, started, stranger) for effect in made] == [effects.Ignore] * 3
+    assert [type(effect) for made in (again, started, stranger) for effect in made] == [Ignore] * 3
 
 
 def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None:

@@ -9,13 +9,13 @@ from flykka.actors.exchange.effects import (
     ChannelFailed,
     ChannelFailureKind,
     GateEffect,
-    Ignore,
     ReleaseBatch,
     RequestPartition,
     RetryRequest,
     TellProducer,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import AddCredit, CancelPartitionRequest, CheckpointBarrier, EndOfData, EndOfPartition
 from tests.actors.exchange.builders import (
     PRODUCERS,

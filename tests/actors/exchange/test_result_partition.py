@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Ignore, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import (
     BacklogAnnouncement,
     Buffer,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from flykka.actors.exchange.effects import Ignore, ReleaseBatch, RequestPartition
+from flykka.actors.exchange.effects import ReleaseBatch, RequestPartition
 from flykka.actors.exchange.input_gate import EndOfDataStatus
 from flykka.actors.exchange.union_input_gate import UnionInputGate
+from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import EndOfData, EndOfPartition
 from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, response
 

@@ -3,7 +3,8 @@
 import pytest
 
 from flykka.actors.execution.attempt_life import AttemptLife
-from flykka.actors.execution.effects import EndAttempt, Ignore, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.ignore import Ignore
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.stage import CloseBridge

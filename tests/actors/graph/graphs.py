@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.graph.slot_sharing import AssignedSlot
+from flykka.actors.scheduling.slot_sharing import AssignedSlot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, TaskManagerId
 from flykka.messages.job_graph import (

@@ -13,8 +13,8 @@ from flykka.actors.graph.events import (
     TaskStateUpdated,
 )
 from flykka.actors.graph.execution_graph import ExecutionGraph
-from flykka.actors.graph.slot_sharing import AssignedSlot, RequestSlots
 from flykka.actors.scheduling.restart_strategy import restart_strategy
+from flykka.actors.scheduling.slot_sharing import AssignedSlot, RequestSlots
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job_graph import JobGraph

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
-from flykka.actors.graph.errors import IllegalTransitionError
 from flykka.actors.graph.execution import Execution, LeaveSlot
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import ExecutionState, TaskExecutionState

@@ -22,7 +22,7 @@ from flykka.actors.graph.events import (
     SlotAllocationFailed,
     SuspensionRequested,
 )
-from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ShipStrategy

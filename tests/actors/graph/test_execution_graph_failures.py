@@ -15,8 +15,8 @@ from flykka.actors.graph.events import (
     RestoreStateReady,
     SlotsLost,
 )
-from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import RestartStrategyConfiguration

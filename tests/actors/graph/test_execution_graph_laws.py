@@ -20,8 +20,8 @@ from flykka.actors.graph.events import (
     SuspensionRequested,
     TaskStateUpdated,
 )
-from flykka.actors.graph.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState, TaskExecutionState

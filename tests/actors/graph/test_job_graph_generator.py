@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph, operator_id, vertex_id
 from flykka.actors.graph.stream_graph import ChainingStrategy, StreamGraph, StreamNode
 from flykka.actors.graph.validation import check_job_graph

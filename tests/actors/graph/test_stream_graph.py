@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamGraph
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
 from tests.actors.graph.programs import edge, node, program

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.graph.errors import GraphError
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.validation import check_job_graph
 from flykka.messages.ids import JobVertexId
 from flykka.messages.job_graph import JobGraph

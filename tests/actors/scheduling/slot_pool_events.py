@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flykka.actors.graph.slot_sharing import SlotRequestId
 from flykka.actors.scheduling.slot_pool import REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AnswerOffers,
@@ -19,6 +18,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerConnected,
     WithdrawRequest,
 )
+from flykka.actors.scheduling.slot_sharing import SlotRequestId
 from flykka.messages.ids import AllocationId, TaskManagerId, slot_id
 from flykka.messages.slots import SlotOffer
 from tests.actors.scheduling.feeding import feed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatMonitor,
     HeartbeatReceived,
@@ -11,7 +12,6 @@ from flykka.actors.scheduling.heartbeat import (
     TargetTimedOut,
     UnmonitorTarget,
 )
-from flykka.actors.scheduling.ignore import Ignore
 from tests.actors.scheduling.feeding import feed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_manager import SlotManager, SlotState
 from flykka.actors.scheduling.slot_manager_events import (
     AcceptTaskManager,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.graph.slot_sharing import SlotRequestId
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
@@ -16,6 +15,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerConnected,
     TaskManagerDisconnected,
 )
+from flykka.actors.scheduling.slot_sharing import SlotRequestId
 from flykka.messages.ids import AllocationId
 from tests.actors.scheduling.feeding import feed
 from tests.actors.scheduling.slot_pool_events import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from flykka.actors.scheduling.ignore import Ignore
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.split_enumerator import (
     AssignSplits,
     CheckpointGivenUp,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.state.assignment import assign
-from flykka.actors.state.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.state.key_groups import key_groups_of
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId

@@ -1,4 +1,4 @@
-"""The effect of a message that is late, doubled or meant for somebody else."""
+"""The effect of a message that is late, doubled or meant for somebody else; every machine has it."""
 
 from __future__ import annotations
 
