@@ -85,7 +85,7 @@ class JobManager(Actor):
         job_id = job_graph.job_id
         if job_id in self._jobs:
             text = f"there is a job {job_id} already"
-            self._refuse(submission, SerializedThrowable(type_name="DuplicateJobSubmissionException", message=text))
+            self._refuse(submission, SerializedThrowable(type_name="DuplicateJobSubmissionError", message=text))
             return
         try:
             check_job_graph(job_graph)
@@ -129,7 +129,7 @@ class JobManager(Actor):
         job = self._jobs.get(job_id)
         if job is None or job.end is not None:
             text = f"there is no job {job_id} that could be cancelled"
-            cause = SerializedThrowable(type_name="JobNotFoundException", message=text)
+            cause = SerializedThrowable(type_name="JobNotFoundError", message=text)
             message.client.tell(CancellationFailure(job_id=job_id, cause=cause))
             return
         if job.job_master is None:
@@ -156,7 +156,7 @@ class JobManager(Actor):
     def _on_released(self, job_id: JobId, released: JobDataReleased) -> None:
         if released.cause is not None:
             self.context.publish(released)
-        cause = SerializedThrowable(type_name="JobMasterDied", message=f"the JobMaster of {job_id} failed by itself")
+        cause = SerializedThrowable(type_name="JobMasterLostError", message=f"the JobMaster of {job_id} failed by itself")
         self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause))
 
     def _conclude(self, job_id: JobId, end: JobEnded) -> None:
@@ -179,7 +179,7 @@ def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:
         case JobEnded(job_id=job_id, status=JobStatus.FINISHED):
             return JobResultSuccess(job_id=job_id)
         case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status):
-            cause = SerializedThrowable(type_name="JobCancellationException", message=f"job {job_id} was cancelled")
+            cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
             return JobResultFailure(job_id=job_id, cause=cause, status=status)
         case JobEnded(job_id=job_id, status=status, cause=cause):
             assert cause is not None, f"job {job_id} is {status} without a cause"

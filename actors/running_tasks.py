@@ -70,7 +70,7 @@ class RunningTasks:
         not_found = ErrorResponse(
             partition_id=request.partition_id,
             subpartition=request.subpartition,
-            cause=SerializedThrowable(type_name="PartitionNotFoundException", message=text),
+            cause=SerializedThrowable(type_name="PartitionNotFoundError", message=text),
             partition_not_found=True,
         )
         request.consumer.tell(not_found)

@@ -225,7 +225,7 @@ class SlotPoolService:
         if not lost:
             return events
         # Slots that are lost together are lost for one reason: one failure of the job, not many.
-        cause = SerializedThrowable(type_name="SlotLost", message=f"{lost[0].task_manager} is lost: {lost[0].reason}")
+        cause = SerializedThrowable(type_name="SlotLostError", message=f"{lost[0].task_manager} is lost: {lost[0].reason}")
         return [*events, SlotsLost(request_ids=tuple(effect.request_id for effect in lost), cause=cause)]
 
     def _perform(self, effect: SlotPoolEffect) -> list[SlotEvent]:
@@ -250,7 +250,7 @@ class SlotPoolService:
             case SlotAssigned(request_id=request_id):
                 return [SlotAllocated(request_id=request_id, slot=self._assigned(effect))]
             case SlotRequestRejected(request_id=request_id, reason=reason):
-                cause = SerializedThrowable(type_name="NoResourceAvailableException", message=reason)
+                cause = SerializedThrowable(type_name="NoResourceAvailableError", message=reason)
                 return [SlotAllocationFailed(request_id=request_id, cause=cause)]
             case SlotLost() | Ignore():
                 pass

@@ -182,7 +182,7 @@ class TaskManager(Actor):
 
     def _on_task_ended(self, ended: RunningTask) -> None:
         if not ended.reported_its_end:
-            self._report_failure(ended.job_id, ended.attempt, "TaskLost", "the actor of the task died without a word")
+            self._report_failure(ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word")
         self._decide(TaskEnded(attempt=ended.attempt))
 
     def _report_failure(self, job_id: JobId, attempt: ExecutionAttemptId, type_name: str, text: str) -> None:
@@ -319,7 +319,7 @@ class TaskManager(Actor):
             case RunTask(descriptor=descriptor):
                 self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
             case RejectTask(job_id=job_id, attempt=attempt, reason=reason):
-                self._report_failure(job_id, attempt, "TaskSubmissionRejected", reason)
+                self._report_failure(job_id, attempt, "TaskSubmissionError", reason)
             case StopTask(attempt=attempt):
                 self._tasks.hand_on(attempt, CancelTask(attempt=attempt))
             case Ignore():

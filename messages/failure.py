@@ -7,7 +7,10 @@ from flykka.messages.message import Value, value
 
 @value("failure.serialized_throwable")
 class SerializedThrowable(Value):
-    """Type, text and stack text of a failure; `suppress_restarts` marks one that no restart can mend."""
+    """Type, text and stack text of a failure; `suppress_restarts` marks one that no restart can mend.
+
+    `type_name` is the plain name of a class, without its module, whether there is such a class or not.
+    """
 
     type_name: str
     message: str

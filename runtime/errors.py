@@ -94,7 +94,7 @@ class TerminationTimeoutError(KernelError):
 def serialized(error: BaseException) -> SerializedThrowable:
     """The text of a living exception, as it may travel and be kept."""
     return SerializedThrowable(
-        type_name=f"{type(error).__module__}.{type(error).__qualname__}",
+        type_name=type(error).__name__,
         message=_text(error),
         stack_trace="".join(traceback.format_exception(error)),
     )

@@ -59,7 +59,7 @@ def _in_python(text: str) -> tuple[str, str] | None:
         number, place = places[-1]
         source = lines[number + 1].strip() if number + 1 < len(lines) else ""
         said += f' (File "{place["file"]}", line {place["line"]}, in {place["name"]}: {source})'
-    return last["type"], said
+    return last["type"].rpartition(".")[2], said
 
 
 def _java(text: str) -> tuple[str, str]:

@@ -376,7 +376,7 @@ def _too_many_failures(
 ) -> SerializedThrowable:
     because = f": {cause.type_name}: {cause.message}" if cause else ""
     return SerializedThrowable(
-        type_name="CheckpointException",
+        type_name="CheckpointError",
         message=f"more checkpoints failed than are tolerable, the last one {checkpoint_id} with {reason}{because}",
         stack_trace=cause.stack_trace if cause else "",
     )

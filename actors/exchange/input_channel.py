@@ -7,6 +7,7 @@ between channels, and who is told what, belong to the gate. Follows Flink's Remo
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from enum import Enum
 
 from flykka.actors.exchange.credits import ChannelCredits
@@ -104,14 +105,13 @@ class InputChannel:
         """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
         assert self.is_open, f"{self} is {self.state.value}"
         if response.sequence_number != self.next_sequence_number:
-            return self._fail(
-                ChannelFailureKind.SEQUENCE_MISMATCH,
-                f"expected element {self.next_sequence_number}, got element {response.sequence_number}",
-            )
+            text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
+            cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
+            return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
         if isinstance(response.buffer, BatchRef) and not self.credits.spend():
-            return self._fail(
-                ChannelFailureKind.CREDIT_OVERRUN, f"element {response.sequence_number} came without a credit"
-            )
+            text = f"element {response.sequence_number} came without a credit"
+            cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
+            return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
         self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
         self.next_sequence_number += 1
         self.queue.append(response.buffer)
@@ -132,10 +132,10 @@ class InputChannel:
             if delay_ms is not None:
                 return RetryRequest(channel=self.channel, delay_ms=delay_ms)
         if response.partition_not_found:
-            return self._fail(ChannelFailureKind.PARTITION_NOT_FOUND, response.cause.message, response.cause)
+            return self._fail(ChannelFailureKind.PARTITION_NOT_FOUND, response.cause)
         if response.cause.type_name == PRODUCER_FAILED_ERROR:
-            return self._fail(ChannelFailureKind.PRODUCER_FAILED, response.cause.message, response.cause)
-        return self._fail(ChannelFailureKind.REFUSED, response.cause.message, response.cause)
+            return self._fail(ChannelFailureKind.PRODUCER_FAILED, response.cause)
+        return self._fail(ChannelFailureKind.REFUSED, response.cause)
 
     def release(self) -> tuple[BatchRef, ...]:
         """Read no further; the batches that were never read."""
@@ -155,18 +155,10 @@ class InputChannel:
     def _tell_producer(self, message: AddCredit | CancelPartitionRequest) -> TellProducer:
         return TellProducer(channel=self.channel, task_manager=self.descriptor.task_manager, message=message)
 
-    def _fail(self, kind: ChannelFailureKind, text: str, cause: SerializedThrowable | None = None) -> ChannelFailed:
+    def _fail(self, kind: ChannelFailureKind, cause: SerializedThrowable) -> ChannelFailed:
         self.state = ChannelState.FAILED
-        return ChannelFailed(
-            channel=self.channel,
-            kind=kind,
-            cause=SerializedThrowable(
-                type_name=kind.value if cause is None else cause.type_name,
-                message=f"{self}: {text}",
-                stack_trace="" if cause is None else cause.stack_trace,
-                suppress_restarts=cause is not None and cause.suppress_restarts,
-            ),
-        )
+        named = replace(cause, message=f"{self}: {cause.message}")
+        return ChannelFailed(channel=self.channel, kind=kind, cause=named)
 
     def __str__(self) -> str:
         return f"channel {self.channel} (subpartition {self.descriptor.subpartition} of {self.descriptor.partition_id})"

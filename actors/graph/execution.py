@@ -175,9 +175,9 @@ class Execution:
 
     def _impossible(self, report: str) -> SerializedThrowable:
         return SerializedThrowable(
-            type_name="IllegalStateException", message=f"{self.attempt} is {self.state} and was reported {report}"
+            type_name="IllegalStateError", message=f"{self.attempt} is {self.state} and was reported {report}"
         )
 
 
 def _without_cause(attempt: ExecutionAttemptId) -> SerializedThrowable:
-    return SerializedThrowable(type_name="TaskFailure", message=f"{attempt} was reported FAILED without a cause")
+    return SerializedThrowable(type_name="TaskFailedError", message=f"{attempt} was reported FAILED without a cause")

@@ -345,4 +345,4 @@ class ExecutionGraph:
 
 
 def _ended_by_themselves() -> SerializedThrowable:
-    return SerializedThrowable(type_name="IllegalStateException", message="all tasks ended, and not all were finished")
+    return SerializedThrowable(type_name="IllegalStateError", message="all tasks ended, and not all were finished")

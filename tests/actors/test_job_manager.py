@@ -80,7 +80,7 @@ def test_a_second_job_of_the_same_id_is_refused_while_the_first_is_there(cluster
 
     cluster.submit(cluster.graph())
 
-    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "DuplicateJobSubmissionException"
+    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "DuplicateJobSubmissionError"
 
 
 def test_a_finished_job_is_reported_when_nothing_of_it_is_left(cluster: JobCluster) -> None:
@@ -139,7 +139,7 @@ def test_a_job_whose_job_master_dies_has_failed_and_its_data_is_released(cluster
 
     cluster.system.kill(cluster.registration.job_master)
 
-    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "JobMasterDied"
+    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "JobMasterLostError"
     assert cluster.data_plane.released == [JOB]
 
 

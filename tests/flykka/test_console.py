@@ -70,7 +70,7 @@ def test_a_restart_is_told_with_the_first_line_of_its_reason() -> None:
 
 
 def test_one_cause_is_told_once() -> None:
-    cause = SerializedThrowable(type_name="SlotLost", message="task-manager-2 has ended")
+    cause = SerializedThrowable(type_name="SlotLostError", message="task-manager-2 has ended")
     statuses = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FAILING)
     causes = (cause, cause, None, cause)
     messages = [
@@ -79,10 +79,10 @@ def test_one_cause_is_told_once() -> None:
     ]
 
     assert lines(messages) == [
-        "   0.00 s  job FAILING: SlotLost: task-manager-2 has ended",
+        "   0.00 s  job FAILING: SlotLostError: task-manager-2 has ended",
         "   0.00 s  job RESTARTING",
         "   0.00 s  job RUNNING",
-        "   0.00 s  job FAILING: SlotLost: task-manager-2 has ended",
+        "   0.00 s  job FAILING: SlotLostError: task-manager-2 has ended",
     ]
 
 

@@ -110,4 +110,4 @@ def test_a_failure_goes_through_what_is_derived() -> None:
 
     with pytest.raises(AskFailedError, match="gone") as failed:
         mapped.get(timeout=0)
-    assert failed.value.failure.type_name == "builtins.LookupError"
+    assert failed.value.failure.type_name == "LookupError"

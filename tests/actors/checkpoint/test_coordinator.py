@@ -158,7 +158,7 @@ def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> 
     failed = [(effect.cause.type_name, effect.cause.message) for effect in world.effects(effects.FailJob)]
     assert failed == [
         (
-            "CheckpointException",
+            "CheckpointError",
             "more checkpoints failed than are tolerable, the last one 4 with CHECKPOINT_DECLINED",
         )
     ]
