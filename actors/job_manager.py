@@ -156,7 +156,9 @@ class JobManager(Actor):
     def _on_released(self, job_id: JobId, released: JobDataReleased) -> None:
         if released.cause is not None:
             self.context.publish(released)
-        cause = SerializedThrowable(type_name="JobMasterLostError", message=f"the JobMaster of {job_id} failed by itself")
+        cause = SerializedThrowable(
+            type_name="JobMasterLostError", message=f"the JobMaster of {job_id} failed by itself"
+        )
         self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause))
 
     def _conclude(self, job_id: JobId, end: JobEnded) -> None:

@@ -80,8 +80,8 @@ class ResourceManager(Actor):
         task_managers: int,
         task_manager_props: TaskManagerProps,
         *,
-        heartbeat_interval_ms: int = 10_000,
-        heartbeat_timeout_ms: int = 50_000,
+        heartbeat_interval_ms: int,
+        heartbeat_timeout_ms: int,
     ) -> None:
         self._task_manager_props = task_manager_props
         self._heartbeat_interval_ms = heartbeat_interval_ms

@@ -225,7 +225,9 @@ class SlotPoolService:
         if not lost:
             return events
         # Slots that are lost together are lost for one reason: one failure of the job, not many.
-        cause = SerializedThrowable(type_name="SlotLostError", message=f"{lost[0].task_manager} is lost: {lost[0].reason}")
+        cause = SerializedThrowable(
+            type_name="SlotLostError", message=f"{lost[0].task_manager} is lost: {lost[0].reason}"
+        )
         return [*events, SlotsLost(request_ids=tuple(effect.request_id for effect in lost), cause=cause)]
 
     def _perform(self, effect: SlotPoolEffect) -> list[SlotEvent]:

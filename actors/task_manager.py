@@ -182,7 +182,9 @@ class TaskManager(Actor):
 
     def _on_task_ended(self, ended: RunningTask) -> None:
         if not ended.reported_its_end:
-            self._report_failure(ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word")
+            self._report_failure(
+                ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word"
+            )
         self._decide(TaskEnded(attempt=ended.attempt))
 
     def _report_failure(self, job_id: JobId, attempt: ExecutionAttemptId, type_name: str, text: str) -> None:

@@ -123,6 +123,6 @@ class JobGraph(Value):
     name: str
     vertices: tuple[JobVertex, ...]
     checkpointing: CheckpointingSettings
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
     restart_strategy: RestartStrategyConfiguration = RestartStrategyConfiguration()
-    heartbeat_interval_ms: int = 10_000
-    heartbeat_timeout_ms: int = 50_000

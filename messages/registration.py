@@ -37,9 +37,9 @@ class AcknowledgeRegistration(Message):
     """ResourceManager or JobMaster -> TaskManager: registered; I speak under this session. Intervals in ms."""
 
     leader_session_id: LeaderSessionId
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
     job_id: JobId | None = None
-    heartbeat_interval_ms: int = 10_000
-    heartbeat_timeout_ms: int = 50_000
 
 
 @message("registration.refuse")

@@ -32,11 +32,10 @@ def job_graph(
     job_id: JobId,
     name: str,
     checkpointing: CheckpointingSettings,
+    heartbeat_interval_ms: int,
+    heartbeat_timeout_ms: int,
     restart_strategy: RestartStrategyConfiguration | None = None,
     chaining_enabled: bool = True,
-    default_max_parallelism: int | None = None,
-    heartbeat_interval_ms: int = 10_000,
-    heartbeat_timeout_ms: int = 50_000,
 ) -> JobGraph:
     """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
     if not stream_graph.nodes:
@@ -47,9 +46,7 @@ def job_graph(
     return JobGraph(
         job_id=job_id,
         name=name,
-        vertices=tuple(
-            _vertex(stream_graph, chain, vertex_of, output_number, default_max_parallelism) for chain in made
-        ),
+        vertices=tuple(_vertex(stream_graph, chain, vertex_of, output_number) for chain in made),
         checkpointing=checkpointing,
         restart_strategy=restart_strategy or RestartStrategyConfiguration(),
         heartbeat_interval_ms=heartbeat_interval_ms,
@@ -82,10 +79,9 @@ def _vertex(
     chain: Chain,
     vertex_of: dict[str, JobVertexId],
     output_number: dict[StreamEdge, int],
-    default_max_parallelism: int | None,
 ) -> JobVertex:
     head = chain.head
-    max_parallelism = head.max_parallelism or default_max_parallelism or derived_max_parallelism(head.parallelism)
+    max_parallelism = head.max_parallelism or derived_max_parallelism(head.parallelism)
     if max_parallelism < head.parallelism:
         raise GraphError(
             f"the maximum parallelism {max_parallelism} is below the parallelism {head.parallelism} of {head.uid!r}"

@@ -54,6 +54,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.checkpoint.coordinating import acknowledgement
+from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 
 JOB = JobId("job")
 SESSION = LeaderSessionId("session")
@@ -106,6 +107,8 @@ class World:
             name="job",
             vertices=(_vertex(OperatorKind.SOURCE if sources else OperatorKind.STATELESS),),
             checkpointing=CheckpointingSettings(**settings),  # type: ignore[arg-type]
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+            heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
         system.spawn(Props(JobMaster, graph, self.storage, self.heard), "job-master")
         system.run_until_idle()

@@ -221,4 +221,11 @@ def test_to_delete_what_is_gone_is_no_error(directory: str) -> None:
 
 
 def _job_graph(directory: str) -> JobGraph:
-    return JobGraph(job_id=JOB, name="flights", vertices=(), checkpointing=CheckpointingSettings(directory=directory))
+    return JobGraph(
+        job_id=JOB,
+        name="flights",
+        vertices=(),
+        checkpointing=CheckpointingSettings(directory=directory),
+        heartbeat_interval_ms=1_000,
+        heartbeat_timeout_ms=10_000,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.resource_manager import ResourceManager, TaskManagerProps
 from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS
 from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId, slot_id
@@ -63,15 +63,20 @@ def system() -> Iterator[SeededSystem]:
         yield system
 
 
-def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
-    """A ResourceManager that starts TaskManagers of this kind."""
-    props = Props(
+def resource_manager_props(task_managers: int, task_manager_props: TaskManagerProps) -> Props:
+    """A ResourceManager that starts so many TaskManagers, each made as it is told."""
+    return Props(
         ResourceManager,
         task_managers,
-        lambda _id, _resource_manager: Props(kind),
+        task_manager_props,
         heartbeat_interval_ms=INTERVAL_MS,
         heartbeat_timeout_ms=TIMEOUT_MS,
     )
+
+
+def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
+    """A ResourceManager that starts TaskManagers of this kind."""
+    props = resource_manager_props(task_managers, lambda _id, _resource_manager: Props(kind))
     ref = system.spawn(props, "resource-manager")
     system.run_until_idle()
     return ref
@@ -159,7 +164,7 @@ def test_a_task_manager_that_cannot_start_is_tried_again_after_a_pause(system: S
         started.append(task_manager)
         return Props(Broken if len(started) == 1 else Idler)
 
-    system.spawn(Props(ResourceManager, 1, props), "resource-manager")
+    system.spawn(resource_manager_props(1, props), "resource-manager")
     system.run_until_idle()
     at_once = list(started)
     system.advance(START_RETRY_MS)
@@ -319,7 +324,7 @@ def test_a_failed_instance_does_not_go_on_without_what_it_knew(system: SeededSys
         started.append(task_manager)
         return Props(Idler)
 
-    leader = system.spawn(Props(ResourceManager, 1, props), "resource-manager")
+    leader = system.spawn(resource_manager_props(1, props), "resource-manager")
     system.run_until_idle()
     first = system.find("/user/task-manager-1")
     assert first is not None

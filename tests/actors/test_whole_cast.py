@@ -52,7 +52,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, graph_of, vertex
 from tests.actors.peer import Peer, Utter
 
 FILES = 6
@@ -179,7 +179,16 @@ class Stage:
         def task_manager(name: TaskManagerId, resource_manager: Ref) -> Props:
             return Props(TaskManager, name, 2, resource_manager, self.data_plane)
 
-        resource_manager = system.spawn(Props(ResourceManager, 2, task_manager), "resource-manager")
+        resource_manager = system.spawn(
+            Props(
+                ResourceManager,
+                2,
+                task_manager,
+                heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+                heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+            ),
+            "resource-manager",
+        )
         self.job_manager = system.spawn(Props(JobManager, resource_manager, self.data_plane), "job-manager")
         self.client = Peer(system, "client")
         self.folder = folder

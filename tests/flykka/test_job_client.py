@@ -35,7 +35,14 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 
 JOB = JobId("job")
-GRAPH = JobGraph(job_id=JOB, name="counts", vertices=(), checkpointing=CheckpointingSettings(directory="/checkpoints"))
+GRAPH = JobGraph(
+    job_id=JOB,
+    name="counts",
+    vertices=(),
+    checkpointing=CheckpointingSettings(directory="/checkpoints"),
+    heartbeat_interval_ms=1_000,
+    heartbeat_timeout_ms=10_000,
+)
 BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="line 1")
 
 

@@ -25,7 +25,14 @@ def graph_of(program: Program, defaults: Defaults | None = None) -> StreamGraph:
 
 def job_of(program: Program) -> JobGraph:
     checkpointing = CheckpointingSettings(directory="/checkpoints")
-    return job_graph(graph_of(program), job_id=JobId("job"), name="job", checkpointing=checkpointing)
+    return job_graph(
+        graph_of(program),
+        job_id=JobId("job"),
+        name="job",
+        checkpointing=checkpointing,
+        heartbeat_interval_ms=1_000,
+        heartbeat_timeout_ms=10_000,
+    )
 
 
 def test_a_window_aggregation_has_a_local_part_before_the_exchange(spark: SparkSession) -> None:

@@ -37,7 +37,12 @@ def graph(*refs: OperatorRef, key_by: OperatorRef | None = None) -> JobGraph:
         vertex_id=JobVertexId("v"), name="v", operators=operators, parallelism=1, max_parallelism=1, inputs=(edge,)
     )
     return JobGraph(
-        job_id=JobId("job"), name="flights", vertices=(vertex,), checkpointing=CheckpointingSettings(directory="d")
+        job_id=JobId("job"),
+        name="flights",
+        vertices=(vertex,),
+        checkpointing=CheckpointingSettings(directory="d"),
+        heartbeat_interval_ms=1_000,
+        heartbeat_timeout_ms=10_000,
     )
 
 

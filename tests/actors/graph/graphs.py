@@ -19,6 +19,7 @@ from flykka.messages.job_graph import (
 from flykka.messages.ref import Ref
 
 JOB = JobId("job")
+HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 10_000, 50_000
 
 
 def vertex(
@@ -59,6 +60,8 @@ def graph_of(*vertices: JobVertex, restart: RestartStrategyConfiguration | None 
         name="job",
         vertices=vertices,
         checkpointing=CheckpointingSettings(directory="/checkpoints"),
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         restart_strategy=restart or RestartStrategyConfiguration(),
     )
 

@@ -17,17 +17,19 @@ from flykka.messages.job_graph import (
     OperatorKind,
     ShipStrategy,
 )
+from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from tests.actors.graph.programs import edge, node, program
 
 
-def generated(graph: StreamGraph, *, chaining: bool = True, default_max_parallelism: int | None = None) -> JobGraph:
+def generated(graph: StreamGraph, *, chaining: bool = True) -> JobGraph:
     made = job_graph(
         graph,
         job_id=JobId("job"),
         name="a job",
         checkpointing=CheckpointingSettings(directory="/checkpoints"),
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         chaining_enabled=chaining,
-        default_max_parallelism=default_max_parallelism,
     )
     check_job_graph(made)
     return made
@@ -164,19 +166,20 @@ def test_the_number_of_key_groups_is_derived_as_flink_derives_it(parallelism: in
     assert generated(graph).vertices[0].max_parallelism == expected
 
 
-def test_a_maximum_of_the_operator_goes_before_the_default_one() -> None:
+def test_a_maximum_of_the_operator_goes_before_the_derived_one() -> None:
     graph = program("in > sum", node("sum", max_parallelism=17), keys="sum")
 
-    made = generated(graph, default_max_parallelism=42)
+    made = generated(graph)
 
-    assert [vertex.max_parallelism for vertex in made.vertices] == [42, 17]
+    assert [vertex.max_parallelism for vertex in made.vertices] == [128, 17]
 
 
-def test_a_default_maximum_below_the_parallelism_is_refused() -> None:
-    graph = program("in > out", source("in", parallelism=8), node("out", parallelism=8))
+def test_a_parallelism_above_the_largest_that_is_derived_is_refused() -> None:
+    graph = StreamGraph()
+    graph.add_node(source("in", parallelism=32_769))
 
     with pytest.raises(GraphError, match="'in'"):
-        generated(graph, default_max_parallelism=4)
+        generated(graph)
 
 
 def test_a_program_without_operators_is_refused() -> None:
