@@ -18,6 +18,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge import python_daemon
@@ -61,14 +62,17 @@ def spark_session(
     # Workers would start the first python3 on PATH, which need not have what the application imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for key, text in {**_NEW_CONTEXT, **_local_settings(master), **(config or {})}.items():
+    log_settings = _log_settings()
+    for key, text in {**_NEW_CONTEXT, **_local_settings(master), **log_settings, **(config or {})}.items():
         builder = builder.config(key, text)
     with _KeptInterruptHandler():
         try:
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {failed}") from failed
-    session.sparkContext.setLogLevel("ERROR")
+    if log_settings:
+        # Options are for a JVM that starts: this one may have been there before.
+        session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -105,6 +109,16 @@ def _local_settings(master: str) -> dict[str, str]:
         settings[CANCELLED_FOLDER] = folder = mkdtemp(prefix="flykka-cancelled-")
         atexit.register(rmtree, folder, ignore_errors=True)
     return settings
+
+
+def _log_settings() -> dict[str, str]:
+    """Nothing where Spark's own configuration folder says how it logs: then that is the user's matter."""
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    if Path(folder, "log4j2.properties").exists():
+        return {}
+    ours = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
+    # Spark reads the default options before the extra ones: what a user says in these stays, and wins.
+    return {"spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={ours}"}
 
 
 def _workers_find_flykka() -> bool:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from flykka.messages.job_graph import Operator
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-from flykka.spark_bridge.code import LocalWindowCode, OperatorCode, SinkCode, SourceCode, TransformCode, WindowCode
+from flykka.spark_bridge.code import (
+    KeyByCode,
+    LocalWindowCode,
+    OperatorCode,
+    SinkCode,
+    SourceCode,
+    TransformCode,
+    WindowCode,
+)
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.errors import ChainError
 
@@ -116,6 +124,8 @@ def _check(link: Link, *, is_head: bool) -> None:
     match link.code:
         case SourceCode() | WindowCode() if not is_head:
             raise ChainError(f"{link.uid!r} must stand at the head of its chain")
+        case KeyByCode():
+            raise ChainError(f"the keys {link.uid!r} belong to an edge, not into a chain")
         case SinkCode() if link.readers or link.outputs:
             raise ChainError(f"the sink {link.uid!r} has readers")
         case LocalWindowCode() if link.readers:

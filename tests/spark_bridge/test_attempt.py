@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from flykka.messages.job_graph import FiringMode, ShipStrategy
 from flykka.messages.stage import AdvanceWatermark, StageFailed, StageFinished
+from flykka.spark_bridge.aggregates import ROWS, WINDOW
 from flykka.spark_bridge.code import LocalWindowCode
+from flykka.spark_bridge.stages.windows import local_state
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROWS = [(key, key * 10 + second, second + key / 10) for second in range(6) for key in range(4)]
+SALES = [(key, key * 10 + second, second + key / 10) for second in range(6) for key in range(4)]
 
 
 @pytest.fixture
 def files(laboratory: Laboratory) -> Laboratory:
     """Three files of two seconds each."""
     for number in range(3):
-        write_rows(laboratory.input / f"{number}.parquet", [row for row in ROWS if row[2] // 2 == number])
+        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 2 == number])
     return laboratory
 
 
-def expected(laboratory: Laboratory, *aggregates: object) -> list[tuple[object, ...]]:
+def expected(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
     """The windows of the whole input, as a plain batch gives them."""
     rows = laboratory.plane.session.read.parquet(str(laboratory.input))
     made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
@@ -209,6 +212,34 @@ def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laborator
     assertDataFrameEqual(files.published().collect(), expected(files))
 
 
+def test_many_small_batches_are_merged_on_the_way(files: Laboratory) -> None:
+    source, (window,) = pipeline(files)
+    (first, *_) = files.splits(source.attempt.descriptor.vertex)
+
+    for _ in range(17):
+        window.run(source.read([first]))
+    held = files.plane.stats().batches
+    window.snapshot(1, END)
+    window.commit(1)
+
+    assert held == 2
+    assert {row.n for row in files.published().collect()} == {17}
+
+
+def test_windows_are_cut_as_spark_cuts_them_before_the_epoch_too(files: Laboratory) -> None:
+    windows = files.windows(size_ms=3000, offset_ms=700)
+    times = [-6000.0, -2300.001, -2300.0, 0.0, 0.699, 0.7, 3.7]
+    rows = files.plane.session.createDataFrame(
+        [(seconds, 1, 1) for seconds in times], "s double, key long, amount long"
+    )
+    rows = rows.withColumn("at", F.timestamp_seconds("s"))
+
+    cut = local_state(windows, rows).select((F.col(WINDOW) / 1000).cast("long"), F.col(ROWS)).collect()
+    spark = rows.groupBy(F.window("at", "3 seconds", startTime="700 milliseconds").start.alias("w")).count()
+
+    assert sorted(map(tuple, cut)) == sorted(map(tuple, spark.select(F.unix_millis("w"), "count").collect()))
+
+
 def test_a_filter_does_not_hold_the_watermark_back(files: Laboratory) -> None:
     nothing = transform(lambda rows: rows.where(F.lit(False)))
     source = files.begin(files.source(nothing, files.sink())).open()
@@ -233,7 +264,7 @@ def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Labo
     source.commit(2)
 
     assert first == 8
-    assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in ROWS)
+    assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in SALES)
 
 
 def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -> None:

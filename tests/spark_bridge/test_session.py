@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,15 +19,43 @@ FRESH = """
 import os, signal
 before = signal.getsignal(signal.SIGINT)
 from flykka.spark_bridge.session import spark_session
-session = spark_session("local[1]")
+session = spark_session("local[1]", config={"spark.driver.extraJavaOptions": "-Dours=kept"})
 assert signal.getsignal(signal.SIGINT) is before, "Spark's handler is in place"
 assert session.conf.get("spark.sql.session.timeZone") == "UTC"
 assert session.sparkContext.getConf().get("spark.scheduler.mode") == "FAIR"
 assert session.sparkContext.uiWebUrl is None
+assert session._jvm.System.getProperty("ours") == "kept"
 assert os.environ["PYSPARK_PYTHON"] == os.sys.executable
 session.stop()
 print("as found")
 """
+
+LOG_LEVEL = """
+from flykka.spark_bridge.session import spark_session
+session = spark_session("local[1]")
+print(session._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString())
+session.stop()
+"""
+
+# Spark takes a configuration without appenders for none.
+FATAL_ONLY = """
+rootLogger.level = fatal
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+"""
+
+
+def fresh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a Python process of its own makes of the script."""
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+    )
 
 
 def test_a_session_that_is_there_is_adopted_unchanged(spark: SparkSession) -> None:
@@ -57,7 +87,18 @@ def test_what_is_no_classic_session_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_new_session_leaves_the_interrupt_key_alone() -> None:
-    ran = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, timeout=120, check=False)
+def test_a_new_session_leaves_the_interrupt_key_and_the_users_java_options_alone_and_starts_without_a_word() -> None:
+    ran = fresh(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
+    # The JVM itself says this, whatever the logging, of a module that Spark asks for.
+    assert [line for line in ran.stderr.splitlines() if "incubator modules" not in line] == []
+
+
+@pytest.mark.slow
+def test_a_user_who_has_configured_sparks_logging_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
+
+    ran = fresh(LOG_LEVEL, SPARK_CONF_DIR=str(tmp_path))
+
+    assert ran.stdout.strip() == "FATAL", ran.stderr

@@ -1,0 +1,128 @@
+"""Chains: operators of a vertex as a tree, and which trees are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
+from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, ShipStrategy
+from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.spark_bridge.code import KeyByCode, OperatorCode, SinkCode, SourceCode, TransformCode
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.spark_bridge.stages.chain import bound_chain
+
+SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))
+TRANSFORM = TransformCode(function=lambda rows: rows, description="nothing")
+SINK = SinkCode(sink=FileSink.parquet("out"))
+
+
+def vertex(registry: CodeRegistry, *operators: tuple[str, OperatorCode, int | None], outputs: str = "") -> JobVertex:
+    made = tuple(
+        Operator(
+            operator_id=OperatorId(uid),
+            ref=registry.bind(uid, code),
+            name=uid,
+            kind=OperatorKind.STATELESS,
+            input_operator=reads,
+        )
+        for uid, code, reads in operators
+    )
+    return JobVertex(
+        vertex_id=JobVertexId("v"),
+        name="v",
+        operators=made,
+        parallelism=1,
+        max_parallelism=128,
+        outputs=tuple(OperatorId(uid) for uid in outputs.split()),
+    )
+
+
+def descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
+    attempt = attempt_id(JobId("job"), vertex.vertex_id, 0, 0)
+    return TaskDeploymentDescriptor(
+        job_id=JobId("job"),
+        job_name="job",
+        attempt=attempt,
+        attempt_number=0,
+        vertex=vertex,
+        subtask=0,
+        allocation_id=AllocationId("a"),
+        outputs=tuple(
+            ResultPartitionDescriptor(
+                partition_id=partition_id(attempt, number),
+                output=number,
+                subpartitions=1,
+                ship_strategy=ShipStrategy.FORWARD,
+                max_parallelism=128,
+            )
+            for number in range(len(vertex.outputs))
+        ),
+        inputs=(),
+        checkpoint_directory="checkpoints",
+    )
+
+
+def test_readers_and_outputs_hang_on_the_operator_whose_rows_they_get() -> None:
+    registry = CodeRegistry()
+    operators = (("s", SOURCE, None), ("t", TRANSFORM, 0), ("w", SINK, 1), ("x", SINK, 0))
+
+    head = bound_chain(descriptor(vertex(registry, *operators, outputs="t s t")), registry).head
+
+    transform, direct = head.readers
+    assert [link.uid for link in head.walk()] == ["s", "t", "w", "x"]
+    assert [output.output for output in head.outputs] == [1]
+    assert [output.output for output in transform.outputs] == [0, 2]
+    assert (direct.uid, direct.outputs) == ("x", ())
+
+
+def test_a_chain_knows_its_sinks_its_event_time_and_its_name() -> None:
+    registry = CodeRegistry()
+
+    chain = bound_chain(descriptor(vertex(registry, ("s", SOURCE, None), ("w", SINK, 0))), registry)
+
+    assert [link.uid for link, _ in chain.sinks] == ["w"]
+    assert chain.event_time == "at"
+    assert chain.name == "s -> w"
+    assert chain.computes
+    assert not chain.has_outputs
+
+
+def test_a_chain_that_nobody_reads_computes_nothing() -> None:
+    registry = CodeRegistry()
+
+    assert not bound_chain(descriptor(vertex(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))), registry).computes
+
+
+def test_a_source_stands_at_the_head_or_nowhere() -> None:
+    registry = CodeRegistry()
+
+    with pytest.raises(ChainError, match="'s' must stand at the head"):
+        bound_chain(descriptor(vertex(registry, ("t", TRANSFORM, None), ("s", SOURCE, 0))), registry)
+
+
+def test_nothing_reads_a_sink() -> None:
+    registry = CodeRegistry()
+
+    with pytest.raises(ChainError, match="the sink 'w' has readers"):
+        bound_chain(descriptor(vertex(registry, ("w", SINK, None), ("t", TRANSFORM, 0))), registry)
+
+
+def test_a_chain_has_one_head() -> None:
+    registry = CodeRegistry()
+    two = vertex(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))
+    parted = replace(two, operators=tuple(replace(operator, input_operator=None) for operator in two.operators))
+
+    with pytest.raises(ChainError, match="2 heads"):
+        bound_chain(descriptor(parted), registry)
+
+
+def test_keys_are_no_operator_of_a_chain() -> None:
+    registry = CodeRegistry()
+
+    with pytest.raises(ChainError, match="'k'"):
+        bound_chain(descriptor(vertex(registry, ("s", SOURCE, None), ("k", KeyByCode(columns=("a",)), 0))), registry)
