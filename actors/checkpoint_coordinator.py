@@ -280,7 +280,7 @@ class CheckpointCoordinator(Actor):
                 )
             case effects.ReportAborted(checkpoint_id=checkpoint_id, reason=reason):
                 aborted = CheckpointAborted(
-                    job_id=self._job_id, checkpoint_id=checkpoint_id, reason=reason.value, timestamp_ms=now
+                    job_id=self._job_id, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=now
                 )
                 job_master.tell(aborted)
             case effects.Restore(version=version, checkpoint=checkpoint):

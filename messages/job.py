@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.job_graph import JobGraph
@@ -133,7 +134,7 @@ class CheckpointAborted(Message):
 
     job_id: JobId
     checkpoint_id: int
-    reason: str
+    reason: CheckpointDeclineReason
     timestamp_ms: int
 
 

@@ -98,9 +98,8 @@ class StageFinished(Message):
 
 @message("stage.failed")
 class StageFailed(Message):
-    """bridge -> Task: the stage (or opening, snapshot, commit: `what`) failed."""
+    """bridge -> Task: a stage, or the opening, a snapshot or a commit, failed; the message of the cause says which."""
 
-    what: str
     cause: SerializedThrowable
 
 

@@ -64,7 +64,6 @@ class TaskDeploymentDescriptor(Value):
     """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor)."""
 
     job_id: JobId
-    job_name: str
     attempt: ExecutionAttemptId
     attempt_number: int
     vertex: JobVertex

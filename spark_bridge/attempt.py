@@ -309,7 +309,7 @@ class Attempt:
         )
 
     def _failed(self, what: str, raised: BaseException) -> None:
-        self._report(StageFailed(what=what, cause=serialized(what, raised)))
+        self._report(StageFailed(cause=serialized(what, raised)))
 
     def _what(self, stage: int) -> str:
         return f"stage {stage} of {self._chain.name!r}"

@@ -108,7 +108,7 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.start_scheduler(now)
             case events.SchedulerStopped():
                 yield from self._trigger.stop_scheduler()
-                yield from self._abort_all(CheckpointDeclineReason.CHECKPOINT_COORDINATOR_SUSPEND, now)
+                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
             case PeriodicTriggerDue():
                 yield from self._trigger.on_tick(now)
             case events.TriggerRequested():
@@ -349,9 +349,9 @@ class CheckpointCoordinatorMachine:
             return
         self.shut_down_with = event.job_status
         reason = (
-            CheckpointDeclineReason.CHECKPOINT_COORDINATOR_SUSPEND
+            CheckpointDeclineReason.COORDINATOR_SUSPEND
             if event.job_status is JobStatus.SUSPENDED
-            else CheckpointDeclineReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+            else CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         )
         yield from self._trigger.shut_down()
         yield from self._replace_tasks((), reason, now)

@@ -28,7 +28,6 @@ def deployment_descriptor(
     consumers = vertices[vertex.job_vertex.vertex_id].consumers
     return TaskDeploymentDescriptor(
         job_id=job_graph.job_id,
-        job_name=job_graph.name,
         attempt=execution.attempt,
         attempt_number=execution.number,
         vertex=vertex.job_vertex,

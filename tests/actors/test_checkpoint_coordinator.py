@@ -221,7 +221,7 @@ def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(world: Wor
 
     [aborted] = world.heard_of(CheckpointAborted)
     [failed] = world.heard_of(CheckpointFailuresExceeded)
-    assert aborted.reason == "CHECKPOINT_ASYNC_EXCEPTION"
+    assert aborted.reason is CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
     assert "CHECKPOINT_ASYNC_EXCEPTION" in failed.cause.message
     assert [message.attempt for message in world.told() if isinstance(message, NotifyCheckpointAborted)] == ["a", "b"]
 
@@ -241,7 +241,7 @@ def test_a_checkpoint_expires_on_the_clock(system: SeededSystem, tmp_path: Path)
 
     system.advance(300)
 
-    assert [aborted.reason for aborted in world.heard_of(CheckpointAborted)] == ["EXPIRED"]
+    assert [aborted.reason for aborted in world.heard_of(CheckpointAborted)] == [CheckpointDeclineReason.EXPIRED]
 
 
 def test_no_checkpoint_begins_before_every_task_runs(system: SeededSystem, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from tests.conformance.case_files import Case, UnknownWordError, only_known_word
 REASONS = {
     "CHECKPOINT_EXPIRED": CheckpointDeclineReason.EXPIRED,
     "CHECKPOINT_SUBSUMED": CheckpointDeclineReason.SUBSUMED,
+    "CHECKPOINT_COORDINATOR_SUSPEND": CheckpointDeclineReason.COORDINATOR_SUSPEND,
 }
-"""Flink's newer names of what this project calls by the older ones."""
 
 CONFIG = {
     "interval_ms": "interval_ms",

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.console import Console, format_bytes
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.messages.job import (
@@ -96,11 +97,13 @@ def test_a_checkpoint_is_told_with_its_duration_and_sizes() -> None:
         path="/chk-4",
         timestamp_ms=0,
     )
-    aborted = CheckpointAborted(job_id=JOB, checkpoint_id=5, reason="JOB_FAILURE", timestamp_ms=10)
+    aborted = CheckpointAborted(
+        job_id=JOB, checkpoint_id=5, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION, timestamp_ms=10
+    )
 
     assert lines([completed, aborted]) == [
         "   0.00 s  checkpoint 4 completed in 312 ms: 20.0 KiB, 512 B of it new",
-        "   0.01 s  checkpoint 5 aborted: JOB_FAILURE",
+        "   0.01 s  checkpoint 5 aborted: JOB_FAILOVER_REGION",
     ]
 
 

@@ -237,7 +237,6 @@ class Laboratory:
         answers: Queue[Message] = Queue()
         descriptor = TaskDeploymentDescriptor(
             job_id=self.job_id,
-            job_name="job",
             attempt=attempt,
             attempt_number=number,
             vertex=vertex,

@@ -46,7 +46,6 @@ def descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
     attempt = attempt_id(JobId("job"), vertex.vertex_id, 0, 0)
     return TaskDeploymentDescriptor(
         job_id=JobId("job"),
-        job_name="job",
         attempt=attempt,
         attempt_number=0,
         vertex=vertex,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster, TellPeer
 from flykka.actors.execution.events import StartTask, TaskEvent
@@ -78,7 +79,7 @@ SOURCE = OperatorId("source")
 TASK, CONSUMER, MANAGER = Ref("/task", 1), Ref("/consumer", 2), Ref("/manager", 3)
 
 
-def descriptor(kind: OperatorKind, channels: int = 0, outputs: int = 0, **vertex: object) -> TaskDeploymentDescriptor:
+def descriptor(kind: OperatorKind, channels: int = 0, outputs: int = 0, **vertex: Any) -> TaskDeploymentDescriptor:
     operator = Operator(operator_id=SOURCE, ref=OperatorRef(uid="op", fingerprint="f"), name="op", kind=kind)
     gate = InputGateDescriptor(
         gate=0,
@@ -95,7 +96,6 @@ def descriptor(kind: OperatorKind, channels: int = 0, outputs: int = 0, **vertex
     )
     return TaskDeploymentDescriptor(
         job_id=JOB,
-        job_name="job",
         attempt=ATTEMPT,
         attempt_number=0,
         vertex=replace(made, **vertex),
@@ -354,7 +354,7 @@ def test_a_failed_stage_closes_the_bridge_and_reports_the_cause() -> None:
     task = source()
     cause = SerializedThrowable(type_name="ValueError", message="boom")
 
-    failed = task.feed(StageFailed(what="stage 0", cause=cause))
+    failed = task.feed(StageFailed(cause=cause))
     closed = task.feed(BridgeClosed())
 
     assert to_bridge(failed) == [CloseBridge(cancel=True)]

@@ -24,7 +24,6 @@ def descriptor(
     )
     return TaskDeploymentDescriptor(
         job_id=JobId(job),
-        job_name="a job",
         attempt=ExecutionAttemptId(attempt),
         attempt_number=0,
         vertex=vertex,
