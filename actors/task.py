@@ -6,6 +6,8 @@ the attempt, its only child, which moves the rows.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.execution.effects import (
     EndAttempt,
@@ -78,6 +80,8 @@ class Task(Actor):
                 self.context.stop()
             case Ignore():
                 pass
+            case _:
+                assert_never(effect)
 
 
 def _bridge_died(path: str) -> SerializedThrowable:

@@ -15,14 +15,8 @@ WATERMARK_MAX = 2**63 - 1
 """The end of event time: nothing follows."""
 
 
-class Event(Value):
-    """What travels between batches. Events cost no credit and do not overtake data."""
-
-    __slots__ = ()
-
-
 @value("exchange.checkpoint_barrier")
-class CheckpointBarrier(Event):
+class CheckpointBarrier(Value):
     """Everything before belongs to the checkpoint, everything behind does not."""
 
     checkpoint_id: int
@@ -31,28 +25,28 @@ class CheckpointBarrier(Event):
 
 
 @value("exchange.cancel_checkpoint_marker")
-class CancelCheckpointMarker(Event):
+class CancelCheckpointMarker(Value):
     """The checkpoint will not come from upstream."""
 
     checkpoint_id: int
 
 
 @value("exchange.watermark")
-class Watermark(Event):
+class Watermark(Value):
     """No row with an event time (ms) at or below `timestamp_ms` follows, but late ones."""
 
     timestamp_ms: int
 
 
 @value("exchange.watermark_status")
-class WatermarkStatus(Event):
+class WatermarkStatus(Value):
     """The channel is idle and holds no watermark back, or is active again."""
 
     idle: bool
 
 
 @value("exchange.latency_marker")
-class LatencyMarker(Event):
+class LatencyMarker(Value):
     """Sent by a source at `marked_ms`; how long it takes tells how long rows wait."""
 
     marked_ms: int
@@ -61,17 +55,27 @@ class LatencyMarker(Event):
 
 
 @value("exchange.end_of_data")
-class EndOfData(Event):
+class EndOfData(Value):
     """The input is finished: no row and no watermark follows, checkpoints still do. `drain` as in Flink's StopMode."""
 
     drain: bool = True
 
 
 @value("exchange.end_of_partition")
-class EndOfPartition(Event):
+class EndOfPartition(Value):
     """Nothing follows."""
 
 
+Event = (
+    CheckpointBarrier
+    | CancelCheckpointMarker
+    | Watermark
+    | WatermarkStatus
+    | LatencyMarker
+    | EndOfData
+    | EndOfPartition
+)
+"""What travels between batches. Events cost no credit and do not overtake data."""
 Buffer = BatchRef | Event
 
 

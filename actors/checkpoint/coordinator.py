@@ -261,6 +261,8 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.resume(now)
             case MetadataWriteFailed():
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
+            case unreachable:
+                assert_never(unreachable)
 
     def _complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
         self._remove(pending)

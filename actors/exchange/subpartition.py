@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from typing import assert_never
 
 from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.ignore import Ignore
@@ -79,6 +80,8 @@ class PipelinedSubpartition:
             case SubpartitionState.READING | SubpartitionState.CONSUMED:
                 error = self._error("SubpartitionAlreadyRequestedError", f"already {self.state.value}")
                 return [Send(consumer=consumer, response=error)]
+            case unreachable:
+                assert_never(unreachable)
 
     def add_credit(self, credit: int) -> list[PartitionEffect]:
         """The reader has room for `credit` more batches."""
@@ -90,6 +93,8 @@ class PipelinedSubpartition:
                 return [Refuse(response=self._error("UnknownReaderError", "credit came before the request"))]
             case SubpartitionState.CONSUMED | SubpartitionState.RELEASED:
                 return [Ignore(reason=f"{self} is {self.state.value}")]
+            case unreachable:
+                assert_never(unreachable)
 
     def cancel(self) -> list[PartitionEffect]:
         """The reader leaves; what it did not get is released."""

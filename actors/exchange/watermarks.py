@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
+from flykka.messages.exchange import WATERMARK_MIN, Watermark, WatermarkStatus
 
 
 @dataclass(slots=True)
@@ -118,13 +118,7 @@ class BoundedOutOfOrdernessGenerator:
         """Rows up to `event_time_max` were read (None: none with an event time); the watermark, where it has grown."""
         if event_time_max is None:
             return None
-        return self._advance(max(event_time_max - self.delay_ms - 1, WATERMARK_MIN))
-
-    def on_end_of_input(self) -> Watermark | None:
-        """Nothing more will be read: the end of event time."""
-        return self._advance(WATERMARK_MAX)
-
-    def _advance(self, watermark_ms: int) -> Watermark | None:
+        watermark_ms = max(event_time_max - self.delay_ms - 1, WATERMARK_MIN)
         if watermark_ms <= self.watermark_ms:
             return None
         self.watermark_ms = watermark_ms

@@ -9,6 +9,8 @@ Not here: how channels and credits work (`actors.exchange`), what a stage comput
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.execution.attempt_life import AttemptLife
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
@@ -163,6 +165,8 @@ class StreamTask:
                 return self._life.cancel()
             case ChannelFailed(cause=cause):
                 return self._life.fail(cause)
+            case unreachable:
+                assert_never(unreachable)
 
     # Opening and reading on
 
@@ -226,6 +230,8 @@ class StreamTask:
                 return self._line.follow(EndOfData(drain=drain))
             case PassedOn(event=event):
                 return self._line.follow(event)
+            case unreachable:
+                assert_never(unreachable)
 
     # Stages and what goes down behind them
 
@@ -263,6 +269,8 @@ class StreamTask:
                 return self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
             case Begin.TAKEN:
                 return [self._snapshot_behind(barrier)]
+            case unreachable:
+                assert_never(unreachable)
 
     def _snapshot_behind(self, barrier: CheckpointBarrier) -> TaskEffect:
         """A stage that snapshots the chain, and behind it the barrier. It does not wait for room in the pipeline."""

@@ -179,7 +179,7 @@ class TaskInputs:
                 if status is not EndOfDataStatus.NOT_END_OF_DATA:
                     self._decided.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
             case _:
-                raise AssertionError(f"no such buffer: {buffer}")
+                assert_never(buffer)
 
     def _say(self, events: list[Watermark | WatermarkStatus]) -> None:
         for event in events:
@@ -188,6 +188,8 @@ class TaskInputs:
                     self._decided.append(WatermarkAdvanced(watermark_ms=watermark_ms))
                 case WatermarkStatus():
                     self._decided.append(PassedOn(event=event))
+                case _:
+                    assert_never(event)
 
     def _align(self, channel: int, event: BarrierEvent, now: int) -> None:
         for action in self._barriers.handle(channel, event, now):

@@ -158,13 +158,6 @@ def test_a_watermark_does_not_fall_below_the_beginning_of_time() -> None:
     assert generator.watermark_ms == WATERMARK_MIN
 
 
-def test_the_end_of_the_input_is_the_end_of_event_time_said_once() -> None:
-    generator = BoundedOutOfOrdernessGenerator(10)
-    generator.on_batch(20)
-
-    assert [generator.on_end_of_input(), generator.on_end_of_input()] == [at(WATERMARK_MAX), None]
-
-
 def test_a_negative_delay_is_refused() -> None:
     with pytest.raises(ValueError, match="delay of a watermark"):
         BoundedOutOfOrdernessGenerator(-1)
