@@ -115,6 +115,7 @@ class JobMaster(Actor):
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
         )
+        context.watch(self._resource_manager)
         self._slots.start()
         self._decide([events.SchedulingRequested()])
 
@@ -148,6 +149,8 @@ class JobMaster(Actor):
                 self._decide([events.CancellationRequested()])
             case CheckpointingStopped() | JobDataReleased():
                 self._on_cleaned_up(message)
+            case Terminated(ref=ref) if ref == self._resource_manager:
+                self._fail(self._slots.lose_resource_manager(ref.path))
             case Terminated(ref=ref):
                 self._on_slot_events(self._slots.on_terminated(ref))
             case _ if isinstance(message, SlotMessage):

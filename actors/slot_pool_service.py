@@ -32,6 +32,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     PoolClosed,
     RequestTimedOut,
     ResourceManagerConnected,
+    ResourceManagerDisconnected,
     SlotAssigned,
     SlotLost,
     SlotPoolEffect,
@@ -90,11 +91,13 @@ class SlotPoolService:
         self._pool = SlotPool()
         self._heartbeats = HeartbeatMonitor(asks=True)
         self._resource_manager: Ref | Gateway = resource_manager
+        # Nobody starts another ResourceManager: with it, the hope for slots is gone.
+        self._resource_manager_lost: SerializedThrowable | None = None
         self._task_managers: dict[TaskManagerId, Ref] = {}
         self._lost: dict[TaskManagerId, str] = {}
 
     def start(self) -> None:
-        """Register at the ResourceManager and begin to watch over the TaskManagers."""
+        """Register at the ResourceManager, and begin to watch over the TaskManagers."""
         self._resource_manager.tell(
             RegisterJobMaster(
                 job_id=self._job_graph.job_id, leader_session_id=self._session, job_master=self._context.ref
@@ -111,14 +114,18 @@ class SlotPoolService:
     def disconnect(self) -> None:
         """Take leave of the ResourceManager and the TaskManagers."""
         farewell = DisconnectJobMaster(job_id=self._job_graph.job_id)
-        self._resource_manager.tell(farewell)
+        if self._resource_manager_lost is None:
+            self._resource_manager.tell(farewell)
         for task_manager in self._task_managers:
             self._tell(task_manager, farewell)
 
     # What the ExecutionGraph asks for
 
     def request(self, request_ids: Iterable[SlotRequestId]) -> list[SlotEvent]:
-        """Get a slot for each request; those that are there are given at once."""
+        """Get a slot for each request; those that are there are given at once. None without a ResourceManager."""
+        if self._resource_manager_lost is not None:
+            cause = self._resource_manager_lost
+            return [SlotAllocationFailed(request_id=request_id, cause=cause) for request_id in request_ids]
         events: list[SlotEvent] = []
         for request_id in request_ids:
             allocation_id = AllocationId(self._context.new_id("allocation"))
@@ -166,6 +173,16 @@ class SlotPoolService:
             if known == ref
             for event in self._lose(task_manager, "its actor has ended")
         ]
+
+    def lose_resource_manager(self, path: str) -> SerializedThrowable:
+        """The ResourceManager has ended: nothing is asked for any more. Why the job cannot go on."""
+        self._decide(ResourceManagerDisconnected())
+        self._resource_manager_lost = SerializedThrowable(
+            type_name="ResourceManagerLostError",
+            message=f"the ResourceManager {path} has ended, and nobody starts another one",
+            suppress_restarts=True,
+        )
+        return self._resource_manager_lost
 
     def take_losses(self) -> dict[TaskManagerId, str]:
         """The TaskManagers that were lost with slots of the job since this was last asked, and why."""

@@ -34,7 +34,7 @@ class ResourceManagerConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerDisconnected:
-    """There is no ResourceManager to ask; requests wait for the next one."""
+    """There is no ResourceManager to ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointCo
 from flykka.messages.ids import JobId, OperatorId, SplitId, TaskManagerId
 from flykka.messages.job import (
     CheckpointCompleted,
+    JobResultFailure,
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
@@ -25,7 +26,7 @@ from flykka.messages.job_graph import CheckpointingSettings, JobGraph, Operator,
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import RegisterJobMaster
-from flykka.messages.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots
+from flykka.messages.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots, RequestSlot
 from flykka.messages.source import FileSplit, RequestSplits, SplitsDiscovered
 from flykka.messages.stage import (
     AbortCheckpoint,
@@ -310,3 +311,24 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
         assert kill.done
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize(
+    "moment", [RegisterJobMaster, RequestSlot, AllocateSlotConfirmed, SubmitTask, TriggerCheckpoint, NotifyEndOfData]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_moment_the_resource_manager_is_killed_at_the_job_fails_and_names_it(
+    moment: type[Message], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path)
+        kill = kill_when(system, "/user/resource-manager", is_a(moment))
+        stage.submit()
+
+        stage.run(seconds=5)
+
+        [failed] = stage.client.heard(JobResultFailure)
+        assert kill.done
+        assert failed.cause.type_name == "ResourceManagerLostError"
+        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
+        assert stage.data_plane.released == ["job"]
