@@ -162,3 +162,17 @@ class CloseBridge(Message):
 @message("stage.bridge_closed")
 class BridgeClosed(Message):
     """bridge -> Task: nothing of the attempt runs any more."""
+
+
+BridgeCommand = (
+    OpenBridge
+    | ReadSplits
+    | RunStage
+    | AdvanceWatermark
+    | SnapshotState
+    | CommitCheckpoint
+    | AbortCheckpoint
+    | ReleaseBatches
+    | CloseBridge
+)
+"""Everything a Task tells its bridge."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from flykka.messages.job_graph import FiringMode
 from flykka.messages.stage import (
     AbortCheckpoint,
     AdvanceWatermark,
-    BridgeClosed,
+    BridgeCommand,
     BridgeOpened,
     CheckpointCommitted,
     CloseBridge,
@@ -32,7 +31,7 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.spark_bridge.batches import Address
+from flykka.spark_bridge.attempt_end import AttemptEnd
 from flykka.spark_bridge.code import SourceCode, WindowCode
 from flykka.spark_bridge.failures import serialized
 from flykka.spark_bridge.scope import AttemptScope
@@ -48,19 +47,6 @@ if TYPE_CHECKING:
     from flykka.messages.message import Message
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.services import Services
-
-BridgeCommand = (
-    OpenBridge
-    | ReadSplits
-    | RunStage
-    | AdvanceWatermark
-    | SnapshotState
-    | CommitCheckpoint
-    | AbortCheckpoint
-    | ReleaseBatches
-    | CloseBridge
-)
-"""Everything a bridge is told."""
 
 
 class Attempt:
@@ -78,10 +64,17 @@ class Attempt:
         self.descriptor = descriptor
         self._services = services
         self._report = report
-        self._predecessor = predecessor
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask)
         self._workers = Workers(self._scope, self._failed)
+        self.end: AttemptEnd = AttemptEnd(
+            descriptor,
+            self._scope,
+            self._workers,
+            services,
+            report=report,
+            predecessor=None if predecessor is None else predecessor.end,
+        )
         self._chain = bound_chain(descriptor, services.registry)
         self._committers = {
             link.operator.operator_id: FileCommitter(
@@ -104,7 +97,6 @@ class Attempt:
         self._snapshots = Snapshotter(descriptor, services, self._windows, self._committers)
         self._reader: SourceReader | None = None
         self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
-        self._closer: Thread | None = None
 
     def handle(self, command: BridgeCommand) -> None:
         """Take one command; its answer is reported."""
@@ -122,55 +114,26 @@ class Attempt:
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
                 what = f"committing checkpoint {checkpoint_id}"
                 self._workers.run_in_background(what, lambda: self._commit(checkpoint_id))
-            case AbortCheckpoint():
+            case AbortCheckpoint(checkpoint_id=checkpoint_id):
                 # Nothing is undone: staged files stay pending and are published with the next checkpoint, and state
                 # that was written for this one is written anew, for only complete checkpoints are referred to.
-                return
+                self._snapshots.abort(checkpoint_id)
             case ReleaseBatches(batch_ids=batch_ids):
                 self._services.store.release(batch_ids)
             case CloseBridge(cancel=cancel):
-                self.close(cancel=cancel)
+                self.end.begin(cancel=cancel)
+            case _:
+                assert_never(command)
 
-    def close(self, *, cancel: bool = True) -> None:
-        """End the attempt, in the background; `BridgeClosed` is reported when nothing of it runs any more.
-
-        The actor's owner calls it again, however the actor ended: only the first call counts, but for one that cancels.
-        """
-        self._workers.close(cancel=cancel)
-        if cancel:
-            self._scope.refuse()
-        if self._closer is None:
-            self._closer = Thread(target=self._wait_closed, name=f"{self.descriptor.attempt} closer", daemon=True)
-            self._closer.start()
-
-    def wait_closed(self) -> None:
-        """Wait until nothing of a closed attempt runs any more."""
-        if self._closer is not None:
-            self._closer.join()
-
-    def _wait_closed(self) -> None:
-        self._workers.wait_idle()
-        store, attempt = self._services.store, self.descriptor.attempt
-        store.release_addressed(
-            frozenset(
-                Address(partition=channel.partition_id, subpartition=channel.subpartition)
-                for gate in self.descriptor.inputs
-                for channel in gate.channels
-            )
-        )
-        store.release_held(attempt)
-        if self._scope.is_cancelled:
-            store.release_produced(attempt)
-            self._scope.sweep(keep=store.rdd_ids())
-        self._report(BridgeClosed())
+    def close(self) -> None:
+        """Cancel the attempt, whose actor has ended in whatever way; nothing happens where it is over."""
+        self.end.begin(cancel=True)
 
     # Opening
 
     def _open(self, command: OpenBridge) -> None:
-        if self._predecessor is not None:
-            # A killed attempt may still be on its way out: it must not stage or publish beside this one.
-            self._predecessor.wait_closed()
-            self._predecessor = None
+        # A killed attempt may still be on its way out.
+        self.end.await_predecessor()
         self._snapshots.restore(command.restore)
         head = self._chain.head
         if isinstance(head.code, SourceCode):
@@ -249,7 +212,7 @@ class Attempt:
         if firing is None or self._windows is None:
             return Moved()
         moved = self._flow.move(self._chain.head, (firing.rows,), stage)
-        self._windows.let_go(firing.finished)
+        self._windows.let_go(firing)
         return moved
 
     # In the background
@@ -260,13 +223,15 @@ class Attempt:
         begun = time.monotonic_ns()
         # If this fails the attempt does: the windows have left the state.
         staged = self._fire(firing, command.stage).staged
+        sinks = self._snapshots.prepare_commit(barrier, staged)
         try:
-            written = self._snapshots.write(barrier, staged)
+            written = self._snapshots.write(barrier, sinks)
         except Exception as raised:  # noqa: BLE001 - it is reported, and the checkpoint declined
             self._scope.check()
-            self._snapshots.keep_staged(barrier, staged)
             cause = serialized(f"snapshot {command.checkpoint_id} of {self._chain.name!r}", raised)
             self._report(SnapshotFailed(checkpoint_id=command.checkpoint_id, cause=cause))
+            return
+        if written is None:
             return
         self._report(
             StateSnapshotted(

@@ -9,17 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.messages.bridge import WorkReported
-from flykka.messages.stage import (
-    AbortCheckpoint,
-    AdvanceWatermark,
-    CloseBridge,
-    CommitCheckpoint,
-    OpenBridge,
-    ReadSplits,
-    ReleaseBatches,
-    RunStage,
-    SnapshotState,
-)
+from flykka.messages.stage import BridgeCommand
 from flykka.runtime.actor import Actor
 
 if TYPE_CHECKING:
@@ -48,17 +38,7 @@ class SparkBridge(Actor):
         match message:
             case WorkReported(report=report):
                 self.context.parent.tell(report)
-            case (
-                OpenBridge()
-                | ReadSplits()
-                | RunStage()
-                | AdvanceWatermark()
-                | SnapshotState()
-                | CommitCheckpoint()
-                | AbortCheckpoint()
-                | ReleaseBatches()
-                | CloseBridge()
-            ):
+            case _ if isinstance(message, BridgeCommand):
                 self._attempt.handle(message)
             case _:
                 self.context.unhandled(message)

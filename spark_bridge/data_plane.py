@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import UnboundOperatorError
@@ -30,14 +32,30 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sinks.file_sink import FileSink
 
 
+logger = logging.getLogger("flykka.spark_bridge")
+
+CANCELLATION_TIMEOUT_SECONDS = 30.0
+"""How long is waited for what was cancelled."""
+
+
 class SparkDataPlane:
     """Runs attempts on one Spark session. Safe to use from any thread."""
 
-    def __init__(self, session: SparkSession, registry: CodeRegistry) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        registry: CodeRegistry,
+        *,
+        cancellation_timeout_seconds: float = CANCELLATION_TIMEOUT_SECONDS,
+    ) -> None:
         """`session` is the user's and stays as it is; what we set is set on a clone."""
         self.session = engine_session(session)
         self._services = Services(
-            session=self.session, store=BatchStore(), registry=registry, filesystem=FileSystem(self.session)
+            session=self.session,
+            store=BatchStore(),
+            registry=registry,
+            filesystem=FileSystem(self.session),
+            cancellation_timeout_seconds=cancellation_timeout_seconds,
         )
         self._lock = Lock()
         self._latest: dict[tuple[JobId, JobVertexId, int], Attempt] = {}
@@ -58,20 +76,25 @@ class SparkDataPlane:
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
         return FileSplitDiscovery(code.source, operator.operator_id, self._services.filesystem)
 
-    def release_job(self, job_id: JobId) -> None:
-        """Free what is left of the job: batches, threads, staged files."""
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+        """Free what is left of the job: batches, threads, and staged files unless a checkpoint still needs them."""
         with self._lock:
             subtasks = [key for key in self._latest if key[0] == job_id]
             attempts = [self._latest.pop(key) for key in subtasks]
             sinks = self._sinks.pop(job_id, set())
-        for attempt in attempts:
-            attempt.close()
-        for attempt in attempts:
-            attempt.wait_closed()
+        self._end(attempts, job_id)
         self._services.store.release_job(job_id)
-        for sink in sinks:
+        for sink in sinks if not keep_staged else ():
             self._services.filesystem.delete(staging_folder(sink, job_id))
             self._services.filesystem.delete_if_empty(f"{sink.path}/{STAGING}")
+
+    def _end(self, attempts: list[Attempt], job_id: JobId) -> None:
+        for attempt in attempts:
+            attempt.end.revoke(f"job {job_id} is over")
+        deadline = monotonic() + self._services.cancellation_timeout_seconds
+        for attempt in attempts:
+            if not attempt.end.wait(max(0.0, deadline - monotonic())):
+                logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
 
     def stats(self) -> StoreStats:
         """What the batch store holds."""

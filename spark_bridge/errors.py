@@ -9,7 +9,9 @@ SparkBridgeError
 │   └── UnreadableFileError     a file is not parquet, or broken
 ├── SinkError               what was staged cannot be published
 ├── UnknownBatchError       a batch was released, or belongs to another process
-└── AttemptCancelledError   the attempt is over: nothing more of it may run
+├── AttemptCancelledError   the attempt is over: nothing more of it may run
+├── AttemptReplacedError    an attempt was ended by another one, or with its job
+└── PredecessorRunsError    the attempt before has not ended, so the next one cannot begin
 """
 
 from __future__ import annotations
@@ -53,3 +55,11 @@ class UnknownBatchError(SparkBridgeError):
 
 class AttemptCancelledError(SparkBridgeError):
     """The attempt is over: nothing more of it may run."""
+
+
+class AttemptReplacedError(SparkBridgeError):
+    """An attempt was ended by another one, or with its job, and not by its Task."""
+
+
+class PredecessorRunsError(SparkBridgeError):
+    """The attempt before has not ended, so the next one cannot begin; the text names both."""

@@ -9,6 +9,7 @@ the thread makes: by it the blocks of a materialisation that was interrupted hal
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flykka.messages.ids import ExecutionAttemptId
+
+
+logger = logging.getLogger("flykka.spark_bridge")
 
 
 class AttemptScope:
@@ -58,10 +62,15 @@ class AttemptScope:
         return self._cancelled.is_set()
 
     def refuse(self) -> None:
-        """Let nothing new begin, and Python functions end. Does not block."""
+        """Let nothing new begin, and Python functions end. Does not block, and does not raise."""
+        if self._cancelled.is_set():
+            return
         self._cancelled.set()
-        if self._note is not None:
-            self._note.touch()
+        try:
+            if self._note is not None:
+                self._note.touch()
+        except OSError as refused:
+            logger.warning("%s: its Python functions end when Spark ends them: %s", self.attempt, refused)
 
     def cancel_jobs(self) -> None:
         """Cancel the running jobs.

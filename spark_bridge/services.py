@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The session with our settings, the batches in it, the code of the application, files."""
+    """The session with our settings, the batches in it, the code of the application, files.
+
+    What is cancelled and has not returned after `cancellation_timeout_seconds` is not waited for any longer.
+    """
 
     session: SparkSession
     store: BatchStore
     registry: CodeRegistry
     filesystem: FileSystem
+    cancellation_timeout_seconds: float

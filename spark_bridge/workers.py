@@ -10,10 +10,12 @@ Threads are daemons, started with the first work: a cluster of idle attempts has
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition, Thread, get_ident
+from time import monotonic
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
 
 Prepared = TypeVar("Prepared")
 
+logger = logging.getLogger("flykka.spark_bridge")
+
 _CANCEL_AGAIN_SECONDS = 0.05
+_BEGINNING = "beginning to work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,7 @@ class Workers:
         self._closing = False
         self._stage_threads = 0
         self._background_threads = 0
+        self._at_work: dict[int, str] = {}
 
     def run_stage(self, stage: Stage[Prepared]) -> None:
         """Let the stage run behind those before it. Nothing happens when the attempt is closing or has failed."""
@@ -85,11 +91,35 @@ class Workers:
                 self._background.clear()
             self._changed.notify_all()
 
-    def wait_idle(self) -> None:
-        """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again."""
+    def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
+        """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again.
+
+        From then on it takes no longer than `seconds`. What runs on is named; nothing where no thread works any more.
+        """
+        deadline: float | None = None
+        can_cancel = True
         while not self._idle_within(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None):
-            if self._scope.is_cancelled:
-                self._scope.cancel_jobs()
+            if not self._scope.is_cancelled:
+                continue
+            if seconds is not None:
+                deadline = monotonic() + seconds if deadline is None else deadline
+                if monotonic() >= deadline:
+                    return self._running()
+            can_cancel = can_cancel and self._cancel_jobs()
+        return ()
+
+    def _cancel_jobs(self) -> bool:
+        try:
+            self._scope.cancel_jobs()
+        except Exception:
+            # Spark is stopped, or its JVM gone: jobs end by that, and the threads that wait for them.
+            logger.warning("%s: its Spark jobs cannot be cancelled", self._scope.attempt, exc_info=True)
+            return False
+        return True
+
+    def _running(self) -> tuple[str, ...]:
+        with self._changed:
+            return tuple(self._at_work.values())
 
     def _idle_within(self, seconds: float | None) -> bool:
         with self._changed:
@@ -102,13 +132,21 @@ class Workers:
 
     def _serve_stages(self) -> None:
         try:
-            self._scope.enter()
+            self._enter()
             while (numbered := self._next_stage()) is not None:
                 self._run(*numbered)
+        except BaseException as raised:  # noqa: BLE001 - it is reported
+            self._fail(_BEGINNING, raised)
         finally:
             with self._changed:
                 self._stage_threads -= 1
+                del self._at_work[get_ident()]
                 self._changed.notify_all()
+
+    def _enter(self) -> None:
+        with self._changed:
+            self._at_work[get_ident()] = _BEGINNING
+        self._scope.enter()
 
     def _next_stage(self) -> tuple[int, Stage[object]] | None:
         with self._changed:
@@ -116,7 +154,9 @@ class Workers:
                 if self._closing or self._failed:
                     return None
                 self._changed.wait()
-            return self._stages.popleft()
+            number, stage = self._stages.popleft()
+            self._at_work[get_ident()] = stage.what
+            return number, stage
 
     def _run(self, number: int, stage: Stage[object]) -> None:
         raised: BaseException | None = None
@@ -145,18 +185,19 @@ class Workers:
             self._changed.notify_all()
 
     def _serve_background(self) -> None:
+        what = _BEGINNING
         try:
-            self._scope.enter()
+            self._enter()
             while (named := self._next_in_background()) is not None:
                 what, work = named
-                try:
-                    self._scope.check()
-                    work()
-                except BaseException as raised:  # noqa: BLE001 - it is reported
-                    self._fail(what, raised)
+                self._scope.check()
+                work()
+        except BaseException as raised:  # noqa: BLE001 - it is reported
+            self._fail(what, raised)
         finally:
             with self._changed:
                 self._background_threads -= 1
+                del self._at_work[get_ident()]
                 self._changed.notify_all()
 
     def _next_in_background(self) -> tuple[str, Callable[[], None]] | None:
@@ -166,7 +207,9 @@ class Workers:
                 if self._failed or (self._closing and not self._stage_threads):
                     return None
                 self._changed.wait()
-            return self._background.popleft()
+            named = self._background.popleft()
+            self._at_work[get_ident()] = named[0]
+            return named
 
     def _fail(self, what: str, raised: BaseException) -> None:
         with self._changed:

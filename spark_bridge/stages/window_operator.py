@@ -58,10 +58,15 @@ class StateAtBarrier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringRows:
-    """Windows to be computed: a plan, and the segments that may be let go afterwards."""
+    """Windows to be computed: a plan, and the segments that may be let go afterwards.
+
+    All that it reads is held under `holder` until then: a merge may replace segments meanwhile.
+    """
 
     rows: DataFrame
     finished: tuple[BatchId, ...]
+    read: tuple[BatchId, ...]
+    holder: str
 
 
 class WindowOperator:
@@ -78,6 +83,7 @@ class WindowOperator:
         self._lock = Lock()
         self._segments: Segments[DataFrame] = Segments()
         self._made = 0
+        self._firings = 0
 
     def restore(self, emitted_to_ms: int | None, rows: DataFrame | None, written: Written) -> None:
         """Begin with the state of a checkpoint; `rows` is what `written` holds."""
@@ -122,16 +128,24 @@ class WindowOperator:
 
     def fire(self, watermark_ms: int) -> FiringRows | None:
         """Fire what the watermark fires; None where there is nothing. The rows are computed by the caller."""
-        to_ms = last_fired_start(self.code, watermark_ms)
+        if watermark_ms == WATERMARK_MIN:
+            return None
         with self._lock:
-            if watermark_ms == WATERMARK_MIN or not self._segments.fires(to_ms):
+            firing = self._segments.fire(last_fired_start(self.code, watermark_ms))
+            if not firing.readings:
                 return None
-            firing = self._segments.fire(to_ms)
-        return FiringRows(rows=fired(self.code, read_segments(firing.readings)), finished=firing.finished)
+            self._firings += 1
+            holder = f"{self._descriptor.attempt} firing {self._firings}"
+            read = tuple(reading.segment.batch_id for reading in firing.readings)
+            for batch_id in read:
+                self._store.hold(batch_id, holder)
+        rows = fired(self.code, read_segments(firing.readings))
+        return FiringRows(rows=rows, finished=firing.finished, read=read, holder=holder)
 
-    def let_go(self, finished: Iterable[BatchId]) -> None:
-        """The windows of these segments are computed."""
-        self._store.release(finished, self._holder)
+    def let_go(self, firing: FiringRows) -> None:
+        """The windows of a firing are computed."""
+        self._store.release(firing.read, firing.holder)
+        self._store.release(firing.finished, self._holder)
 
     def at_barrier(self, checkpoint_id: int) -> StateAtBarrier:
         """The state as it is now, for a snapshot."""

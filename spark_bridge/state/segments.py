@@ -81,16 +81,17 @@ class Segments(Generic[Frame]):
         """Take in a segment."""
         self._live.append(segment)
 
-    def fires(self, to_ms: int) -> bool:
-        """Whether there is a window that starts at `to_ms` or before."""
-        return any(segment.first_ms <= to_ms for segment in self._live)
-
     def fire(self, to_ms: int) -> Firing[Frame]:
-        """Move the bound: the windows from the old one to the new one fire."""
+        """Move the bound: the windows from the old one to the new one fire, if there are any.
+
+        It moves where there are none, too: what is late must not depend on what came before.
+        """
+        if self.emitted_to_ms is not None and to_ms <= self.emitted_to_ms:
+            return Firing(readings=(), finished=())
         readings = tuple(self._reading(segment, to_ms) for segment in self._live if segment.first_ms <= to_ms)
         finished = tuple(segment.batch_id for segment in self._live if segment.last_ms <= to_ms)
         self._live = [segment for segment in self._live if segment.last_ms > to_ms]
-        self.emitted_to_ms = to_ms if self.emitted_to_ms is None else max(self.emitted_to_ms, to_ms)
+        self.emitted_to_ms = to_ms
         return Firing(readings=readings, finished=finished)
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:

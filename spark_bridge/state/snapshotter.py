@@ -64,6 +64,7 @@ class Snapshotter:
         self._committers = committers
         self._lock = Lock()
         self._staged: Staged = ()
+        self._aborted: set[int] = set()
 
     def restore(self, restore: TaskStateSnapshot | None) -> None:
         """Begin from a checkpoint: read its state, publish the files it holds, discard whatever else was staged."""
@@ -88,32 +89,49 @@ class Snapshotter:
         windows = None if self._windows is None else self._windows.at_barrier(checkpoint_id)
         return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged)
 
-    def write(self, barrier: Barrier, staged: Staged) -> WrittenSnapshot:
-        """Make a snapshot durable, with the files `staged` that were written for it since. Background work."""
+    def prepare_commit(self, barrier: Barrier, staged: Staged) -> tuple[OperatorSubtaskState, ...]:
+        """The sinks' part of a snapshot, with the files `staged` that were written for it since the barrier.
+
+        From here on these files are in every snapshot to come, whatever becomes of this one. So it is called for each
+        barrier, in their order. Background work.
+        """
         states: list[OperatorSubtaskState] = []
-        written = 0
-        if barrier.windows is not None:
-            state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
-            states.append(state)
         for operator_id, committer in self._committers.items():
             files = tuple(file for sink, files in barrier.staged + staged if sink == operator_id for file in files)
             pending = committer.prepare_commit(barrier.checkpoint_id, files)
             states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=encode(pending)))
-        size = sum(len(state.operator_state) + sum(handle.size_bytes for handle in state.shared) for state in states)
-        return WrittenSnapshot(
-            state=TaskStateSnapshot(operators=tuple(states)), size_bytes=size, incremental_bytes=written
-        )
+        return tuple(states)
 
-    def keep_staged(self, barrier: Barrier, staged: Staged) -> None:
-        """A snapshot failed: what was staged for it goes into the next one."""
+    def abort(self, checkpoint_id: int) -> None:
+        """Nobody waits for this snapshot any more: if its state is not being written yet it need not be."""
         with self._lock:
-            self._staged = barrier.staged + staged + self._staged
+            self._aborted.add(checkpoint_id)
+
+    def write(self, barrier: Barrier, sinks: tuple[OperatorSubtaskState, ...]) -> WrittenSnapshot | None:
+        """Make a snapshot durable; None where it was aborted before. Background work."""
+        states, written = sinks, 0
+        if self._is_aborted(barrier.checkpoint_id):
+            if self._windows is not None and barrier.windows is not None:
+                self._windows.written(barrier.windows, None)
+            return None
+        if barrier.windows is not None:
+            state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
+            states = (state, *sinks)
+        size = sum(len(state.operator_state) + sum(handle.size_bytes for handle in state.shared) for state in states)
+        return WrittenSnapshot(state=TaskStateSnapshot(operators=states), size_bytes=size, incremental_bytes=written)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """A checkpoint is complete: publish; the published files."""
         if self._windows is not None:
             self._windows.confirm(checkpoint_id)
         return tuple(file for committer in self._committers.values() for file in committer.commit(checkpoint_id))
+
+    def _is_aborted(self, checkpoint_id: int) -> bool:
+        with self._lock:
+            aborted = checkpoint_id in self._aborted
+            # Snapshots are written in their order: nobody asks for these again.
+            self._aborted = {later for later in self._aborted if later > checkpoint_id}
+            return aborted
 
     @property
     def _head(self) -> OperatorId:

@@ -23,6 +23,7 @@ from flykka.messages.ref import Ref
 from flykka.messages.source import SourceSplit
 from flykka.messages.stage import (
     BridgeClosed,
+    BridgeCommand,
     BridgeOpened,
     CheckpointCommitted,
     CloseBridge,
@@ -42,7 +43,7 @@ from flykka.messages.task import (
     TaskDeploymentDescriptor,
 )
 from flykka.spark_bridge.aggregates import analyze
-from flykka.spark_bridge.attempt import Attempt, BridgeCommand
+from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.code import (
     KeyByCode,
     LocalWindowCode,

@@ -56,8 +56,29 @@ def test_a_segment_within_the_bound_is_read_without_one() -> None:
 def test_nothing_fires_before_the_first_window_is_over() -> None:
     segments = of(segment(1, 5, 9))
 
-    assert not segments.fires(4)
-    assert segments.fires(5)
+    early, at_its_end = segments.fire(4), segments.fire(5)
+
+    assert (early.readings, early.finished) == ((), ())
+    assert [(reading.after_ms, reading.to_ms) for reading in at_its_end.readings] == [(None, 5)]
+    segments.check()
+
+
+def test_the_bound_moves_also_where_nothing_fires() -> None:
+    segments = of(segment(1, 5, 9))
+
+    segments.fire(4)
+
+    assert segments.emitted_to_ms == 4
+    segments.check()
+
+
+def test_the_bound_never_moves_back() -> None:
+    segments = of(segment(1, 0, 9))
+
+    segments.fire(4)
+    again = segments.fire(2)
+
+    assert (again.readings, again.finished, segments.emitted_to_ms) == ((), (), 4)
 
 
 def test_only_what_a_complete_checkpoint_holds_is_durable() -> None:

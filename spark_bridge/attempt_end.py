@@ -1,0 +1,159 @@
+"""The end of an attempt: its threads return, what it holds is freed, `BridgeClosed` is told.
+
+Nothing keeps an attempt from ending. Where Spark is stopped or its JVM is gone, what cannot be freed is logged. Code of
+the user's that blocks in the driver cannot be interrupted: after a while it is told who does not return, and the
+attempt counts as closed, as Flink gives up after `task.cancellation.timeout`. Who needs to know that really nothing
+runs any more, as the next attempt of the same subtask does, asks `wait`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from flykka.messages.stage import BridgeClosed, StageFailed
+from flykka.spark_bridge.batches import Address
+from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsError
+from flykka.spark_bridge.failures import serialized
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.messages.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.scope import AttemptScope
+    from flykka.spark_bridge.services import Services
+    from flykka.spark_bridge.workers import Workers
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class AttemptEnd:
+    """Ends one attempt, and knows whether the one before it of the same subtask has ended. Safe from any thread."""
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        scope: AttemptScope,
+        workers: Workers,
+        services: Services,
+        *,
+        report: Callable[[Message], None],
+        predecessor: AttemptEnd | None,
+    ) -> None:
+        self._descriptor = descriptor
+        self._scope = scope
+        self._workers = workers
+        self._store = services.store
+        self._patience = services.cancellation_timeout_seconds
+        self._report = report
+        self._predecessor = predecessor
+        self._lock = Lock()
+        self._begun = False
+        self._ended = Event()
+
+    def begin(self, *, cancel: bool) -> None:
+        """End, in the background. Only the first call counts, but for one that cancels. Does not block."""
+        self._stop(cancel=cancel)
+        if self._is_first():
+            self._start()
+
+    def revoke(self, why: str) -> None:
+        """Cancel an attempt. Where its Task did not want that, it hears of a failure before it hears of the end."""
+        first = self._is_first()
+        if first:
+            replaced = AttemptReplacedError(why)
+            self._report(StageFailed(cause=serialized(f"attempt {self._descriptor.attempt}", replaced)))
+        self._stop(cancel=True)
+        if first:
+            self._start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing runs any more of the attempt, and of those before it; whether that is so."""
+        return self._ended.wait(seconds)
+
+    def await_predecessor(self) -> None:
+        """Return when the attempt before has ended: it must not stage or publish beside this one.
+
+        Raises:
+            PredecessorRunsError: it still runs, long after it was cancelled.
+            AttemptCancelledError: this attempt is over itself.
+        """
+        predecessor = self._predecessor
+        if predecessor is None:
+            return
+        predecessor.revoke(f"{self._descriptor.attempt} takes its place")
+        deadline = monotonic() + self._patience
+        while not predecessor.wait(_LOOK_AGAIN_SECONDS):
+            self._scope.check()
+            if monotonic() >= deadline:
+                raise PredecessorRunsError(
+                    f"the attempt before, {predecessor._descriptor.attempt}, still runs {self._patience:g} s after it"
+                    " was cancelled; both would write"
+                )
+        self._predecessor = None
+
+    def _stop(self, *, cancel: bool) -> None:
+        if self._ended.is_set():
+            return
+        if cancel:
+            # First: threads that are woken must find the attempt cancelled.
+            self._scope.refuse()
+        self._workers.close(cancel=cancel)
+
+    def _is_first(self) -> bool:
+        with self._lock:
+            first, self._begun = not self._begun, True
+            return first
+
+    def _start(self) -> None:
+        Thread(target=self._run, name=f"{self._descriptor.attempt} closer", daemon=True).start()
+
+    def _run(self) -> None:
+        left = True
+        try:
+            left = self._wind_up(self._patience)
+        finally:
+            self._report(BridgeClosed())
+        if left:
+            # What returns after all may have put something down.
+            self._wind_up(None)
+        predecessor, self._predecessor = self._predecessor, None
+        if predecessor is not None:
+            # It was never opened, so nobody has looked whether it may be.
+            predecessor.begin(cancel=True)
+            predecessor._ended.wait()
+        self._ended.set()
+
+    def _wind_up(self, seconds: float | None) -> bool:
+        """Wait for the threads, so long at most once they are cancelled, and free what is held; whether some run on."""
+        running = self._workers.wait_idle(seconds)
+        if running:
+            logger.warning(
+                "%s: not waited for any longer, %g s after it was cancelled: %s",
+                self._descriptor.attempt,
+                seconds,
+                ", ".join(running),
+            )
+        inputs = frozenset(
+            Address(partition=channel.partition_id, subpartition=channel.subpartition)
+            for gate in self._descriptor.inputs
+            for channel in gate.channels
+        )
+        attempt = self._descriptor.attempt
+        self._freed("what is on its way to it", lambda: self._store.release_addressed(inputs))
+        self._freed("what it holds", lambda: self._store.release_held(attempt))
+        if self._scope.is_cancelled:
+            self._freed("what nobody has read", lambda: self._store.release_produced(attempt))
+            self._freed("what was half made", lambda: self._scope.sweep(keep=self._store.rdd_ids()))
+        return bool(running)
+
+    def _freed(self, what: str, free: Callable[[], object]) -> None:
+        try:
+            free()
+        except Exception:
+            # Spark is stopped, or its JVM gone, and the blocks with it.
+            logger.warning("%s: cannot free %s", self._descriptor.attempt, what, exc_info=True)
