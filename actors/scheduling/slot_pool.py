@@ -4,7 +4,7 @@ A free slot of the pool is used before the ResourceManager is asked, so that a j
 once. An offered slot serves the request it was asked for, else the one that has waited longest, whose own allocation is
 then withdrawn, and else stays here as a spare. A slot that nobody has needed for a while goes back.
 
-Not here: which attempts share a slot (`scheduling.slot_sharing`), and how anybody is reached.
+Not here: which attempts share a slot (`slot_sharing`), and how anybody is reached.
 """
 
 from __future__ import annotations
