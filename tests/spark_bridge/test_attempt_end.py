@@ -1,0 +1,181 @@
+"""How attempts end: whatever blocks and whatever breaks, and never beside the next one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+from threading import Event
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.messages.job_graph import JobVertex
+from flykka.messages.message import Message
+from flykka.messages.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed
+from flykka.spark_bridge.attempt import Attempt
+from flykka.spark_bridge.batches import BatchStore
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.services import Services
+from flykka.spark_bridge.session import CANCELLED_FOLDER
+from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+OPEN = OpenBridge(restore=None, restored_checkpoint_id=None)
+
+
+class StoppedSpark:
+    """A session whose context was stopped: there is nothing behind it any more."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._settings = settings
+
+    @property
+    def sparkContext(self) -> StoppedSpark:
+        return self
+
+    def getConf(self) -> dict[str, str]:
+        return self._settings
+
+
+class Blocking:
+    """A source whose user's function blocks in the driver until it may go on."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self.laboratory = laboratory
+        self.begun, self.may_go_on = Event(), Event()
+        write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+        self.vertex: JobVertex = laboratory.source(transform(self._wait), laboratory.sink())
+
+    def blocked(self) -> Told:
+        """An attempt that is in that function."""
+        told = self.laboratory.begin(self.vertex).open()
+        told.tell_read(self.laboratory.splits(self.vertex))
+        assert self.begun.wait(PATIENCE_SECONDS)
+        return told
+
+    def next(self, number: int = 1) -> Told:
+        """A later attempt of the same subtask, not yet opened."""
+        return self.laboratory.begin(self.vertex, number=number)
+
+    def _wait(self, rows: DataFrame) -> DataFrame:
+        self.begun.set()
+        assert self.may_go_on.wait(PATIENCE_SECONDS)
+        return rows
+
+
+@pytest.fixture
+def patient(laboratory: Laboratory) -> Iterator[Blocking]:
+    made = Blocking(laboratory)
+    yield made
+    made.may_go_on.set()
+
+
+@pytest.fixture
+def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> Iterator[Blocking]:
+    """On a data plane that soon gives up waiting for what was cancelled."""
+    plane = SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1)
+    made = Blocking(Laboratory(plane, registry, tmp_path))
+    yield made
+    made.may_go_on.set()
+    made.laboratory.end()
+    assert all(told.attempt.end.wait(PATIENCE_SECONDS) for told in made.laboratory.attempts)
+    assert plane.stats().batches == 0
+
+
+def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
+    impatient: Blocking, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = impatient.blocked()
+
+    with caplog.at_level(logging.WARNING):
+        told.close(cancel=True)
+
+    (warning,) = caplog.messages
+    assert told.attempt.descriptor.attempt in warning
+    assert "stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2'" in warning
+    assert not told.attempt.end.wait(0)
+
+
+def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient: Blocking) -> None:
+    impatient.blocked().close(cancel=True)
+
+    after = impatient.next()
+    after.tell(OPEN)
+    failed = after.expect(StageFailed)
+
+    assert failed.cause.type_name == "PredecessorRunsError"
+    assert "job_source_0_0, still runs" in failed.cause.message
+
+
+def test_an_attempt_that_was_closed_before_it_was_opened_stands_in_for_the_one_before_it(impatient: Blocking) -> None:
+    impatient.blocked()
+    impatient.next().close(cancel=True)
+
+    after = impatient.next(2)
+    after.tell(OPEN)
+    failed = after.expect(StageFailed)
+
+    assert failed.cause.type_name == "PredecessorRunsError"
+
+
+def test_the_end_of_a_job_does_not_wait_for_ever(impatient: Blocking, caplog: pytest.LogCaptureFixture) -> None:
+    impatient.blocked()
+
+    with caplog.at_level(logging.WARNING):
+        impatient.laboratory.end()
+
+    assert "job_source_0_0: job job is released while it still runs" in caplog.messages
+
+
+def test_an_attempt_ends_the_one_before_it_that_nobody_has_closed(patient: Blocking) -> None:
+    before = patient.laboratory.begin(patient.vertex).open()
+
+    patient.next().open()
+    failed = before.expect(StageFailed)
+
+    assert (failed.cause.type_name, before.next()) == ("AttemptReplacedError", BridgeClosed())
+    assert "job_source_0_1 takes its place" in failed.cause.message
+
+
+def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> None:
+    told = patient.blocked()
+
+    told.tell(CloseBridge(cancel=False))
+    told.tell(CloseBridge(cancel=True))
+    patient.may_go_on.set()
+
+    assert told.next() == BridgeClosed()
+    assert told.answers.empty()
+    assert not patient.laboratory.output.exists()
+
+
+def test_an_attempt_ends_where_spark_is_stopped(
+    laboratory: Laboratory, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: Queue[Message] = Queue()
+    stopped = StoppedSpark({CANCELLED_FOLDER: str(laboratory.folder / "is" / "gone")})
+    told = laboratory.begin(laboratory.source(laboratory.sink()))
+    services = Services(
+        session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
+        store=BatchStore(),
+        registry=registry,
+        filesystem=FileSystem(laboratory.plane.session),
+        cancellation_timeout_seconds=PATIENCE_SECONDS,
+    )
+    attempt = Attempt(told.attempt.descriptor, services, report=answers.put, predecessor=None)
+
+    with caplog.at_level(logging.WARNING):
+        attempt.handle(OPEN)
+        failed = answers.get(timeout=PATIENCE_SECONDS)
+        attempt.handle(CloseBridge(cancel=True))
+        closed = answers.get(timeout=PATIENCE_SECONDS)
+
+    assert isinstance(failed, StageFailed)
+    assert failed.cause.message.startswith("beginning to work: ")
+    assert closed == BridgeClosed()
+    assert "cannot free what was half made" in caplog.text

@@ -1,0 +1,135 @@
+"""Snapshots while the stages go on: what a failed, an aborted and a slow one must not cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+from pyspark.sql import DataFrame
+
+from flykka.messages.checkpoint import CheckpointOptions
+from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.stage import AbortCheckpoint, SnapshotFailed, SnapshotState, StageFinished, StateSnapshotted
+from flykka.messages.state import TaskStateSnapshot
+from flykka.spark_bridge.code import LocalWindowCode
+from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROWS = [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.0), (1, 40, 2.0), (2, 50, 3.0)]
+
+
+class Line:
+    """Windows whose snapshots stop before they compute what fires, until they may go on."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        write_rows(laboratory.input / "0.parquet", ROWS)
+        self.laboratory = laboratory
+        self.may_fire = Event()
+        windows = laboratory.windows()
+        self.source = laboratory.begin(laboratory.source(LocalWindowCode(window=windows))).open()
+        vertex = laboratory.vertex("windows", windows, transform(self._wait), laboratory.sink())
+        self.windows = laboratory.begin(vertex, reads=self.source).open()
+
+    def read(self, watermark_ms: int = WATERMARK_MIN) -> int:
+        """Take the file in once more; how many of its rows were late."""
+        (run,) = self.windows.run(self._read(), watermark_ms=watermark_ms)
+        return run.late_rows
+
+    def pass_barrier(self, checkpoint_id: int, watermark_ms: int) -> None:
+        """Begin a snapshot, and wait until stages may go on."""
+        self.windows.stage += 1
+        self.windows.tell(
+            SnapshotState(
+                stage=self.windows.stage,
+                checkpoint_id=checkpoint_id,
+                options=CheckpointOptions(),
+                watermark_ms=watermark_ms,
+            )
+        )
+        self.windows.expect(StageFinished)
+
+    def restarted(self, state: TaskStateSnapshot) -> Told:
+        """The next attempt of the windows, restored; it takes the place of this one."""
+        self.windows.close(cancel=True)
+        vertex = self.windows.attempt.descriptor.vertex
+        self.windows = self.laboratory.begin(vertex, reads=self.source, number=1).open(state)
+        return self.windows
+
+    def _read(self) -> StageFinished:
+        return self.source.read(self.laboratory.splits(self.source.attempt.descriptor.vertex))
+
+    def _wait(self, rows: DataFrame) -> DataFrame:
+        assert self.may_fire.wait(PATIENCE_SECONDS)
+        return rows
+
+
+@pytest.fixture
+def line(laboratory: Laboratory) -> Iterator[Line]:
+    made = Line(laboratory)
+    yield made
+    made.may_fire.set()
+
+
+def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_already(line: Line) -> None:
+    line.read()
+    line.pass_barrier(1, at_ms(1))
+    line.pass_barrier(2, END)
+    in_the_way = (
+        line.laboratory.folder / "checkpoints" / "job" / "shared" / f"{line.windows.attempt.descriptor.attempt}-1"
+    )
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.touch()
+
+    line.may_fire.set()
+    failed = line.windows.expect(SnapshotFailed)
+    line.windows.expect(StateSnapshotted)
+    line.windows.commit(2)
+
+    assert failed.checkpoint_id == 1
+    assert line.laboratory.published().count() == 5
+
+
+def test_state_that_fires_may_be_merged_meanwhile(line: Line) -> None:
+    line.may_fire.set()
+    for _ in range(15):
+        line.read()
+    line.windows.snapshot(1)
+    line.windows.commit(1)
+    line.may_fire.clear()
+
+    line.pass_barrier(2, at_ms(1) - 1)
+    line.read(at_ms(1) - 1)
+    line.may_fire.set()
+    line.windows.expect(StateSnapshotted)
+    line.windows.commit(2)
+
+    assert {row.n for row in line.laboratory.published().collect()} == {15}
+
+
+def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_kept(line: Line) -> None:
+    line.read()
+    line.pass_barrier(1, at_ms(1))
+    line.windows.tell(AbortCheckpoint(checkpoint_id=1))
+    line.pass_barrier(2, END)
+
+    line.may_fire.set()
+    answered = line.windows.expect(StateSnapshotted)
+    line.windows.commit(2)
+
+    assert answered.checkpoint_id == 2
+    assert not (line.laboratory.folder / "checkpoints").exists()
+    assert line.laboratory.published().count() == 5
+
+
+def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
+    line.may_fire.set()
+    closed = at_ms(2) - 1
+    state = line.windows.snapshot(1, closed).state
+    before = line.read(closed)
+
+    line.restarted(state)
+    after = line.read()
+
+    assert (before, after) == (3, 3)
