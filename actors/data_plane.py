@@ -40,5 +40,8 @@ class DataPlane(Protocol):
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
 
-    def release_job(self, job_id: JobId) -> None:
-        """Free everything that is left of the job in the data plane. May block; may be called again."""
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+        """Free everything that is left of the job in the data plane. May block; may be called again.
+
+        `keep_staged`: what sinks have staged stays, because a retained checkpoint refers to it.
+        """

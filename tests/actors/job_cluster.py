@@ -94,7 +94,7 @@ class ScriptedDataPlane:
     def split_discovery(self, job_id: JobId, operator: Operator) -> ScriptedDiscovery:
         return self.discoveries.setdefault(operator.operator_id, ScriptedDiscovery(operator.operator_id, self.files))
 
-    def release_job(self, job_id: JobId) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         self.released.append(job_id)
         if self.cannot_release is not None:
             raise self.cannot_release

@@ -71,7 +71,7 @@ class NoData:
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         raise AssertionError("splits are looked for on the JobMaster's side")
 
-    def release_job(self, job_id: JobId) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Nothing is held."""
 
 

@@ -166,7 +166,7 @@ class Names:
     def split_discovery(self, job_id: JobId, operator: Operator) -> OneFileAtATime:
         return OneFileAtATime(operator.operator_id)
 
-    def release_job(self, job_id: JobId) -> None:
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         self.released.append(job_id)
 
 
