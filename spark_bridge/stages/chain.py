@@ -46,7 +46,10 @@ class Link:
 
     @property
     def only_aggregates(self) -> bool:
-        """Whether rows go one way, into a local window aggregation: then they may be worked on slice by slice."""
+        """Whether rows go one way, into a local window aggregation.
+
+        Then they may be worked on slice by slice, unless a function on the way needs to see all of a batch.
+        """
         match self.code:
             case LocalWindowCode():
                 return True

@@ -13,9 +13,11 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from flykka.messages.source import FileBatchSplit
+from flykka.spark_bridge.code import TransformCode
 from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.sources.reading import read_sliced, read_split
 from flykka.spark_bridge.stages.materialise import Slices, numbers_of
+from flykka.spark_bridge.stages.row_wise import works_row_by_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +52,8 @@ class SourceReader:
         self._link = link
         self._source = code.source
         self._schema = code.source.prototype(session).schema
+        functions = [behind.code.function for behind in link.walk() if isinstance(behind.code, TransformCode)]
+        self._slices = link.only_aggregates and works_row_by_row(session, self._schema, functions)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
@@ -58,7 +62,7 @@ class SourceReader:
         for split in splits:
             if not isinstance(split, FileBatchSplit):
                 raise ChainError(f"the file source {self._link.uid!r} cannot read a {type(split).__name__}")
-            if self._link.only_aggregates:
+            if self._slices:
                 slices += read_sliced(self._session, self._source, self._schema, split)
             else:
                 slices.append(read_split(self._session, self._source, self._schema, split))
