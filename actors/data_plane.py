@@ -40,6 +40,9 @@ class DataPlane(Protocol):
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
 
+    def end_attempts(self, job_id: JobId) -> None:
+        """End what still works for the job, killed attempts on their way out included. May block."""
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Free everything that is left of the job in the data plane. May block; may be called again.
 

@@ -148,7 +148,7 @@ class JobManager(Actor):
             return
         # It died, and what it would have cleaned up is left. Checkpoints stay: they are what the job can go on from.
         self.context.pipe_to_self(
-            partial(self._data_plane.release_job, job_id),
+            partial(self._data_plane.release_job, job_id, keep_staged=True),
             lambda _: JobDataReleased(job_id=job_id),
             lambda error: JobDataReleased(job_id=job_id, cause=serialized(error)),
         )

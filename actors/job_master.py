@@ -53,6 +53,7 @@ from flykka.messages.job import (
     TaskManagerLost,
 )
 from flykka.messages.job_control import (
+    JobAttemptsEnded,
     JobDataReleased,
     JobEnded,
     JobRestartDue,
@@ -147,7 +148,7 @@ class JobMaster(Actor):
                 self._decide([events.RestartDue(version=version)])
             case CancelJob():
                 self._decide([events.CancellationRequested()])
-            case CheckpointingStopped() | JobDataReleased():
+            case JobAttemptsEnded() | CheckpointingStopped() | JobDataReleased():
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref == self._resource_manager:
                 self._fail(self._slots.lose_resource_manager(ref.path))
@@ -257,7 +258,7 @@ class JobMaster(Actor):
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
             self._slots.end()
-            self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=status))
+            self._clean_up()
 
     def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
         self._tell_listeners(
@@ -279,19 +280,29 @@ class JobMaster(Actor):
 
     # The end
 
-    def _on_cleaned_up(self, message: CheckpointingStopped | JobDataReleased) -> None:
-        """Behind the last checkpoint the data of the job goes, and behind that the JobMaster itself."""
+    def _clean_up(self) -> None:
+        # First what works: an attempt that was killed may still be writing where checkpoints are about to be deleted.
+        self.context.pipe_to_self(
+            partial(self._data_plane.end_attempts, self._job_id),
+            lambda _: JobAttemptsEnded(job_id=self._job_id),
+            lambda error: JobAttemptsEnded(job_id=self._job_id, cause=serialized(error)),
+        )
+
+    def _on_cleaned_up(self, message: JobAttemptsEnded | CheckpointingStopped | JobDataReleased) -> None:
+        """Behind the last attempt the checkpoints go, behind them the data, and behind that the JobMaster itself."""
         match message:
-            case CheckpointingStopped():
+            case JobAttemptsEnded():
+                self._publish_if_left(message, message.cause)
+                self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=self._graph.status))
+            case CheckpointingStopped(retained=retained):
+                # A retained checkpoint publishes what was staged for it when a job starts from it.
                 self.context.pipe_to_self(
-                    partial(self._data_plane.release_job, self._job_id),
+                    partial(self._data_plane.release_job, self._job_id, keep_staged=bool(retained)),
                     lambda _: JobDataReleased(job_id=self._job_id),
                     lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
                 )
             case JobDataReleased(cause=cause):
-                if cause is not None:
-                    # The job has its result all the same; who looks after the cluster hears what may be left.
-                    self.context.publish(message)
+                self._publish_if_left(message, cause)
                 self._slots.disconnect()
                 status = self._graph.status
                 why = self._graph.failure_cause if status is JobStatus.FAILED else None
@@ -299,6 +310,11 @@ class JobMaster(Actor):
                 self.context.stop()
             case _:
                 assert_never(message)
+
+    def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:
+        if cause is not None:
+            # The job has its result all the same; who looks after the cluster hears what may be left.
+            self.context.publish(message)
 
     def _tell_listeners(self, message: Message) -> None:
         for listener in self._listeners:

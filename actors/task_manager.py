@@ -72,6 +72,7 @@ from flykka.messages.slots import (
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.task import (
     CancelTask,
+    FailTask,
     ExecutionState,
     SubmitTask,
     TaskExecutionState,
@@ -323,7 +324,10 @@ class TaskManager(Actor):
             case RejectTask(job_id=job_id, attempt=attempt, reason=reason):
                 self._report_failure(job_id, attempt, "TaskSubmissionError", reason)
             case StopTask(attempt=attempt):
-                self._tasks.hand_on(attempt, CancelTask(attempt=attempt))
+                # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
+                text = f"{self._id} has given up the slot of {attempt}"
+                cause = SerializedThrowable(type_name="SlotGivenUpError", message=text)
+                self._tasks.hand_on(attempt, FailTask(attempt=attempt, cause=cause))
             case Ignore():
                 pass
             case _:

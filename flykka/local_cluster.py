@@ -128,7 +128,8 @@ class LocalCluster:
         running = [client for client in self._clients if not client.done()]
         self._system.terminate().wait(SHUTDOWN_TIMEOUT)
         for client in running:
-            self._data_plane.release_job(client.job_id)
+            # Its checkpoints are left as they are, and with them what they will publish.
+            self._data_plane.release_job(client.job_id, keep_staged=True)
 
     def __enter__(self) -> Self:
         return self

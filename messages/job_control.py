@@ -32,6 +32,14 @@ class JobEnded(Message):
     cause: SerializedThrowable | None = None
 
 
+@message("job_control.attempts_ended")
+class JobAttemptsEnded(Message):
+    """data plane -> JobMaster: no attempt of the job works any more; with a cause, one may."""
+
+    job_id: JobId
+    cause: SerializedThrowable | None = None
+
+
 @message("job_control.data_released")
 class JobDataReleased(Message):
     """data plane -> JobMaster or JobManager: nothing of the job is left; with a cause, something may be."""

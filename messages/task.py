@@ -91,6 +91,14 @@ class CancelTask(Message):
     attempt: ExecutionAttemptId
 
 
+@message("task.fail")
+class FailTask(Message):
+    """TaskManager -> Task: the attempt cannot go on here; report it FAILED (Flink's failExternally)."""
+
+    attempt: ExecutionAttemptId
+    cause: SerializedThrowable
+
+
 @value("task.execution_state")
 class TaskExecutionState(Value):
     """A state an attempt has reached, the failure if it is FAILED."""

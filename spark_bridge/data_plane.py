@@ -76,6 +76,12 @@ class SparkDataPlane:
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
         return FileSplitDiscovery(code.source, operator.operator_id, self._services.filesystem)
 
+    def end_attempts(self, job_id: JobId) -> None:
+        """End what still works for the job; what does not end in time is logged and left."""
+        with self._lock:
+            attempts = [attempt for key, attempt in self._latest.items() if key[0] == job_id]
+        self._end(attempts, job_id)
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Free what is left of the job: batches, threads, and staged files unless a checkpoint still needs them."""
         with self._lock:

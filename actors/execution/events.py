@@ -25,7 +25,7 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask
+from flykka.messages.task import CancelTask, FailTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,4 +63,5 @@ TaskEvent = (
     | AddSplits
     | NoMoreSplits
     | CancelTask
+    | FailTask
 )

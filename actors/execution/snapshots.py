@@ -62,11 +62,12 @@ class Snapshots:
         """The snapshot failed here; whether it was still wanted."""
         return self._begun.pop(checkpoint_id, None) is not None
 
-    def durable(self, snapshot: StateSnapshotted) -> AcknowledgeCheckpoint | None:
-        """The state of a snapshot is durable: what to acknowledge, None where the checkpoint was aborted."""
-        begun = self._begun.pop(snapshot.checkpoint_id, None)
-        if begun is None:
-            return None
+    def durable(self, snapshot: StateSnapshotted) -> AcknowledgeCheckpoint:
+        """The state of a snapshot is durable: what to acknowledge.
+
+        Also where the checkpoint was aborted meanwhile: the coordinator deletes the state that comes late.
+        """
+        begun = self._begun.pop(snapshot.checkpoint_id, _Begun(alignment_ms=0, reader_state=None))
         reader = () if begun.reader_state is None else (begun.reader_state,)
         return AcknowledgeCheckpoint(
             job_id=self._job_id,

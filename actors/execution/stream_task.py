@@ -70,7 +70,7 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, TaskDeploymentDescriptor
+from flykka.messages.task import CancelTask, FailTask, TaskDeploymentDescriptor
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """Splits held or asked for: enough to go on while the JobMaster holds assignments back for a checkpoint."""
@@ -108,7 +108,7 @@ class StreamTask:
                 return [self._line.report(), *self._life.bridge_closed()]
             case BridgeLost(cause=cause):
                 return self._life.bridge_lost(cause)
-            case StageFailed(cause=cause):
+            case StageFailed(cause=cause) | FailTask(cause=cause):
                 return self._life.fail(cause)
             case CancelTask():
                 return self._life.cancel()
@@ -119,6 +119,9 @@ class StreamTask:
             case PartitionRequest() | AddCredit() | CancelPartitionRequest():
                 # Served in every state: what is queued here is somebody's input.
                 return self._line.serve(event) + self._read_on(now)
+            case StateSnapshotted():
+                # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
+                return self._on_snapshotted(event)
             case _ if not self._life.is_running:
                 return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
             case _:
@@ -143,8 +146,6 @@ class StreamTask:
                 return []
             case TriggerCheckpoint():
                 return self._on_trigger(event)
-            case StateSnapshotted():
-                return self._on_snapshotted(event)
             case SnapshotFailed():
                 return self._on_snapshot_failed(event)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
@@ -289,10 +290,7 @@ class StreamTask:
         )
 
     def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
-        acknowledge = self._snapshots.durable(snapshotted)
-        if acknowledge is None:
-            return [Ignore(reason=f"checkpoint {snapshotted.checkpoint_id} was aborted")]
-        return [self._line.report(), TellJobMaster(message=acknowledge)]
+        return [self._line.report(), TellJobMaster(message=self._snapshots.durable(snapshotted))]
 
     def _on_snapshot_failed(self, failed: SnapshotFailed) -> list[TaskEffect]:
         if not self._snapshots.give_up(failed.checkpoint_id):

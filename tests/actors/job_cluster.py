@@ -81,7 +81,9 @@ class ScriptedDataPlane:
         self.files = files
         self.refusal: Exception | None = None
         self.cannot_release: Exception | None = None
+        self.ended: list[JobId] = []
         self.released: list[JobId] = []
+        self.keeps_staged: list[bool] = []
         self.discoveries: dict[OperatorId, ScriptedDiscovery] = {}
 
     def check(self, job_graph: JobGraph) -> None:
@@ -94,8 +96,12 @@ class ScriptedDataPlane:
     def split_discovery(self, job_id: JobId, operator: Operator) -> ScriptedDiscovery:
         return self.discoveries.setdefault(operator.operator_id, ScriptedDiscovery(operator.operator_id, self.files))
 
+    def end_attempts(self, job_id: JobId) -> None:
+        self.ended.append(job_id)
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         self.released.append(job_id)
+        self.keeps_staged.append(keep_staged)
         if self.cannot_release is not None:
             raise self.cannot_release
 

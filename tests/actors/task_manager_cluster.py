@@ -71,6 +71,9 @@ class NoData:
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         raise AssertionError("splits are looked for on the JobMaster's side")
 
+    def end_attempts(self, job_id: JobId) -> None:
+        """Attempts end with their actors."""
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Nothing is held."""
 

@@ -90,7 +90,8 @@ def test_a_finished_job_is_reported_when_nothing_of_it_is_left(cluster: JobClust
         cluster.report(descriptor.attempt, ExecutionState.FINISHED)
 
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
-    assert cluster.data_plane.released == [JOB]
+    assert cluster.data_plane.ended == cluster.data_plane.released == [JOB]
+    assert cluster.data_plane.keeps_staged == [False]
     assert cluster.heard(cluster.resource_manager, DisconnectJobMaster) == [DisconnectJobMaster(job_id=JOB)]
     assert not (cluster.folder / JOB).exists()
 
@@ -141,6 +142,7 @@ def test_a_job_whose_job_master_dies_has_failed_and_its_data_is_released(cluster
 
     assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "JobMasterLostError"
     assert cluster.data_plane.released == [JOB]
+    assert cluster.data_plane.keeps_staged == [True], "its checkpoints stay, and publish what was staged for them"
 
 
 def test_data_that_cannot_be_released_keeps_no_result_back(cluster: JobCluster) -> None:

@@ -102,6 +102,14 @@ def test_messages_for_a_task_reach_it(connected: Cluster) -> None:
     assert len(connected.job_master.heard(RequestSplits)) == 1
 
 
+def test_a_task_whose_slot_is_given_up_fails_and_is_not_taken_for_cancelled(connected: Cluster) -> None:
+    connected.submit("x")
+
+    connected.say(FreeSlot(allocation_id=AllocationId("a")))
+
+    assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
+
+
 def test_a_cancelled_task_ends_and_keeps_its_slot(connected: Cluster) -> None:
     connected.submit("x")
     connected.say(CancelTask(attempt=ExecutionAttemptId("x")))

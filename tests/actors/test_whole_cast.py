@@ -166,6 +166,9 @@ class Names:
     def split_discovery(self, job_id: JobId, operator: Operator) -> OneFileAtATime:
         return OneFileAtATime(operator.operator_id)
 
+    def end_attempts(self, job_id: JobId) -> None:
+        """Attempts end with their actors."""
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         self.released.append(job_id)
 

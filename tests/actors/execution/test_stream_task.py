@@ -373,3 +373,13 @@ def test_a_slow_consumer_stops_the_source() -> None:
     assert [len(stages) for stages in started] == [1, 1, 0, 0]
     assert len(down(resumed)) == 3
     assert len(to_bridge(resumed)) == 2
+
+
+def test_state_that_is_durable_while_the_attempt_ends_is_told_to_the_coordinator() -> None:
+    task = source()
+    task.feed(trigger(1), finished(0))
+    task.feed(StageFailed(cause=SerializedThrowable(type_name="ValueError", message="boom")))
+
+    effects = task.feed(durable(1))
+
+    assert [told.checkpoint_id for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)] == [1]
