@@ -72,8 +72,8 @@ from flykka.messages.slots import (
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.task import (
     CancelTask,
-    FailTask,
     ExecutionState,
+    FailTask,
     SubmitTask,
     TaskExecutionState,
     UpdateTaskExecutionState,
