@@ -16,7 +16,10 @@ _LIMIT = 1000
 
 def serialized(what: str, raised: BaseException) -> SerializedThrowable:
     """`raised` as it is told: `what` says where it happened."""
-    name, text = _described(raised)
+    try:
+        name, text = _described(raised)
+    except Exception:  # noqa: BLE001 - the JVM that would say more is gone; that there was a failure must be told
+        name, text = type(raised).__name__, "and what it said is lost: it cannot be turned into text"
     stack = "".join(traceback.format_exception(raised))
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
