@@ -1,6 +1,7 @@
 """The two phases of a file sink: rows are staged out of sight, and published by rename.
 
-Staged files lie in `<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<counter>/`, which Spark's readers ignore.
+Staged files lie in `<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<counter>/`, which Spark's readers ignore;
+job and uid with a digest behind them, for two that read alike in a file name must not discard each other's files.
 At a snapshot each gets the name it will have, and staged path and name go into the checkpoint. When a checkpoint is
 complete, what it and those before it hold is renamed. A rename is repeated without harm: a file whose source is gone
 and whose target is there has been published. So a restore publishes everything its checkpoint holds, whatever the
@@ -9,12 +10,14 @@ attempts before have come to do, and then deletes whatever else this subtask had
 
 from __future__ import annotations
 
+import hashlib
 import re
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from flykka.messages.operator_state import FileSinkState, PendingFile
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.parquet import write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sinks.file_sink import FileSink
 
 STAGING = ".flykka-staging"
+
+_READABLE = 64
+_DIGITS = 8
 
 
 def staging_folder(sink: FileSink, job_id: JobId) -> str:
@@ -57,11 +63,7 @@ class FileCommitter:
         with self._lock:
             self._staged_folders += 1
             folder = f"{self._folder}/{self._attempt_number}-{self._staged_folders}"
-        writer = rows.write.mode("error")
-        # The folder is ours alone and is discarded as a whole: neither a second rename nor a marker is needed.
-        writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "2")
-        writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(folder)
-        return tuple(status.path for status in self._filesystem.files_below(folder))
+        return tuple(status.path for status in write_parquet(self._filesystem, rows, folder))
 
     def prepare_commit(self, checkpoint_id: int, staged: tuple[str, ...]) -> FileSinkState:
         """Give the files staged before a barrier their names; the state to keep in the checkpoint."""
@@ -106,8 +108,9 @@ class FileCommitter:
 
 
 def _in_a_name(text: str) -> str:
-    """What may stand in a file name on every file system."""
-    return re.sub(r"[^A-Za-z0-9_.]+", "_", text).strip(".")
+    """What may stand in a file name on every file system, and is another for another text."""
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "_", text).strip(".")[:_READABLE]
+    return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
 
 
 def _unique(path: str) -> str:

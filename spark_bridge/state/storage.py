@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flykka.messages.state import SharedStateHandle
+from flykka.spark_bridge.parquet import write_parquet
 from flykka.spark_bridge.stages.materialise import together
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 
@@ -33,9 +34,7 @@ def write_state(
     """Write state and name it. One Spark job."""
     folder = filesystem.qualified(path)
     files = estimated_rows // _ROWS_PER_FILE + 1
-    writer = rows.coalesce(files).write.mode("error").option("mapreduce.fileoutputcommitter.algorithm.version", "2")
-    writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(folder)
-    size = sum(status.size_bytes for status in filesystem.files_below(folder))
+    size = sum(status.size_bytes for status in write_parquet(filesystem, rows.coalesce(files), folder))
     return SharedStateHandle(state_id=state_id, path=folder, rows=estimated_rows, size_bytes=size)
 
 

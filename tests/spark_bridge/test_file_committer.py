@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from flykka.messages.ids import JobId
 from flykka.messages.operator_state import FileSinkState
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.sinks.file_committer import FileCommitter
+from flykka.spark_bridge.sinks.file_committer import FileCommitter, staging_folder
 from flykka.spark_bridge.sinks.file_sink import FileSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -42,12 +43,12 @@ class Sink:
         self.spark = spark
         self.folder = folder
 
-    def committer(self, attempt: int = 0, filesystem: FileSystem | None = None) -> FileCommitter:
+    def committer(self, attempt: int = 0, filesystem: FileSystem | None = None, uid: str = "my sink") -> FileCommitter:
         return FileCommitter(
             FileSink.parquet(str(self.folder)),
             filesystem or FileSystem(self.spark),
             job_id=JobId("job"),
-            uid="my sink",
+            uid=uid,
             subtask=3,
             attempt_number=attempt,
         )
@@ -159,4 +160,21 @@ def test_final_names_tell_operator_subtask_and_checkpoint(sink: Sink) -> None:
     committer = sink.committer()
     (pending,) = committer.prepare_commit(5, committer.stage(sink.rows(1))).pending
 
-    assert Path(pending.target).name.startswith("part-my_sink-3-5-0-")
+    assert fnmatch(Path(pending.target).name, "part-my_sink-????????-3-5-0-*.parquet")
+
+
+@pytest.mark.parametrize(("one", "other"), [("out-1", "out_1"), ("流れ", "川"), ("a" * 99 + "1", "a" * 99 + "2")])
+def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink, one: str, other: str) -> None:
+    committer = sink.committer(uid=one)
+    state = committer.prepare_commit(1, committer.stage(sink.rows(1)))
+
+    sink.committer(uid=other).restore(FileSinkState())
+    sink.committer(uid=one).restore(state)
+
+    assert sink.seen() == [1]
+
+
+def test_jobs_whose_names_read_alike_stage_apart() -> None:
+    sink = FileSink.parquet("out")
+
+    assert staging_folder(sink, JobId("job-1")) != staging_folder(sink, JobId("job_1"))
