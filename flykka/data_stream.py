@@ -16,7 +16,7 @@ from flykka.messages.job_graph import OperatorKind, ShipStrategy
 from flykka.operator_settings import DataStreamSink, OperatorSettings
 from flykka.program import Program, tried
 from flykka.spark_bridge.aggregates import analyze
-from flykka.spark_bridge.code_registry import KeyByCode, LocalWindowCode, SinkCode, TransformCode, WindowCode
+from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode, WindowCode
 from flykka.spark_bridge.prototype import transformed, windowed
 from flykka.transformation import Input, Transformation, default_uid
 
@@ -76,7 +76,7 @@ class _Stream:
             kind=OperatorKind.STATELESS,
             position=self._program.next_position,
             name=description,
-            code=TransformCode(function=function, description=description),
+            code=TransformCode(function=function),
             inputs=(self._input,),
         )
         prototype = tried(made, lambda: transformed(self._type.prototype, function))

@@ -27,7 +27,8 @@ from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.program import Program, at_least_one, tried
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.spark_bridge.code_registry import CodeRegistry, SourceCode
+from flykka.spark_bridge.code import SourceCode
+from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.prototype import check_event_time
 from flykka.spark_bridge.session import session_is_there, spark_session

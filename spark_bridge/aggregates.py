@@ -36,10 +36,6 @@ class AggregatePlan(Protocol):
     """How the windows of one operator are kept, merged and finished."""
 
     @property
-    def decomposable(self) -> bool:
-        """Whether parts are kept in place of rows."""
-
-    @property
     def structure(self) -> str:
         """The columns of the state, as a text that changes with them."""
 
@@ -83,7 +79,6 @@ class PartialAggregates:
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
     structure: str
-    decomposable = True
 
     @property
     def keys(self) -> tuple[Column, ...]:
@@ -121,7 +116,6 @@ class RowsKept:
     aggregates: tuple[Column, ...]
     needed: tuple[str, ...]
     structure: str
-    decomposable = False
 
     @property
     def keys(self) -> tuple[Column, ...]:

@@ -37,7 +37,6 @@ class TransformCode:
     """A function of batches without memory."""
 
     function: Callable[[DataFrame], DataFrame]
-    description: str
 
     @property
     def fingerprint(self) -> str:

@@ -11,26 +11,7 @@ from threading import Lock
 
 from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.job_graph import JobGraph, OperatorRef
-from flykka.spark_bridge.code import (
-    KeyByCode,
-    LocalWindowCode,
-    OperatorCode,
-    SinkCode,
-    SourceCode,
-    TransformCode,
-    WindowCode,
-)
-
-__all__ = [
-    "CodeRegistry",
-    "KeyByCode",
-    "LocalWindowCode",
-    "OperatorCode",
-    "SinkCode",
-    "SourceCode",
-    "TransformCode",
-    "WindowCode",
-]
+from flykka.spark_bridge.code import OperatorCode
 
 
 class CodeRegistry:

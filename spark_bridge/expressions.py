@@ -62,7 +62,6 @@ class Aggregation:
         self._jvm = context._jvm
         named = list(_elements(plan.aggregateExpressions()))
         self._keys, self._aggregates = named[:keys], named[keys:]
-        self._ansi = prototype.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
         self._parts: dict[str, tuple[str, Column, PartFunction, DataType]] = {}
 
     @classmethod

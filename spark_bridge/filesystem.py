@@ -67,11 +67,6 @@ class FileSystem:
             else:
                 yield status
 
-    def make_folders(self, folder: str) -> None:
-        """Make a folder and those it lies in; nothing happens where it is there."""
-        hadoop_path = self._path(folder)
-        self._of(hadoop_path).mkdirs(hadoop_path)
-
     def rename(self, source: str, target: str) -> bool:
         """Rename a file; False where the file system refuses, which says nothing of the reason."""
         hadoop_path = self._path(source)

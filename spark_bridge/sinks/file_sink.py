@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSink:
-    """Where to write. Readers of the folder see committed rows only, at every moment; what lies there is left alone."""
+    """Where to write. Readers of the folder see committed rows only, at every moment; what lies there is left alone.
+
+    Made by `parquet`.
+    """
+
+    format: ClassVar[str] = "parquet"
+    publishes_per_checkpoint: ClassVar[bool] = True
 
     path: str
-    format: str = "parquet"
-    publishes_per_checkpoint: bool = True
 
     @classmethod
     def parquet(cls, path: str) -> FileSink:

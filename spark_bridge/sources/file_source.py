@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError
@@ -27,10 +27,11 @@ Until = str | Callable[[], bool] | None
 class FileSource:
     """Where to read, and in which portions. Made by `parquet`; the other methods return changed copies."""
 
+    format: ClassVar[str] = "parquet"
+
     path: str
     schema: StructType | str | None = None
     event_time: str | None = None
-    format: str = "parquet"
     files_limit: int = 1
     rows_limit: int | None = None
     interval_ms: int | None = None

@@ -40,7 +40,8 @@ def _located(path: str) -> tuple[Any, str]:
     if path.startswith(("/", "file:")):
         # Hadoop writes `file:/folder/name` and escapes nothing.
         return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
-    return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    return filesystem, inner
 
 
 def _latest(metadata: Any, column: str) -> int | None:

@@ -30,7 +30,7 @@ from flykka.spark_bridge.stages.materialise import (
     together,
 )
 from flykka.spark_bridge.stages.partitioning import KeyGroups, materialise_slices
-from flykka.spark_bridge.stages.windows import local_state, start_numbers
+from flykka.spark_bridge.stages.windows import MICROS_PER_MS, local_state, start_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -55,9 +55,6 @@ class Moved:
         return Moved(
             outputs=self.outputs + other.outputs, staged=self.staged + other.staged, rows=self.rows + other.rows
         )
-
-
-_MICROS = 1000
 
 
 class Flow:
@@ -193,8 +190,8 @@ class Flow:
             batch_id=BatchId(f"{self._descriptor.attempt}/{stage}/{name}"),
             rows=rows,
             size_bytes=estimated_bytes(made.frame.schema, rows),
-            event_time_min=None if first is None else first // _MICROS,
-            event_time_max=None if last is None else last // _MICROS + last_in_window,
+            event_time_min=None if first is None else first // MICROS_PER_MS,
+            event_time_max=None if last is None else last // MICROS_PER_MS + last_in_window,
             subpartition=subpartition,
         )
 

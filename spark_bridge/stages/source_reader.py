@@ -18,6 +18,7 @@ from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.sources.reading import read_sliced, read_split
 from flykka.spark_bridge.stages.materialise import Slices, numbers_of
 from flykka.spark_bridge.stages.row_wise import works_row_by_row
+from flykka.spark_bridge.stages.windows import MICROS_PER_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +42,7 @@ class SourceRows:
         if not self.observations:
             return self.known_event_time_max
         found = [numbers_of(observation).get("latest") for observation in self.observations]
-        return max((micros // 1000 for micros in found if micros is not None), default=None)
+        return max((micros // MICROS_PER_MS for micros in found if micros is not None), default=None)
 
 
 class SourceReader:

@@ -18,7 +18,14 @@ from flykka.messages.ids import BatchId
 from flykka.spark_bridge.aggregates import WINDOW
 from flykka.spark_bridge.batches import Batch
 from flykka.spark_bridge.stages.materialise import Materialised, estimated_bytes, materialise, together
-from flykka.spark_bridge.stages.windows import between, fired, last_fired_start, local_state, start_numbers
+from flykka.spark_bridge.stages.windows import (
+    MICROS_PER_MS,
+    between,
+    fired,
+    last_fired_start,
+    local_state,
+    start_numbers,
+)
 from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Written
 
 if TYPE_CHECKING:
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.scope import AttemptScope
 
 _MERGE_AT = 16
-_MICROS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,4 +239,4 @@ def _starts(made: Materialised) -> tuple[int | None, int | None]:
 
 
 def _in_ms(micros: Any) -> int | None:
-    return None if micros is None else int(micros) // _MICROS
+    return None if micros is None else int(micros) // MICROS_PER_MS

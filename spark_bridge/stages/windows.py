@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.code import WindowCode
 
-_MICROS = 1000
+MICROS_PER_MS = 1000
 _LONG_MAX = 2**63 - 1
 
 
 def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:
     """State made of rows; rows without an event time belong to no window."""
     time = F.unix_micros(F.col(code.time_column).cast("timestamp"))
-    size, offset = code.size_ms * _MICROS, code.offset_ms * _MICROS
+    size, offset = code.size_ms * MICROS_PER_MS, code.offset_ms * MICROS_PER_MS
     window = time - F.pmod(time - F.lit(offset) if offset else time, F.lit(size))
     return code.plan.local(rows.where(F.col(code.time_column).isNotNull()), window)
 
@@ -31,7 +31,7 @@ def fired(code: WindowCode, state: DataFrame) -> DataFrame:
     results = code.plan.finish(state)
     bounds = (
         F.timestamp_micros(WINDOW).alias("window_start"),
-        F.timestamp_micros(F.col(WINDOW) + F.lit(code.size_ms * _MICROS)).alias("window_end"),
+        F.timestamp_micros(F.col(WINDOW) + F.lit(code.size_ms * MICROS_PER_MS)).alias("window_end"),
     )
     # By place: a key or an aggregate may have any name.
     return results.select(*bounds, *(results[place] for place in range(1, len(results.columns))))
@@ -57,4 +57,4 @@ def start_numbers() -> dict[str, Column]:
 
 
 def _micros(milliseconds: int) -> Column:
-    return F.lit(max(-_LONG_MAX, min(_LONG_MAX, milliseconds * _MICROS))).cast("bigint")
+    return F.lit(max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))).cast("bigint")

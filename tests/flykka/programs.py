@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from flykka.data_stream import DataStream, StreamType
 from flykka.messages.job_graph import OperatorKind
 from flykka.program import Program
-from flykka.spark_bridge.code_registry import SourceCode
+from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.spark_bridge.sources.file_source import FileSource
 from flykka.transformation import Transformation

@@ -297,7 +297,7 @@ _KINDS: dict[type, OperatorKind] = {
 
 def transform(function: Callable[[DataFrame], DataFrame]) -> TransformCode:
     """A stateless operator."""
-    return TransformCode(function=function, description="test")
+    return TransformCode(function=function)
 
 
 END = WATERMARK_MAX

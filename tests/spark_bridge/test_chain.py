@@ -17,7 +17,7 @@ from flykka.spark_bridge.sources.file_source import FileSource
 from flykka.spark_bridge.stages.chain import bound_chain
 
 SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))
-TRANSFORM = TransformCode(function=lambda rows: rows, description="nothing")
+TRANSFORM = TransformCode(function=lambda rows: rows)
 SINK = SinkCode(sink=FileSink.parquet("out"))
 
 

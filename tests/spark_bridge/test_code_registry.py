@@ -83,7 +83,7 @@ def test_code_of_another_make_is_refused_with_the_difference() -> None:
 
 def test_a_graph_that_does_not_fit_is_refused_with_every_operator() -> None:
     registry = CodeRegistry()
-    good = registry.bind("good", TransformCode(function=nothing, description="nothing"))  # type: ignore[arg-type]
+    good = registry.bind("good", TransformCode(function=nothing))  # type: ignore[arg-type]
     missing = OperatorRef(uid="missing", fingerprint="transform")
     changed = replace(good, fingerprint="window")
     lost = OperatorRef(uid="keys", fingerprint="key_by(1)")
