@@ -10,7 +10,16 @@ from pyspark.sql import DataFrame
 
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.exchange import WATERMARK_MIN
-from flykka.messages.stage import AbortCheckpoint, SnapshotFailed, SnapshotState, StageFinished, StateSnapshotted
+from flykka.messages.stage import (
+    AbortCheckpoint,
+    BridgeOpened,
+    OpenBridge,
+    SnapshotFailed,
+    SnapshotState,
+    StageFailed,
+    StageFinished,
+    StateSnapshotted,
+)
 from flykka.messages.state import TaskStateSnapshot
 from flykka.spark_bridge.code import LocalWindowCode
 from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
@@ -121,6 +130,25 @@ def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_
     assert answered.checkpoint_id == 2
     assert not (line.laboratory.folder / "checkpoints").exists()
     assert line.laboratory.published().count() == 5
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, keep: bool) -> None:
+    line.may_fire.set()
+    line.read()
+    state = line.windows.snapshot(1, END).state
+
+    line.laboratory.plane.release_job(line.laboratory.job_id, keep_staged=keep)
+    again = line.laboratory.begin(line.windows.attempt.descriptor.vertex, number=1)
+    again.tell(OpenBridge(restore=state, restored_checkpoint_id=1))
+    answer = again.next()
+
+    if keep:
+        assert answer == BridgeOpened()
+        assert line.laboratory.published().count() == 5
+    else:
+        assert isinstance(answer, StageFailed)
+        assert answer.cause.type_name == "SinkError"
 
 
 def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
