@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,13 +32,16 @@ class Run:
 class Contestant:
     """An engine that waits, warm, for its next run."""
 
-    def __init__(self, engine: EngineName, rows_per_batch: int, rows_per_file: int) -> None:
+    def __init__(self, engine: EngineName, rows_per_batch: int, rows_per_file: int, heap: str) -> None:
+        """`heap` is the memory of the JVM, as Java's options have it: `4g`."""
         self.engine = engine
         self.rows_per_batch = rows_per_batch
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process that writes it
         command = [sys.executable, "-m", "benchmarks.worker", engine, str(rows_per_batch), str(rows_per_file)]
+        # Where every session, ours and those of flykka, is started from.
+        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {heap} pyspark-shell"}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
         )
 
     def run(self, source: Path, output: Path, scratch: Path) -> Run:
@@ -56,8 +60,6 @@ class Contestant:
         self._answer()
 
     def __str__(self) -> str:
-        if self.engine is EngineName.SPARK_BATCH:
-            return str(self.engine)
         return f"{self.engine}, {self.rows_per_batch:,} rows per batch"
 
     def __enter__(self) -> Contestant:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -31,20 +32,29 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
+        before: set[int] = set()
         while _PROC.exists():
-            self.bytes = max(self.bytes or 0, resident_bytes(self._pid))
+            now = process_tree(self._pid)
+            # A process that has only just been forked has its parent's memory: it counts from the second look on.
+            self.bytes = max(self.bytes or 0, resident_bytes(now & (before | {self._pid})))
+            before = now
             if self._done.wait(_SECONDS_BETWEEN_LOOKS):
                 return
 
 
-def resident_bytes(root: int) -> int:
-    """What a process and its descendants have in memory; pages that they share count for each."""
+def process_tree(root: int) -> set[int]:
+    """A process and its descendants."""
     parents = {int(entry.name): _parent(entry) for entry in _PROC.iterdir() if entry.name.isdecimal()}
     tree = {root}
     # A parent may have a higher number than its child: look until nothing is added.
     while added := {pid for pid, parent in parents.items() if parent in tree} - tree:
         tree |= added
-    return sum(_resident(pid) for pid in tree)
+    return tree
+
+
+def resident_bytes(processes: Iterable[int]) -> int:
+    """What processes have in memory; pages that they share count for each."""
+    return sum(_resident(pid) for pid in processes)
 
 
 def _parent(process: Path) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,36 +14,15 @@ from benchmarks.comparison import check, check_closed_windows, result
 from benchmarks.contestant import Contestant, Run
 from benchmarks.engines import EngineName
 from benchmarks.results import Runs
+from benchmarks.rules import Rules
 
 
 class TooFewCheckpointsError(Exception):
     """A run was over before enough checkpoints were completed: it says nothing about a job that takes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What is run, how often, and how many checkpoints a run of flykka's must have to count."""
-
-    rows: int
-    files: int
-    sizes: tuple[int, ...]
-    engines: tuple[EngineName, ...]
-    repeat: int
-    checkpoints_at_least: int
-
-    @property
-    def rows_per_file(self) -> int:
-        """Of the largest file."""
-        return -(-self.rows // self.files)
-
-    @property
-    def warm_up_files(self) -> int:
-        """A quarter of the bids."""
-        return max(1, self.files // 4)
-
-
 class Race:
-    """The engines at all sizes of batch; each turn is in the same order, and begins with the batch, the judge of it."""
+    """The engines, at one size of batch after the other. Each turn begins with plain Spark, the judge of the others."""
 
     def __init__(self, rules: Rules, folder: Path, say: Callable[[str], object]) -> None:
         """What each engine has written last lies in `folder`; `say` is told how it goes."""
@@ -65,26 +43,22 @@ class Race:
         bids = prepared(rules.rows, rules.files)
         warm_up = beginning(bids, rules.warm_up_files)
         runs: dict[tuple[EngineName, int], list[Run]] = {}
-        with ExitStack() as stack:
-            contestants = self._started(stack)
-            for contestant, _ in self._turn(contestants, warm_up):
-                self._say(f"{contestant}: warm")
-            for number in range(rules.repeat):
-                for contestant, run in self._turn(contestants, bids):
-                    self._say(f"round {number + 1}: {contestant}: {rules.rows / run.seconds:,.0f} rows/s")
-                    self._check_checkpoints(contestant, run)
-                    for size in (
-                        rules.sizes if contestant.engine is EngineName.SPARK_BATCH else (contestant.rows_per_batch,)
-                    ):
+        for size in rules.sizes:
+            with ExitStack() as stack:
+                contestants = self._started(size, stack)
+                for contestant, _ in self._turn(contestants, warm_up):
+                    self._say(f"{contestant}: warm")
+                for number in range(rules.repeat):
+                    for contestant, run in self._turn(contestants, bids):
+                        self._say(f"round {number + 1}: {contestant}: {rules.rows / run.seconds:,.0f} rows/s")
+                        self._check_checkpoints(contestant, run)
                         runs.setdefault((contestant.engine, size), []).append(run)
         return runs
 
-    def _started(self, stack: ExitStack) -> list[Contestant]:
+    def _started(self, size: int, stack: ExitStack) -> list[Contestant]:
         rules = self._rules
-        # A batch has no size: one process and one figure for all sizes.
-        wanted = [(EngineName.SPARK_BATCH, rules.sizes[0])]
-        wanted += [(name, size) for size in rules.sizes for name in rules.engines if name is not EngineName.SPARK_BATCH]
-        contestants = [stack.enter_context(Contestant(name, size, rules.rows_per_file)) for name, size in wanted]
+        names = [EngineName.SPARK_BATCH, *(name for name in rules.engines if name is not EngineName.SPARK_BATCH)]
+        contestants = [stack.enter_context(Contestant(name, size, rules.rows_per_file, rules.heap)) for name in names]
         for contestant in contestants:
             contestant.wait_ready()
         return contestants

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.contestant import Run
 from benchmarks.engines import EngineName
+from benchmarks.rules import Rules
 
 Runs = Mapping[tuple[EngineName, int], Sequence[Run]]
 """The timed runs of each engine at each number of rows per batch."""
@@ -42,10 +43,11 @@ def _size_as_json(runs: Mapping[EngineName, Sequence[Run]], rows: int) -> dict[s
     return found
 
 
-def as_table(results: Mapping[str, Mapping[str, Any]], rows: int, repeat: int) -> str:
+def as_table(results: Mapping[str, Mapping[str, Any]], rules: Rules) -> str:
     """The same as Markdown."""
     lines = [
-        f"{rows:,} bids, medians of {repeat}, {os.cpu_count()} cores",
+        f"{rules.rows:,} bids in {rules.files} files, medians of {rules.repeat}, {os.cpu_count()} cores, "
+        f"{rules.heap} of heap:",
         "",
         "| rows per batch | engine | rows/s | flykka is faster by | peak memory | checkpoints |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",

@@ -20,8 +20,9 @@ from pathlib import Path
 from benchmarks.comparison import WrongResultError
 from benchmarks.contestant import EngineFailedError
 from benchmarks.engines import EngineName
-from benchmarks.race import Race, Rules, TooFewCheckpointsError
+from benchmarks.race import Race, TooFewCheckpointsError
 from benchmarks.results import Runs, as_json, as_table
+from benchmarks.rules import Rules
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         engines=tuple(options.only),
         repeat=options.repeat,
         checkpoints_at_least=options.checkpoints_at_least,
+        heap=options.heap,
     )
     if rules.sizes[0] < rules.rows_per_file:
         parser.error(f"Structured Streaming reads whole files: {rules.rows_per_file:,} rows do not fit in a batch")
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(failed, file=sys.stderr)
         return 1
     results = as_json(runs, rules.rows)
-    print(json.dumps(results, indent=2) if options.json else as_table(results, rules.rows, rules.repeat))
+    print(json.dumps(results, indent=2) if options.json else as_table(results, rules))
     return 0
 
 
@@ -68,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=_engines, default=tuple(EngineName), metavar="ENGINE,...", help=_ENGINES)
     parser.add_argument("--rows-per-batch", type=_sizes, default=(500_000, 2_500_000), metavar="N,...")
     parser.add_argument("--checkpoints-at-least", type=int, default=5, metavar="N", help="of a run of flykka's")
+    parser.add_argument("--heap", default="4g", metavar="SIZE", help="memory of each JVM (default 4g)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave there what each engine has written last")
     return parser
 

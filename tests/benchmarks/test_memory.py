@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.memory import PeakMemory, resident_bytes
+from benchmarks.memory import PeakMemory, process_tree, resident_bytes
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
 
@@ -18,13 +18,13 @@ TAKES_50_MIB = "import sys; block = bytearray(50 << 20); print(flush=True); sys.
 
 @pytest.mark.slow
 def test_the_memory_of_children_counts() -> None:
-    before = resident_bytes(os.getpid())
+    before = resident_bytes(process_tree(os.getpid()))
     with subprocess.Popen([sys.executable, "-c", TAKES_50_MIB], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
 
-        during = resident_bytes(os.getpid())
+        during = resident_bytes(process_tree(os.getpid()))
 
         child.stdin.close()
     assert during - before > 50 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.contestant import Run
 from benchmarks.engines import EngineName
 from benchmarks.results import as_json, as_table
+from benchmarks.rules import Rules
 
 ROWS = 1_200
 RUNS = {
@@ -35,8 +36,13 @@ def test_the_json_has_medians_ratios_peaks_and_the_checkpoints_of_each_run() -> 
 
 
 def test_the_table_says_the_same_for_people() -> None:
-    table = as_table(as_json(RUNS, ROWS), ROWS, repeat=3)
+    rules = Rules(
+        rows=ROWS, files=2, sizes=(100,), engines=tuple(EngineName), repeat=3, checkpoints_at_least=5, heap="1g"
+    )
 
+    table = as_table(as_json(RUNS, ROWS), rules)
+
+    assert table.startswith("1,200 bids in 2 files, medians of 3, ")
     assert [line for line in table.splitlines() if "100 |" in line] == [
         "| 100 | flykka, exactly once, a checkpoint per second | 600 |  | 2 MiB | 5 |",
         "| 100 | Structured Streaming, a checkpoint per batch | 200 | 3.00 | 3 MiB | 12 |",
