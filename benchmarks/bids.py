@@ -9,7 +9,6 @@ Event time ascends.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -74,18 +73,6 @@ def write(folder: Path, rows: int, files: int, seed: int = SEED) -> None:
         pq.write_table(bids(first, behind - first, seed), path)
         # Structured Streaming reads files by age, and tells it in milliseconds.
         os.utime(path, (number, number))
-
-
-def beginning(folder: Path, files: int) -> Path:
-    """A folder beside `folder` with its first files."""
-    part = folder.with_name(f"{folder.name}-first-{files}")
-    if not part.exists():
-        unfinished = part.with_name(f".{part.name}-{os.getpid()}")
-        unfinished.mkdir()
-        for path in sorted(folder.iterdir())[:files]:
-            shutil.copy2(path, unfinished)
-        unfinished.rename(part)
-    return part
 
 
 def _chosen(chance: np.random.Generator, newest: Integers, in_flight: int, lead: int, hot_share: float) -> Integers:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.bids import beginning, prepared
+from benchmarks.bids import prepared
 from benchmarks.comparison import check, check_closed_windows, result
 from benchmarks.contestant import Contestant, Run
 from benchmarks.engines import EngineName
 from benchmarks.results import Runs
-from benchmarks.rules import Rules
+from benchmarks.rules import WARM_UP_ROUNDS, Rules
 
 
 class TooFewCheckpointsError(Exception):
@@ -41,13 +41,13 @@ class Race:
         rules = self._rules
         self._say(f"preparing {rules.rows:,} bids in {rules.files} files")
         bids = prepared(rules.rows, rules.files)
-        warm_up = beginning(bids, rules.warm_up_files)
         runs: dict[tuple[EngineName, int], list[Run]] = {}
         for size in rules.sizes:
             with ExitStack() as stack:
                 contestants = self._started(size, stack)
-                for contestant, _ in self._turn(contestants, warm_up):
-                    self._say(f"{contestant}: warm")
+                for number in range(WARM_UP_ROUNDS):
+                    for contestant, _ in self._turn(contestants, bids):
+                        self._say(f"warm-up {number + 1}: {contestant}")
                 for number in range(rules.repeat):
                     for contestant, run in self._turn(contestants, bids):
                         self._say(f"round {number + 1}: {contestant}: {rules.rows / run.seconds:,.0f} rows/s")

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from benchmarks.engines import EngineName
 
+WARM_UP_ROUNDS = 2
+"""Whole rounds that do not count: so long the JVM's compilers are at work, for a stream longer than for one job."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -23,8 +26,3 @@ class Rules:
     def rows_per_file(self) -> int:
         """Of the largest file."""
         return -(-self.rows // self.files)
-
-    @property
-    def warm_up_files(self) -> int:
-        """A quarter of the bids."""
-        return max(1, self.files // 4)

@@ -1,7 +1,7 @@
 """How fast a stream is computed: flykka beside Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
 
 Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine has a process of
-its own for each size of batch and is warmed up on a quarter of the bids. Then they take turns, so that whatever else
+its own for each size of batch and is warmed up on all bids, twice. Then they take turns, so that whatever else
 the machine does falls on all of them; of each engine the median counts. No figure is printed before what every run has
 written was compared with what the batch wrote. Structured Streaming never emits the windows that are open at the end
 of its input: without the last two it must be equal as well.

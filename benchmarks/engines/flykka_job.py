@@ -19,7 +19,8 @@ class FlykkaJob:
     def __init__(self, rows_per_batch: int) -> None:
         self._rows_per_batch = rows_per_batch
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
-        self._env.enable_checkpointing(CHECKPOINT_INTERVAL)
+        # One may begin while the one before is still being written: else a slow one makes them rarer than every second.
+        self._env.enable_checkpointing(CHECKPOINT_INTERVAL, max_concurrent=2)
 
     def run(self, source: Path, output: Path, scratch: Path) -> int:
         """Run it once, to the end of its input."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.scope import AttemptScope
 
 _MERGE_AT = 16
+_ROWS_OF_ONE_CORE = 1_000_000
+"""Up to so many rows of state are merged faster by one core than shuffled to several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +232,10 @@ class WindowOperator:
 
 
 def read_segments(readings: Iterable[Reading[DataFrame]]) -> DataFrame:
-    """The rows of segments that lie within their bounds."""
-    return together([between(reading.segment.frame, reading.after_ms, reading.to_ms) for reading in readings])
+    """The rows of segments within their bounds; where they are few, in one partition, which is merged unshuffled."""
+    chosen = tuple(readings)
+    rows = together([between(reading.segment.frame, reading.after_ms, reading.to_ms) for reading in chosen])
+    return rows.coalesce(1) if sum(reading.segment.rows for reading in chosen) <= _ROWS_OF_ONE_CORE else rows
 
 
 def _starts(made: Materialised) -> tuple[int | None, int | None]:

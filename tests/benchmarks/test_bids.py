@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.bids import beginning, bids, write
+from benchmarks.bids import bids, write
 
 A_SECOND = 9_200
 
@@ -55,14 +55,3 @@ def test_files_cut_the_bids_and_are_ordered_by_name_and_age(tmp_path: Path, file
     read = pa.concat_tables([pq.read_table(path) for path in paths])
     assert read.num_rows == 1_000
     assert read["event_time"].combine_chunks() == bids(0, 1_000, seed=1)["event_time"].combine_chunks()
-
-
-def test_the_beginning_has_the_first_files_as_they_are(tmp_path: Path) -> None:
-    write(tmp_path / "bids", 100, 4)
-
-    part = beginning(tmp_path / "bids", 2)
-
-    assert [(path.name, path.stat().st_mtime) for path in sorted(part.iterdir())] == [
-        ("bids-00000.parquet", 0.0),
-        ("bids-00001.parquet", 1.0),
-    ]
