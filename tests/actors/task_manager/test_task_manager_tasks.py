@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, TriggerCheckpoint
@@ -28,33 +26,12 @@ from flykka.messages.task import (
     UpdateTaskExecutionState,
 )
 from flykka.runtime.events import UnhandledMessage
-from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.task_manager_cluster import (
     HERE,
     JOB,
     Cluster,
-    connect,
 )
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(5) as system:
-        yield system
-
-
-@pytest.fixture
-def cluster(system: SeededSystem) -> Cluster:
-    """A TaskManager that has just started."""
-    return Cluster(system)
-
-
-@pytest.fixture
-def connected(cluster: Cluster) -> Cluster:
-    """A TaskManager that has offered a slot to the JobMaster, which has taken it."""
-    connect(cluster)
-    return cluster
 
 
 def test_a_submitted_attempt_runs_in_a_task_with_a_readable_name(connected: Cluster) -> None:

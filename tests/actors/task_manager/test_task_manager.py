@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from flykka.actors.task_manager import TaskManager
@@ -44,28 +42,7 @@ from tests.actors.task_manager_cluster import (
     RM_SESSION,
     TIMEOUT_MS,
     Cluster,
-    connect,
 )
-
-
-@pytest.fixture
-def system() -> Iterator[SeededSystem]:
-    with SeededSystem(5) as system:
-        yield system
-
-
-@pytest.fixture
-def cluster(system: SeededSystem) -> Cluster:
-    """A TaskManager that has just started."""
-    return Cluster(system)
-
-
-@pytest.fixture
-def connected(cluster: Cluster) -> Cluster:
-    """A TaskManager that has offered a slot to the JobMaster, which has taken it."""
-    connect(cluster)
-    return cluster
-
 
 # The ResourceManager
 

@@ -1,0 +1,29 @@
+"""A TaskManager between a ResourceManager and a JobMaster that the test plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.task_manager_cluster import Cluster, connect
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with SeededSystem(5) as system:
+        yield system
+
+
+@pytest.fixture
+def cluster(system: SeededSystem) -> Cluster:
+    """A TaskManager that has just started."""
+    return Cluster(system)
+
+
+@pytest.fixture
+def connected(cluster: Cluster) -> Cluster:
+    """A TaskManager that has offered a slot to the JobMaster, which has taken it."""
+    connect(cluster)
+    return cluster
