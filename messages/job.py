@@ -92,6 +92,29 @@ class CancellationFailure(Message):
     cause: SerializedThrowable
 
 
+@message("job.stop")
+class StopJob(Message):
+    """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish."""
+
+    job_id: JobId
+    client: Ref
+
+
+@message("job.stopping_success")
+class StoppingSuccess(Message):
+    """JobManager -> client: the job is being stopped."""
+
+    job_id: JobId
+
+
+@message("job.stopping_failure")
+class StoppingFailure(Message):
+    """JobManager -> client: there is no such job to stop, or it cannot be stopped now."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+
+
 @message("job.status_changed")
 class JobStatusChanged(Message):
     """JobMaster -> listeners, the CheckpointCoordinatorDeActivator among them: the job has a new status."""

@@ -78,7 +78,8 @@ class JobEdge(Value):
 class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
 
-    `outputs` names, by output number, the operator of the chain whose rows the output carries.
+    `outputs` names, by output number, the operator of the chain whose rows the output carries. A source that has read
+    nothing for `idle_timeout_ms` is idle: it holds no watermark back (None: it is never idle).
     """
 
     vertex_id: JobVertexId
@@ -91,6 +92,7 @@ class JobVertex(Value):
     slot_sharing_group: str = "default"
     firing_mode: FiringMode = FiringMode.ON_WATERMARK
     watermark_delay_ms: int | None = None
+    idle_timeout_ms: int | None = None
 
 
 @value("job_graph.restart_strategy")

@@ -124,7 +124,10 @@ class NotifyEndOfData(Message):
 
 @value("task.io_metrics")
 class TaskIOMetrics(Value):
-    """Counted since the attempt began; times in ms, watermark in ms of event time."""
+    """Counted since the attempt began; times in ms, watermark in ms of event time.
+
+    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle.
+    """
 
     rows_in: int = 0
     rows_out: int = 0
@@ -133,6 +136,8 @@ class TaskIOMetrics(Value):
     late_rows: int = 0
     busy_ms: int = 0
     watermark_ms: int | None = None
+    back_pressured_ms: int = 0
+    idle_ms: int = 0
 
 
 @message("task.report_metrics")
