@@ -62,7 +62,7 @@ class _Generator:
                 uid=transformation.uid,
                 name=transformation.name,
                 kind=transformation.kind,
-                ref=self._registry.bind(transformation.uid, transformation.code),
+                ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
                 parallelism=parallelism,
                 max_parallelism=transformation.max_parallelism or self._defaults.max_parallelism,
                 slot_sharing_group=transformation.slot_sharing_group,
@@ -84,7 +84,7 @@ class _Generator:
                 uid=local,
                 name=f"local {transformation.name}",
                 kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
-                ref=self._registry.bind(local, transformation.local_code),
+                ref=self._registry.bind(local, transformation.local_code, call_site=transformation.call_site),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
                 parallelism=self.graph.node(feeding).parallelism,
             )
@@ -99,7 +99,7 @@ class _Generator:
             strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
         key_by: OperatorRef | None = None
         if source.key_by is not None:
-            key_by = self._registry.bind(f"{transformation.uid}-keys", source.key_by)
+            key_by = self._registry.bind(f"{transformation.uid}-keys", source.key_by, call_site=source.call_site)
         self.graph.add_edge(
             StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
         )

@@ -1,15 +1,16 @@
 """What a program writes down: one Transformation per operator the user sees, as in Flink.
 
 A transformation is a note, not an operator: `uid`, name and parallelism may still be set on it until the stream graph
-is made of it. It knows nothing of Spark but the code object that it hands on.
+is made of it. It knows nothing of Spark but the code object that it hands on, and remembers the line that wrote it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flykka.messages.job_graph import OperatorKind, ShipStrategy
+from flykka.spark_bridge.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, OperatorCode
@@ -22,6 +23,7 @@ class Input:
     source: Transformation
     ship_strategy: ShipStrategy | None = None
     key_by: KeyByCode | None = None
+    call_site: CallSite = field(default_factory=call_site)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -43,6 +45,7 @@ class Transformation:
     parallelism: int | None = None
     max_parallelism: int | None = None
     slot_sharing_group: str | None = None
+    call_site: CallSite = field(default_factory=call_site)
 
     @property
     def uid(self) -> str:

@@ -11,6 +11,7 @@ from threading import Lock
 
 from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.job_graph import JobGraph, OperatorRef
+from flykka.spark_bridge.call_site import CallSite
 from flykka.spark_bridge.code import OperatorCode
 
 
@@ -19,13 +20,25 @@ class CodeRegistry:
 
     def __init__(self) -> None:
         self._codes: dict[str, OperatorCode] = {}
+        self._call_sites: dict[str, CallSite | None] = {}
         self._lock = Lock()
 
-    def bind(self, uid: str, code: OperatorCode) -> OperatorRef:
-        """Register `code` under `uid`, in place of what was there, and name it."""
+    def bind(self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None) -> OperatorRef:
+        """Register `code`, written at `call_site`, under `uid`, in place of what was there, and name it."""
         with self._lock:
             self._codes[uid] = code
+            self._call_sites[uid] = call_site
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
+
+    def call_site(self, uid: str) -> CallSite | None:
+        """Where the operator was written; None where nobody has said."""
+        with self._lock:
+            return self._call_sites.get(uid)
+
+    def describe(self, uid: str) -> str:
+        """The operator for those who look for it: `'counts' (app.py:12)`, or the uid alone."""
+        site = self.call_site(uid)
+        return repr(uid) if site is None else f"{uid!r} ({site})"
 
     def resolve(self, ref: OperatorRef) -> OperatorCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""

@@ -1,0 +1,40 @@
+"""Where in the user's own code something was written.
+
+Errors are told with it, and nothing else is: it is no part of a fingerprint, and does not travel in messages.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSite:
+    """A line of a file; of a notebook, the file is the name that its kernel gave the cell."""
+
+    file: str
+    line: int
+
+    @property
+    def source(self) -> str:
+        """The line as it is written, or nothing where the file cannot be read any more."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def call_site() -> CallSite:
+    """The line that is being run in the nearest caller outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
+        frame = frame.f_back
+    return CallSite(file=frame.f_code.co_filename, line=frame.f_lineno)
+
+
+def _is_ours(module: str | None) -> bool:
+    return module is not None and (module == _PACKAGE or module.startswith(f"{_PACKAGE}."))

@@ -1,0 +1,48 @@
+"""An operator remembers the user's line."""
+
+from __future__ import annotations
+
+from inspect import currentframe
+
+from flykka.messages.job_graph import OperatorKind
+from flykka.spark_bridge.call_site import CallSite, call_site
+from flykka.spark_bridge.code import KeyByCode
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.transformation import Transformation
+
+
+def line() -> int:
+    frame = currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_a_call_site_is_the_line_that_runs() -> None:
+    here = call_site()
+
+    assert (here.file, here.line) == (__file__, line() - 2)
+    assert here.source == "here = call_site()"
+    assert str(here) == f"{__file__}:{here.line}"
+
+
+def test_the_package_s_own_frames_are_passed_over() -> None:
+    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=KeyByCode(columns=()))
+
+    assert made.call_site == CallSite(file=__file__, line=line() - 2)
+
+
+def test_a_line_that_cannot_be_read_any_more_is_empty() -> None:
+    assert CallSite(file="<ipython-input-7>", line=3).source == ""
+
+
+def test_the_registry_says_where_an_operator_was_written() -> None:
+    registry = CodeRegistry()
+
+    registry.bind("counts", KeyByCode(columns=()), call_site=CallSite(file="app.py", line=12))
+    registry.bind("others", KeyByCode(columns=()))
+
+    assert registry.call_site("counts") == CallSite(file="app.py", line=12)
+    assert registry.describe("counts") == "'counts' (app.py:12)"
+    assert registry.describe("others") == "'others'"
+    assert registry.describe("unknown") == "'unknown'"
