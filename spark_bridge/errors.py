@@ -3,6 +3,8 @@
 SparkBridgeError
 ├── SessionError            the Spark session cannot be used
 ├── ChainError              the operators of a vertex cannot be run as one stage
+├── NotADataFrameError      a function of the user's has returned something else
+├── OperatorFailedError     a function of the user's has raised; the cause is what it raised
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
@@ -27,6 +29,14 @@ class SessionError(SparkBridgeError):
 
 class ChainError(SparkBridgeError):
     """The operators of a vertex cannot be run as one stage; the text names the operator."""
+
+
+class NotADataFrameError(SparkBridgeError, TypeError):
+    """A function of the user's has returned something else than a DataFrame."""
+
+
+class OperatorFailedError(SparkBridgeError):
+    """A function of the user's has raised: the text names its operator, the cause is what it raised."""
 
 
 class SourceError(SparkBridgeError):

@@ -1,4 +1,8 @@
-"""Failures as text: a short message that names the operator and the user's line, the whole story in the stack trace."""
+"""Failures as text: what happened, in which operator, and the user's own line; the whole story in the stack trace.
+
+A failure may have come a long way: raised by a function in a Python worker, wrapped by Spark's task, stage and job, and
+once more by the bridge to Python. Here the way is taken back to the first who spoke.
+"""
 
 from __future__ import annotations
 
@@ -10,59 +14,69 @@ from pyspark.errors import PythonException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from flykka.messages.failure import SerializedThrowable
+from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.user_lines import UserLine, line_in_query, line_in_traceback, line_of
 
 _LIMIT = 1000
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
-def serialized(what: str, raised: BaseException) -> SerializedThrowable:
-    """`raised` as it is told: `what` says where it happened."""
-    try:
-        name, text = _described(raised)
-    except Exception:  # noqa: BLE001 - the JVM that would say more is gone; that there was a failure must be told
-        name, text = type(raised).__name__, "and what it said is lost: it cannot be turned into text"
+def serialized(where: str, raised: BaseException) -> SerializedThrowable:
+    """`raised` as it is told; `where` says what was being done, unless the failure knows its operator itself."""
     stack = "".join(traceback.format_exception(raised))
+    if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
+        where, raised = str(raised), raised.__cause__
+    try:
+        name, text, line = _described(raised)
+    except Exception:  # noqa: BLE001 - the JVM that would say more is gone; that there was a failure must be told
+        name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
-    return SerializedThrowable(type_name=name, message=f"{what}: {text[:_LIMIT]}", stack_trace=stack)
+    told = f"{where}: {text[:_LIMIT]}" + ("" if line is None else f"\n{line}")
+    return SerializedThrowable(type_name=name, message=told, stack_trace=stack)
 
 
-def _described(raised: BaseException) -> tuple[str, str]:
+def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
     match raised:
         case Py4JJavaError():
             text = str(raised.java_exception.toString())
-            in_python = _in_python(text)
-            return in_python or _java(text)
+            return _in_python(text) or (*(_of_task(text) or _java(text)), None)
         case PythonException():
             text = str(raised)
-            return _in_python(text) or (type(raised).__name__, _first_line(text))
+            return _in_python(text) or (type(raised).__name__, _first_line(text), None)
         case CapturedException():
-            return _in_python(str(raised)) or (type(raised).__name__, _first_line(raised.getMessage() or str(raised)))
+            return _captured(raised)
         case _:
-            return type(raised).__name__, str(raised) or "no message"
+            return type(raised).__name__, str(raised) or "no message", line_of(raised)
 
 
-def _in_python(text: str) -> tuple[str, str] | None:
-    """Type and text of an exception that a Python function raised in a worker, with the function's own line."""
+def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
+    told = _in_python(str(raised))
+    if told is not None:
+        return told
+    text = str(raised.getMessage() or raised)
+    line = line_in_query(raised) or line_of(raised)
+    of_task = _of_task(text)
+    return (*(of_task or (type(raised).__name__, _first_line(text))), line)
+
+
+def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
+    """Type, text and line of what a Python function raised in a worker, as Spark tells it."""
     begin = text.rfind("Traceback (most recent call last):")
     if begin < 0:
         return None
     lines = text[begin:].splitlines()
-    places = [
-        (number, found)
-        for number, line in enumerate(lines)
-        if (found := re.match(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+)', line))
-        and "/pyspark/" not in found["file"]
-    ]
     outcome = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
     last = next((found for line in lines[1:] if not line.startswith(" ") and (found := outcome.match(line))), None)
     if last is None:
         return None
-    said = last["text"] or "no message"
-    if places:
-        number, place = places[-1]
-        source = lines[number + 1].strip() if number + 1 < len(lines) else ""
-        said += f' (File "{place["file"]}", line {place["line"]}, in {place["name"]}: {source})'
-    return last["type"].rpartition(".")[2], said
+    return last["type"].rpartition(".")[2], last["text"] or "no message", line_in_traceback(lines)
+
+
+def _of_task(text: str) -> tuple[str, str] | None:
+    """What a task has failed with, where Spark tells of its whole job."""
+    found = _LOST_TASK.search(text)
+    return None if found is None else _java(found["cause"])
 
 
 def _java(text: str) -> tuple[str, str]:

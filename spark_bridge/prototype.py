@@ -13,6 +13,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
+from flykka.spark_bridge.applied import applied
+from flykka.spark_bridge.errors import NotADataFrameError
+
 __all__ = ["Column", "DataFrame", "PrototypeError", "SparkSession", "check_event_time", "transformed", "windowed"]
 
 
@@ -29,10 +32,10 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
         PrototypeError: Spark refuses a column, or what comes back is no DataFrame.
     """
     try:
-        result: object = function(prototype)
-        if not isinstance(result, DataFrame):
-            raise PrototypeError(f"the function must return a DataFrame, but returned {_a(result)}")
+        result = applied(function, prototype)
         _check_names(result)
+    except NotADataFrameError as returned:
+        raise PrototypeError(str(returned)) from returned
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from refused
     return result
@@ -70,10 +73,6 @@ def _check_names(rows: DataFrame) -> None:
         if name in seen:
             raise PrototypeError(f"two columns are called {column!r}; give one of them another name with .alias(...)")
         seen.add(name)
-
-
-def _a(result: object) -> str:
-    return "nothing: is a `return` missing?" if result is None else f"a {type(result).__name__}"
 
 
 def _text(refused: PySparkException) -> str:

@@ -7,6 +7,7 @@ same catalog and temporary views, settings of its own), which `engine_session` m
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge import python_daemon
@@ -77,6 +79,9 @@ def spark_session(
     if log_settings:
         # Options are for a JVM that starts: this one may have been there before.
         session.sparkContext.setLogLevel("ERROR")
+        # PySpark writes a line of JSON about each query that fails; what fails in a job is told with the job.
+        for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     return session
 
 

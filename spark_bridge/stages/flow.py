@@ -6,7 +6,7 @@ batch, or two where rows are both sent on and worked on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,10 @@ from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId, OperatorId
 from flykka.messages.job_graph import ShipStrategy
 from flykka.messages.stage import StageOutput
+from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.batches import Address, Batch
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
-from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.errors import ChainError, OperatorFailedError
 from flykka.spark_bridge.stages.materialise import (
     Materialised,
     Slices,
@@ -106,13 +107,19 @@ class Flow:
         """Let an operator read rows, and take on what it makes of them."""
         match reader.code:
             case TransformCode(function=function):
-                return self.move(reader, tuple(_applied(reader, function(part)) for part in rows), stage)
+                return self.move(reader, tuple(self._applied(reader, function, part) for part in rows), stage)
             case LocalWindowCode(window=window):
                 return self.move(reader, tuple(local_state(window, part) for part in rows), stage)
             case SinkCode():
                 return self._stage_files(reader, together(rows))
             case _:
                 raise ChainError(f"{reader.uid!r} cannot stand behind another operator")
+
+    def _applied(self, link: Link, function: Callable[[DataFrame], DataFrame], rows: DataFrame) -> DataFrame:
+        try:
+            return applied(function, rows)
+        except Exception as raised:
+            raise OperatorFailedError(f"operator {self._registry.describe(link.uid)}") from raised
 
     def _stage_files(self, sink: Link, rows: DataFrame) -> Moved:
         self._scope.check()
@@ -207,9 +214,3 @@ def _in_micros(time: Column) -> Column:
 
 def _is_split(output: ResultPartitionDescriptor) -> bool:
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
-
-
-def _applied(link: Link, result: object) -> DataFrame:
-    if not isinstance(result, DataFrame):
-        raise ChainError(f"the function of {link.uid!r} must return a DataFrame, but returned {type(result).__name__}")
-    return result

@@ -1,7 +1,18 @@
-"""Failures as text: whatever was raised, it is told."""
+"""Failures as text: whatever was raised, it is told, with the user's line."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.failures import serialized
 
 
@@ -24,3 +35,77 @@ def test_a_failure_that_cannot_say_what_it_is_is_told_all_the_same() -> None:
     assert told.type_name == "SpeechlessError"
     assert told.message.startswith("stage 3: ")
     assert "SpeechlessError" in told.stack_trace
+
+
+def users_function() -> None:
+    raise KeyError("price")
+
+
+def test_the_users_own_line_is_told_as_python_tells_it() -> None:
+    try:
+        users_function()
+    except KeyError as raised:
+        told = serialized("stage 3", raised)
+
+    assert told.message.splitlines() == [
+        "stage 3: 'price'",
+        f'  File "{__file__}", line {users_function.__code__.co_firstlineno + 1}, in users_function',
+        '    raise KeyError("price")',
+    ]
+
+
+def test_a_failure_that_knows_its_operator_is_told_with_it_and_not_with_the_stage() -> None:
+    failed = OperatorFailedError("operator 'prices' (app.py:7)")
+    failed.__cause__ = ValueError("no")
+
+    told = serialized("stage 3", failed)
+
+    assert (told.type_name, told.message) == ("ValueError", "operator 'prices' (app.py:7): no")
+
+
+def raise_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    for batch in batches:
+        yield batch[["missing"]]
+
+
+def end_the_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    yield from batches
+    sys.stderr.flush()
+    os._exit(3)
+
+
+@pytest.mark.spark
+def test_a_function_that_raises_in_a_worker_is_told_by_its_own_line_not_by_that_of_a_library(
+    spark: SparkSession,
+) -> None:
+    told = _failure_of(spark.range(1).mapInPandas(raise_in_worker, "id long"))
+
+    assert told.type_name == "KeyError"
+    assert "None of [Index(['missing']" in told.message
+    assert told.message.endswith('in raise_in_worker\n    yield batch[["missing"]]')
+
+
+@pytest.mark.spark
+def test_a_worker_that_exits_is_told_without_sparks_story_of_tasks_and_stages(spark: SparkSession) -> None:
+    told = _failure_of(spark.range(1).mapInPandas(end_the_worker, "id long"))
+
+    assert told.message.startswith("stage 3: Python worker exited unexpectedly (crashed)")
+
+
+@pytest.mark.spark
+def test_a_value_that_does_not_fit_is_told_with_the_line_that_wrote_the_column(spark: SparkSession) -> None:
+    rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))
+
+    told = _failure_of(rows)
+
+    assert told.type_name == "NumberFormatException"
+    assert 'The value \'a0\' of the type "STRING" cannot be cast to "INT"' in told.message
+    assert told.message.endswith(
+        'rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))'
+    )
+
+
+def _failure_of(rows: DataFrame) -> SerializedThrowable:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit
+        rows.collect()
+    return serialized("stage 3", caught.value)
