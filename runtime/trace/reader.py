@@ -26,6 +26,7 @@ from flykka.runtime.trace.records import (
     Pipe,
     Record,
     Reply,
+    Ring,
     Send,
     Spawn,
     StartTimer,
@@ -135,6 +136,7 @@ def _header(path: Path, payload: bytes | None) -> TraceHeader:
         package=fields["package"],
         python=fields["python"],
         hash_seed=fields["hash_seed"],
+        ring=None if fields.get("ring") is None else Ring(**fields["ring"]),
     )
 
 

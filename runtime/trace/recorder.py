@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
-import platform
 import threading
 from collections import deque
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.format import (
-    DEAD_LETTER,
-    FORMAT_NAME,
-    FORMAT_VERSION,
-    KILLED,
-    TURN,
     FramePacker,
-    pack_effect,
-    pack_ref,
-    pack_value,
+    Noted,
+    header,
+    note_dead_letter,
+    note_killed,
+    note_turn,
+    pack_record,
 )
 
 if TYPE_CHECKING:
+    import os
     from io import FileIO
 
     from flykka.messages.failure import SerializedThrowable
@@ -51,7 +47,7 @@ class TraceRecorder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._records: deque[tuple[Any, ...]] = deque()
+        self._records: deque[Noted] = deque()
         self._frames = FramePacker()
         self._writing = threading.Lock()
         self._begun = threading.Event()
@@ -65,7 +61,7 @@ class TraceRecorder:
         if self._file is not None or self._closed:
             raise RuntimeError(f"the recorder of {self.path} has a system already")
         self._file = self.path.open("wb", buffering=0)
-        self._write(self._frames.pack(_header(system, seed)))
+        self._write(self._frames.pack(header(system, seed)))
         self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)
         self._thread.start()
         # A program that ends without terminating its system has its last turns on disk too.
@@ -81,17 +77,17 @@ class TraceRecorder:
         failure: SerializedThrowable | None,
     ) -> None:
         """An actor has taken a turn."""
-        self._note((TURN, sequence, now_ms, recipient, envelope, effects, failure))
+        self._note(note_turn(sequence, now_ms, recipient, envelope, effects, failure))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
-        self._note((KILLED, sequence, now_ms, ref))
+        self._note(note_killed(sequence, now_ms, ref))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
         """A message found no one to handle it."""
-        self._note((DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason))
+        self._note(note_dead_letter(sequence, now_ms, message, sender, recipient, reason))
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -106,7 +102,7 @@ class TraceRecorder:
             if self._file is not None:
                 self._file.close()
 
-    def _note(self, record: tuple[Any, ...]) -> None:
+    def _note(self, record: Noted) -> None:
         if self._closed:
             return
         self._records.append(record)
@@ -140,7 +136,7 @@ class TraceRecorder:
         chunk = bytearray()
         while self._records:
             record = self._records.popleft()
-            chunk += self._frames.pack(_PACK[record[0]](record))
+            chunk += self._frames.pack(pack_record(record))
             if len(chunk) >= _CHUNK_BYTES:
                 self._write(chunk)
                 chunk = bytearray()
@@ -152,48 +148,3 @@ class TraceRecorder:
         rest = memoryview(data)
         while rest:
             rest = rest[self._file.write(rest) :]
-
-
-def _pack_turn(record: tuple[Any, ...]) -> list[Any]:
-    kind, sequence, now_ms, recipient, envelope, effects, failure = record
-    return [
-        kind,
-        sequence,
-        now_ms,
-        pack_ref(recipient),
-        pack_ref(envelope.sender),
-        envelope.cause,
-        envelope.kind,
-        pack_value(envelope.message),
-        [pack_effect(effect) for effect in effects],
-        pack_value(failure),
-    ]
-
-
-def _pack_killed(record: tuple[Any, ...]) -> list[Any]:
-    kind, sequence, now_ms, ref = record
-    return [kind, sequence, now_ms, pack_ref(ref)]
-
-
-def _pack_dead_letter(record: tuple[Any, ...]) -> list[Any]:
-    kind, sequence, now_ms, message, sender, recipient, reason = record
-    return [kind, sequence, now_ms, pack_value(message), pack_ref(sender), pack_ref(recipient), reason]
-
-
-_PACK = {TURN: _pack_turn, KILLED: _pack_killed, DEAD_LETTER: _pack_dead_letter}
-
-
-def _header(system: str, seed: int) -> dict[str, Any]:
-    try:
-        package = version("flykka")
-    except PackageNotFoundError:
-        package = "not installed"
-    return {
-        "format": FORMAT_NAME,
-        "version": FORMAT_VERSION,
-        "system": system,
-        "seed": seed,
-        "package": package,
-        "python": platform.python_version(),
-        "hash_seed": os.environ.get("PYTHONHASHSEED", "random"),
-    }

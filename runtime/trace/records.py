@@ -13,8 +13,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ring:
+    """A flight recorder wrote the trace: of all records it kept at most `limit`, and `not_kept` came before.
+
+    `begins_at` is the lowest sequence number that is there, None where there is no record at all.
+    """
+
+    limit: int
+    not_kept: int
+    begins_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHeader:
-    """What was recorded, and by which version."""
+    """What was recorded, and by which version. `ring` is None where the recording is whole from the beginning on."""
 
     format_version: int
     system: str
@@ -22,6 +34,7 @@ class TraceHeader:
     package: str
     python: str
     hash_seed: str
+    ring: Ring | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
