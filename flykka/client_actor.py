@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.job_history import JobHistory
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
@@ -24,18 +24,21 @@ from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.future import Future
 from flykka.runtime.signals import Terminated
-
-HISTORY = 1_000
-"""How many messages about a job are kept for listeners that come late."""
+from flykka.shared_overview import SharedJobOverview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobExecutionResult:
-    """A job that has FINISHED; the time is from its submission to the news of its end."""
+    """A job that has FINISHED; the time is from its submission to the news of its end.
+
+    `checkpoint_path` is the checkpoint that is kept where the job was stopped; one that came to the end of its input
+    keeps none.
+    """
 
     job_id: JobId
     job_name: str
     net_runtime_ms: int
+    checkpoint_path: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +47,7 @@ class JobView:
 
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
+    overview: SharedJobOverview
     status: JobStatus = JobStatus.CREATED
     failure: Exception | None = None
 
@@ -57,7 +61,7 @@ class JobClientActor(Actor):
         self._view = view
         self._restore_path = restore_path
         self._submitted_ms = 0
-        self._history: deque[Message] = deque(maxlen=HISTORY)
+        self._history = JobHistory()
         self._listeners: list[Ref] = []
 
     def pre_start(self) -> None:
@@ -70,6 +74,8 @@ class JobClientActor(Actor):
 
     def handle_message(self, message: Message) -> None:
         """Note what is said about the job and pass it on."""
+        # First of all: whoever waits for the outcome finds it in the overview too.
+        self._view.overview.take(message, self.context.now())
         match message:
             case AddJobListener(listener=listener):
                 self._on_add_listener(listener)
@@ -78,16 +84,16 @@ class JobClientActor(Actor):
                 self._view.submitted.try_set(job_id)
             case JobStatusChanged(status=status):
                 self._view.status = status
-            case JobResultSuccess():
-                self._on_success()
-            case JobResultFailure(cause=cause, status=status):
-                self._on_failure(cause, status)
+            case JobResultSuccess(checkpoint_path=checkpoint_path):
+                self._on_success(checkpoint_path)
+            case JobResultFailure():
+                self._on_failure(message)
             case Terminated() if self._view.outcome.done():
                 return
             case Terminated():
                 # The listeners too are to hear of an end.
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
-        self._history.append(message)
+        self._history.add(message)
         for listener in self._listeners:
             listener.tell(message)
 
@@ -100,29 +106,33 @@ class JobClientActor(Actor):
             listener.tell(heard)
         self._listeners.append(listener)
 
-    def _on_success(self) -> None:
+    def _on_success(self, checkpoint_path: str | None) -> None:
         self._view.status = JobStatus.FINISHED
         self._view.outcome.try_set(
             JobExecutionResult(
                 job_id=self._graph.job_id,
                 job_name=self._graph.name,
                 net_runtime_ms=self.context.now() - self._submitted_ms,
+                checkpoint_path=checkpoint_path,
             )
         )
 
-    def _on_failure(self, cause: SerializedThrowable, status: JobStatus) -> None:
-        self._view.status = status
+    def _on_failure(self, failure: JobResultFailure) -> None:
+        cause, kept = failure.cause, failure.checkpoint_path
+        self._view.status = failure.status
         job_id, name = self._graph.job_id, self._graph.name
         if self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause))):
             self._fail(lambda: JobSubmissionError(_refused(name, cause)))
-        elif status is JobStatus.CANCELED:
-            self._fail(lambda: JobCancelledError(job_id, name, "was cancelled", cause))
+        elif failure.status is JobStatus.CANCELED:
+            self._fail(lambda: JobCancelledError(job_id, name, "was cancelled", cause, kept))
         else:
-            self._fail(lambda: JobExecutionError(job_id, name, "failed", cause))
+            self._fail(lambda: JobExecutionError(job_id, name, "failed", cause, kept))
 
     def _lost(self, why: str) -> SerializedThrowable:
         job_id, name = self._graph.job_id, self._graph.name
         cause = SerializedThrowable(type_name="ClusterLostError", message=why)
+        if not self._view.outcome.done():
+            self._view.overview.take(JobResultFailure(job_id=job_id, cause=cause), self.context.now())
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
         self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause))
         return cause

@@ -9,9 +9,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
-from flykka.errors import JobCancellationError
+from flykka.errors import JobCancellationError, JobStoppingError
+from flykka.job_details import JobDetails
 from flykka.messages.ids import JobId
-from flykka.messages.job import CancelJob, CancellationFailure, JobStatus
+from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJob, StoppingFailure
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.runtime.errors import AskTimeoutError
@@ -19,8 +20,12 @@ from flykka.runtime.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
+from flykka.shared_overview import SharedJobOverview
 
 T = TypeVar("T")
+
+STOPPING_TIMEOUT = 60.0
+"""Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
 
 LISTENERS_TIMEOUT = 5.0
 """Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
@@ -38,7 +43,9 @@ class JobClient:
         self._system = system
         self._job_manager = job_manager
         self._graph = job_graph
-        self._view = JobView(outcome=Future(system.driver), submitted=Future(system.driver))
+        self._view = JobView(
+            outcome=Future(system.driver), submitted=Future(system.driver), overview=SharedJobOverview(job_graph)
+        )
         self._listeners: list[Future[None]] = []
         props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path)
         self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
@@ -54,6 +61,11 @@ class JobClient:
         return self._graph.name
 
     @property
+    def job_graph(self) -> JobGraph:
+        """What was submitted: the vertices, their operators and how they are connected."""
+        return self._graph
+
+    @property
     def status(self) -> JobStatus:
         """The last status that was heard of."""
         return self._view.status
@@ -62,6 +74,11 @@ class JobClient:
     def exception(self) -> Exception | None:
         """What `wait` raises, once the job has ended badly; None before, and when all is well."""
         return self._view.failure
+
+    @property
+    def details(self) -> JobDetails:
+        """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
+        return self._view.overview.details(self._system.clock.now())
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
@@ -104,6 +121,26 @@ class JobClient:
             raise TimeoutError(f"no answer to the cancellation of job {self.job_name!r} in {timeout} s") from late
         if isinstance(answer, CancellationFailure):
             raise JobCancellationError(f"job {self.job_name!r} ({self.job_id}): {answer.cause.message}")
+
+    def stop(self, timeout: float = STOPPING_TIMEOUT) -> str | None:
+        """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
+
+        Flink's stop-with-savepoint, without draining: windows that are open stay in the checkpoint, which is kept for
+        whoever continues from it. Returns when the job has FINISHED; None where it was at the end of its input and had
+        taken its last checkpoint already. A stop that fails leaves the job running.
+
+        Raises:
+            JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
+            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+        """
+        try:
+            answer = self._job_manager.ask(lambda me: StopJob(job_id=self.job_id, client=me), timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
+        if isinstance(answer, StoppingFailure):
+            raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
+        path: str | None = answer.checkpoint_path
+        return path
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
         """Call `callback` with every message about the job, in order, on a thread of its own.
