@@ -7,7 +7,7 @@ own line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from flykka.operator_settings import DataStreamSink, OperatorSettings
 from flykka.program import Program, tried
 from flykka.spark_bridge.aggregates import analyze
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode, WindowCode
-from flykka.spark_bridge.prototype import transformed, windowed
+from flykka.spark_bridge.prototype import has_event_time, transformed, windowed
+from flykka.stateless_verbs import StatelessVerbs, listed
 from flykka.transformation import Input, Transformation, default_uid
 
 if TYPE_CHECKING:
@@ -34,29 +35,13 @@ class StreamType:
     event_time: str | None
 
 
-class _Stream:
-    """What can be done with rows, keyed or not."""
+class _Stream(StatelessVerbs):
+    """The rows that come from some inputs, keyed or not."""
 
-    def __init__(self, program: Program, source: Input, row_type: StreamType) -> None:
+    def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
         self._program = program
-        self._input = source
+        self._inputs = inputs
         self._type = row_type
-
-    def transform(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
-        """Apply a function to every batch: rows in, rows out, with no memory of other batches.
-
-        Raises:
-            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame.
-        """
-        return self._then(getattr(function, "__name__", type(function).__name__), function)
-
-    def select(self, *columns: Column | str) -> DataStream:
-        """Keep or compute these columns. Raises `StreamTypeError` as `transform` does."""
-        return self._then(f"select({_listed(columns)})", lambda rows: rows.select(*columns))
-
-    def where(self, condition: Column | str) -> DataStream:
-        """Keep the rows for which the condition is true. Raises `StreamTypeError` as `transform` does."""
-        return self._then(f"where({_listed((condition,))})", lambda rows: rows.where(condition))
 
     def sink_to(self, sink: FileSink) -> DataStreamSink:
         """Write the rows to a sink."""
@@ -65,31 +50,39 @@ class _Stream:
             position=self._program.next_position,
             name=str(sink),
             code=SinkCode(sink=sink),
-            inputs=(self._input,),
+            inputs=self._inputs,
             publishes_per_checkpoint=sink.publishes_per_checkpoint,
         )
         self._program.add(made)
         return DataStreamSink(self._program, made)
 
-    def _then(self, description: str, function: Callable[[DataFrame], DataFrame]) -> DataStream:
+    def _then(
+        self,
+        name: str,
+        make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
+        *,
+        renamed: Mapping[str, str] | None = None,
+    ) -> DataStream:
+        kind, position = OperatorKind.STATELESS, self._program.next_position
+        tried_as = f"{default_uid(kind, position)} ({name})"
+        prototype = self._type.prototype
+        function = tried(tried_as, lambda: make(prototype))
+        result = tried(tried_as, lambda: transformed(prototype, function))
         made = Transformation(
-            kind=OperatorKind.STATELESS,
-            position=self._program.next_position,
-            name=description,
-            code=TransformCode(function=function),
-            inputs=(self._input,),
+            kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )
-        prototype = tried(made, lambda: transformed(self._type.prototype, function))
         self._program.add(made)
-        event_time = self._type.event_time if self._type.event_time in prototype.columns else None
-        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=event_time))
+        event_time = (renamed or {}).get(self._type.event_time or "", self._type.event_time)
+        if not has_event_time(result, event_time):
+            event_time = None
+        return DataStream(self._program, made, StreamType(prototype=result, event_time=event_time))
 
 
 class DataStream(OperatorSettings, _Stream):
     """The rows that one operator makes."""
 
     def __init__(self, program: Program, transformation: Transformation, row_type: StreamType) -> None:
-        super().__init__(program, Input(source=transformation), row_type)
+        super().__init__(program, (Input(source=transformation),), row_type)
         self._transformation = transformation
 
     def key_by(self, *columns: Column | str) -> KeyedStream:
@@ -99,21 +92,23 @@ class DataStream(OperatorSettings, _Stream):
             ProgramError: no column is given.
             StreamTypeError: a column does not fit this stream.
         """
+        origin = origins(self._inputs)
         if not columns:
-            raise ProgramError(f"key_by after {self._transformation} needs at least one column")
-        where = f"key_by({_listed(columns)}) after {self._transformation}"
+            raise ProgramError(f"key_by after {origin} needs at least one column")
+        where = f"key_by({listed(*columns)}) after {origin}"
         tried(where, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
-        return KeyedStream(self._program, self._transformation, self._type, columns)
+        return KeyedStream(self._program, self._inputs, self._type, columns)
 
 
 class KeyedStream(_Stream):
     """The rows of a stream, brought together by key."""
 
     def __init__(
-        self, program: Program, source: Transformation, row_type: StreamType, keys: tuple[Column | str, ...]
+        self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
     ) -> None:
-        hashed = Input(source=source, ship_strategy=ShipStrategy.HASH, key_by=KeyByCode(columns=keys))
-        super().__init__(program, hashed, row_type)
+        code = KeyByCode(columns=keys)
+        hashed = (Input(source=each.source, ship_strategy=ShipStrategy.HASH, key_by=code) for each in inputs)
+        super().__init__(program, tuple(hashed), row_type)
         self._keys = keys
 
     def window(self, assigner: TumblingEventTimeWindows) -> WindowedStream:
@@ -124,10 +119,10 @@ class KeyedStream(_Stream):
         """
         if self._type.event_time is None:
             raise StreamTypeError(
-                f"{self._input.source} gives no event time to window by: its source has no timestamp column or no"
+                f"{origins(self._inputs)} gives no event time to window by: its source has no timestamp column or no"
                 " watermarks, or an operation has dropped or renamed the column"
             )
-        return WindowedStream(self._program, self._input, self._type, self._keys, assigner)
+        return WindowedStream(self._program, self._inputs, self._type, self._keys, assigner)
 
 
 class WindowedStream:
@@ -136,13 +131,13 @@ class WindowedStream:
     def __init__(
         self,
         program: Program,
-        source: Input,
+        inputs: tuple[Input, ...],
         row_type: StreamType,
         keys: tuple[Column | str, ...],
         assigner: TumblingEventTimeWindows,
     ) -> None:
         self._program = program
-        self._input = source
+        self._inputs = inputs
         self._type = row_type
         self._keys = keys
         self._assigner = assigner
@@ -158,11 +153,11 @@ class WindowedStream:
             StreamTypeError: a column is no aggregate, or does not fit this stream.
         """
         if not columns:
-            raise ProgramError(f"the window aggregation after {self._input.source} needs at least one column")
+            raise ProgramError(f"the window aggregation after {origins(self._inputs)} needs at least one column")
         rows, time_column = self._type.prototype, self._type.event_time
         assert time_column is not None, "KeyedStream.window has looked"
         kind, position = OperatorKind.WINDOW_AGGREGATE, self._program.next_position
-        name = f"aggregate({_listed(columns)})"
+        name = f"aggregate({listed(*columns)})"
         prototype = tried(f"{default_uid(kind, position)} ({name})", lambda: windowed(rows, self._keys, columns))
         plan = analyze(rows, self._keys, columns)
         code = WindowCode(
@@ -178,12 +173,14 @@ class WindowedStream:
             position=position,
             name=name,
             code=code,
-            inputs=(replace(self._input, key_by=KeyByCode(columns=plan.keys)),),
+            inputs=tuple(replace(each, key_by=KeyByCode(columns=plan.keys)) for each in self._inputs),
             local_code=LocalWindowCode(window=code),
         )
         self._program.add(made)
         return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None))
 
 
-def _listed(columns: tuple[Column | str, ...]) -> str:
-    return ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)
+def origins(inputs: tuple[Input, ...]) -> str:
+    """What a stream comes from, for messages."""
+    names = [str(each.source) for each in inputs]
+    return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"

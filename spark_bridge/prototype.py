@@ -11,12 +11,22 @@ from collections.abc import Callable, Sequence
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import StructType, TimestampType
 
 from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.errors import NotADataFrameError
 
-__all__ = ["Column", "DataFrame", "PrototypeError", "SparkSession", "check_event_time", "transformed", "windowed"]
+__all__ = [
+    "Column",
+    "DataFrame",
+    "PrototypeError",
+    "SparkSession",
+    "StructType",
+    "check_event_time",
+    "has_event_time",
+    "transformed",
+    "windowed",
+]
 
 
 class PrototypeError(ValueError):
@@ -63,6 +73,11 @@ def check_event_time(prototype: DataFrame, column: str) -> None:
             f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
             " (parquet written without a time zone reads as timestamp_ntz)"
         )
+
+
+def has_event_time(prototype: DataFrame, column: str | None) -> bool:
+    """Whether `column` is there and can be an event time."""
+    return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
 
 
 def _check_names(rows: DataFrame) -> None:

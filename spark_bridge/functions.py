@@ -1,0 +1,64 @@
+"""What the verbs of a stream do to a batch, as functions of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as PandasDataFrame
+    from pyarrow import RecordBatch
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    PandasFunction = Callable[[Iterator[PandasDataFrame]], Iterator[PandasDataFrame]]
+    ArrowFunction = Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]
+    JoinOn = str | Column | list[str] | list[Column]
+
+
+def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
+    """These columns."""
+    return rows.select(*columns)
+
+
+def where(rows: DataFrame, condition: Column | str) -> DataFrame:
+    """The rows for which the condition is true."""
+    return rows.where(condition)
+
+
+def where_not(rows: DataFrame, condition: Column | str) -> DataFrame:
+    """All the others: those for which it is false, or null."""
+    column = F.expr(condition) if isinstance(condition, str) else condition
+    return rows.where(~F.coalesce(column, F.lit(False)))
+
+
+def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The rows with these columns beside, or in place of, their own."""
+    return rows.withColumns(dict(columns))
+
+
+def with_column_renamed(rows: DataFrame, existing: str, new: str) -> DataFrame:
+    """The rows with another name for a column."""
+    return rows.withColumnRenamed(existing, new)
+
+
+def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
+    """The rows without these columns."""
+    return rows.drop(*columns)
+
+
+def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
+    """What a function makes of the rows as pandas DataFrames."""
+    return rows.mapInPandas(function, schema)
+
+
+def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
+    """What a function makes of the rows as Arrow record batches."""
+    return rows.mapInArrow(function, schema)
+
+
+def join(rows: DataFrame, static: DataFrame, on: JoinOn | None, how: str) -> DataFrame:
+    """The rows with what `static` has for them."""
+    return rows.join(static, on=on, how=how)
