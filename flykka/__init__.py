@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flykka.client_actor import JobExecutionResult as JobExecutionResult
-    from flykka.console import Console as Console
+    from flykka.console.event_lines import Console as Console
     from flykka.data_stream import DataStream as DataStream
     from flykka.data_stream import KeyedStream as KeyedStream
     from flykka.data_stream import WindowedStream as WindowedStream
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flykka.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
 
 _MODULES = {
-    "Console": "console",
+    "Console": "console.event_lines",
     "DataStream": "data_stream",
     "FileSink": "spark_bridge.sinks.file_sink",
     "FileSource": "spark_bridge.sources.file_source",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from flykka.console.formats import format_bytes, format_cause
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job import (
@@ -88,19 +89,4 @@ def _completed(checkpoint: CheckpointCompleted) -> str:
 
 
 def _because(cause: SerializedThrowable | None) -> str:
-    if cause is None:
-        return ""
-    first_line = cause.message.strip().partition("\n")[0]
-    return f": {cause.type_name.rpartition('.')[2]}: {first_line}"
-
-
-def format_bytes(size: int) -> str:
-    """A size as a short text, in powers of 1024."""
-    if size < 1_024:
-        return f"{size} B"
-    amount = size / 1_024
-    for unit in ("KiB", "MiB", "GiB"):
-        if amount < 1_024:
-            return f"{amount:.1f} {unit}"
-        amount /= 1_024
-    return f"{amount:.1f} TiB"
+    return "" if cause is None else f": {format_cause(cause)}"

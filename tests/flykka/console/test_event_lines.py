@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from rich.console import Console as RichConsole
 
-from flykka.console import Console, format_bytes
+from flykka.console.event_lines import Console
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
@@ -159,9 +159,3 @@ def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytes
     Console()(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
-
-
-def test_sizes_are_written_short() -> None:
-    sizes = [0, 1_023, 1_024, 1_536, 3 * 1_024**3, 5 * 1_024**4]
-
-    assert [format_bytes(size) for size in sizes] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "3.0 GiB", "5.0 TiB"]

@@ -1,0 +1,61 @@
+"""Numbers, sizes and times as a reader takes them in at a glance."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.runtime.durations import format_ms
+
+NOTHING = "–"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), ("min", 60_000, 1))
+
+
+def format_bytes(size: int) -> str:
+    """A size as a short text, in powers of 1024."""
+    if size < 1_024:
+        return f"{size} B"
+    amount = size / 1_024
+    for unit in ("KiB", "MiB", "GiB"):
+        if amount < 1_024:
+            return f"{amount:.1f} {unit}"
+        amount /= 1_024
+    return f"{amount:.1f} TiB"
+
+
+def format_count(count: float) -> str:
+    """How many: whole up to ten millions, then in millions or thousands of millions."""
+    if count < 10_000_000:
+        return f"{count:,.0f}"
+    if count < 10_000_000_000:
+        return f"{count / 1_000_000:,.1f} M"
+    return f"{count / 1_000_000_000:,.1f} G"
+
+
+def format_event_time(ms: int | None) -> str:
+    """A moment of event time in UTC, to the second; a year that no calendar has is given as it is."""
+    if ms is None:
+        return NOTHING
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return f"{ms} ms"
+
+
+def format_lag(ms: int | None) -> str:
+    """How far behind, in the largest unit that still tells something; less than nothing is ahead."""
+    if ms is None:
+        return NOTHING
+    if ms < 0:
+        return f"-{format_lag(-ms)}"
+    for unit, length_ms, least in _LONG:
+        if ms >= least * length_ms:
+            return f"{ms // length_ms} {unit}"
+    return format_ms(ms)
+
+
+def format_cause(cause: SerializedThrowable) -> str:
+    """A failure as one line: the plain name of its type, and the first line of what it says."""
+    first_line = cause.message.strip().partition("\n")[0]
+    return f"{cause.type_name.rpartition('.')[2]}: {first_line}"
