@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError, StreamTypeError
@@ -17,7 +18,9 @@ from flykka.operator_settings import DataStreamSink, OperatorSettings
 from flykka.program import Program, tried
 from flykka.spark_bridge.aggregates import analyze
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode, WindowCode
-from flykka.spark_bridge.prototype import has_event_time, transformed, windowed
+from flykka.spark_bridge.functions import where, where_not
+from flykka.spark_bridge.prototype import fitted, has_event_time, transformed, windowed
+from flykka.spark_bridge.trials import check_union, checked_deterministic
 from flykka.stateless_verbs import StatelessVerbs, listed
 from flykka.transformation import Input, Transformation, default_uid
 
@@ -65,9 +68,7 @@ class _Stream(StatelessVerbs):
     ) -> DataStream:
         kind, position = OperatorKind.STATELESS, self._program.next_position
         tried_as = f"{default_uid(kind, position)} ({name})"
-        prototype = self._type.prototype
-        function = tried(tried_as, lambda: make(prototype))
-        result = tried(tried_as, lambda: transformed(prototype, function))
+        function, result = tried(tried_as, lambda: fitted(self._type.prototype, make))
         made = Transformation(
             kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )
@@ -79,11 +80,63 @@ class _Stream(StatelessVerbs):
 
 
 class DataStream(OperatorSettings, _Stream):
-    """The rows that one operator makes."""
+    """The rows that one operator makes, or several that are united."""
 
-    def __init__(self, program: Program, transformation: Transformation, row_type: StreamType) -> None:
-        super().__init__(program, (Input(source=transformation),), row_type)
-        self._transformation = transformation
+    def __init__(self, program: Program, origin: Transformation | tuple[Input, ...], row_type: StreamType) -> None:
+        inputs = origin if isinstance(origin, tuple) else (Input(source=origin),)
+        super().__init__(program, inputs, row_type)
+
+    @property
+    def _transformation(self) -> Transformation:
+        if len(self._inputs) > 1:
+            raise ProgramError(
+                f"{origins(self._inputs)} is no operator, so nothing can be set on it: say it of the streams that are"
+                " united, or of what reads the union"
+            )
+        return self._inputs[0].source
+
+    def union(self, *others: DataStream) -> DataStream:
+        """The rows of this stream and of others with the same columns, in no order between them.
+
+        As in Flink a union is no operator: what reads it has an input from each stream, and its event time is that of
+        the slowest. The union has an event time where all of them have it in the same column.
+
+        Raises:
+            ProgramError: no other stream is given, or one of another environment or another job.
+            StreamTypeError: the columns differ in name, type or order, or what is given is no DataStream.
+        """
+        if not others:
+            raise ProgramError(f"union after {origins(self._inputs)} needs at least one other stream")
+        for other in others:
+            self._check_unites(other)
+        streams = (self, *others)
+        event_times = {stream._type.event_time for stream in streams}
+        row_type = replace(self._type, event_time=event_times.pop() if len(event_times) == 1 else None)
+        return DataStream(self._program, tuple(each for stream in streams for each in stream._inputs), row_type)
+
+    def _check_unites(self, other: DataStream) -> None:
+        ours = origins(self._inputs)
+        if not isinstance(other, DataStream):
+            raise StreamTypeError(f"{ours} can be united with DataStreams, not with a {type(other).__name__}")
+        what = f"union of {ours} with {origins(other._inputs)}"
+        if other._program is not self._program:
+            raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")
+        tried(what, lambda: check_union(self._type.prototype, other._type.prototype))
+
+    def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
+        """Part the rows: `rest, side = stream.side_output(condition)`.
+
+        The rows for which the condition is true go to `side`, all others, also where it is null, to `rest`.
+
+        Raises:
+            StreamTypeError: the condition does not fit the columns of this stream, or is not deterministic.
+        """
+        name = f"side_output({listed(condition)})"
+        rest = self._then(
+            f"rest of {name}",
+            lambda prototype: partial(where_not, condition=checked_deterministic(prototype, condition)),
+        )
+        return rest, self._then(name, lambda _: partial(where, condition=condition))
 
     def key_by(self, *columns: Column | str) -> KeyedStream:
         """Bring the rows that agree in these columns to the same subtask of the operator that follows.
@@ -95,8 +148,8 @@ class DataStream(OperatorSettings, _Stream):
         origin = origins(self._inputs)
         if not columns:
             raise ProgramError(f"key_by after {origin} needs at least one column")
-        where = f"key_by({listed(*columns)}) after {origin}"
-        tried(where, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
+        keyed = f"key_by({listed(*columns)}) after {origin}"
+        tried(keyed, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
         return KeyedStream(self._program, self._inputs, self._type, columns)
 
 
@@ -162,8 +215,7 @@ class WindowedStream:
         plan = analyze(rows, self._keys, columns)
         code = WindowCode(
             keys=self._keys,
-            size_ms=self._assigner.size_ms,
-            offset_ms=self._assigner.offset_ms,
+            windows=self._assigner,
             time_column=time_column,
             aggregates=columns,
             plan=plan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
 from flykka.program import at_least_one
@@ -11,11 +12,15 @@ if TYPE_CHECKING:
     from flykka.transformation import Transformation
 
 
-class OperatorSettings:
+class OperatorSettings(ABC):
     """What can be said about the operator that a stream or a sink stands for."""
 
     _program: Program
-    _transformation: Transformation
+
+    @property
+    @abstractmethod
+    def _transformation(self) -> Transformation:
+        """The operator. Raises `ProgramError` where the stream is none."""
 
     def name(self, name: str) -> Self:
         """Name the operator for those who read traces and the console."""
@@ -62,4 +67,8 @@ class DataStreamSink(OperatorSettings):
 
     def __init__(self, program: Program, transformation: Transformation) -> None:
         self._program = program
-        self._transformation = transformation
+        self._operator = transformation
+
+    @property
+    def _transformation(self) -> Transformation:
+        return self._operator

@@ -55,7 +55,7 @@ class _Generator:
 
     def add(self, transformation: Transformation) -> None:
         """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
-        feeding = [self._feeding(transformation, source) for source in transformation.inputs]
+        feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
         parallelism = transformation.parallelism or self._defaults.parallelism
         self.graph.add_node(
             StreamNode(
@@ -74,11 +74,13 @@ class _Generator:
         for uid, source in zip(feeding, transformation.inputs, strict=True):
             self._connect(uid, transformation, source, parallelism)
 
-    def _feeding(self, transformation: Transformation, source: Input) -> str:
-        feeding = source.source.uid
+    def _feeding(self, transformation: Transformation, place: int) -> str:
+        """The uid of what feeds an input of the operator: its local part, where it has one."""
+        feeding = transformation.inputs[place].source.uid
         if transformation.local_code is None:
             return feeding
-        local = f"{transformation.uid}-local"
+        # Behind a union, each of its streams is aggregated where it comes from.
+        local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
         self.graph.add_node(
             StreamNode(
                 uid=local,

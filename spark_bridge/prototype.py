@@ -23,6 +23,7 @@ __all__ = [
     "SparkSession",
     "StructType",
     "check_event_time",
+    "fitted",
     "has_event_time",
     "transformed",
     "windowed",
@@ -49,6 +50,21 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from refused
     return result
+
+
+def fitted(
+    prototype: DataFrame, make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]]
+) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
+    """The function that `make` has for rows like the prototype, and what it makes of it.
+
+    Raises:
+        PrototypeError: as `transformed` does, or `make` has found something else that does not fit.
+    """
+    try:
+        function = make(prototype)
+    except PySparkException as refused:
+        raise PrototypeError(_text(refused)) from refused
+    return function, transformed(prototype, function)
 
 
 def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:

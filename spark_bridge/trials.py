@@ -38,13 +38,14 @@ def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str
             raise PrototypeError(f"there is no column {name} {what}; the columns are {', '.join(before)}")
 
 
-def check_deterministic(prototype: DataFrame, condition: Column | str) -> None:
-    """Raise `PrototypeError` for a condition that may answer differently when it is asked twice."""
+def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Column | str:
+    """`condition`. Raises `PrototypeError` where it may answer differently when it is asked twice."""
     if not prototype.where(condition)._jdf.queryExecution().analyzed().deterministic():
         raise PrototypeError(
             "the condition is not deterministic, and would be asked once for each of the two streams; compute it"
             " before, with with_column(...), and give the name of that column"
         )
+    return condition
 
 
 def checked_static(static: object) -> DataFrame:
