@@ -48,7 +48,9 @@ from flykka.messages.coordination import (
     RestoreState,
     RestoreStateFailed,
     StartCheckpointScheduler,
+    StopCheckpointFailed,
     StopCheckpointing,
+    StopCheckpointRequest,
     StopCheckpointScheduler,
 )
 from flykka.messages.ids import ExecutionAttemptId
@@ -103,6 +105,8 @@ class CheckpointCoordinator(Actor):
                 self._take(events.TaskStateChanged(attempt=attempt, state=state))
             case FinalCheckpointRequest():
                 self._take(events.FinalCheckpointRequested())
+            case StopCheckpointRequest():
+                self._take(events.StopRequested())
             case AbortPendingCheckpoints(reason=reason):
                 self._take(events.PendingAborted(reason=reason))
             case RequestRestoreState():
@@ -255,6 +259,7 @@ class CheckpointCoordinator(Actor):
         self,
         effect: effects.SnapshotCoordinators
         | effects.FailJob
+        | effects.ReportStopFailed
         | effects.ReportCompleted
         | effects.ReportAborted
         | effects.Restore
@@ -266,6 +271,15 @@ class CheckpointCoordinator(Actor):
                 job_master.tell(SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id))
             case effects.FailJob(cause=cause):
                 job_master.tell(CheckpointFailuresExceeded(job_id=self._job_id, cause=cause))
+            case effects.ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure):
+                job_master.tell(
+                    StopCheckpointFailed(
+                        job_id=self._job_id,
+                        checkpoint_id=checkpoint_id,
+                        reason=failure.reason,
+                        cause=failure.cause,
+                    )
+                )
             case effects.ReportCompleted(checkpoint=checkpoint, stats=stats):
                 job_master.tell(
                     CheckpointCompleted(

@@ -6,7 +6,7 @@ free again when the client hears the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
@@ -25,6 +25,9 @@ from flykka.messages.job import (
     JobStatus,
     JobSubmitSuccess,
     ListeningBehaviour,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
     SubmitJob,
 )
 from flykka.messages.job_control import JobDataReleased, JobEnded, JobGraphAccepted, JobGraphRefused
@@ -45,6 +48,7 @@ class _Job:
     job_master: Ref | None = None
     """None while the graph is being checked and stored."""
     is_cancelled: bool = False
+    stopped_by: list[Ref] = field(default_factory=list)
     end: JobEnded | None = None
 
 
@@ -69,6 +73,10 @@ class JobManager(Actor):
                 self._refuse(self._jobs.pop(job_id).submission, cause)
             case CancelJob():
                 self._on_cancel(message)
+            case StopJob():
+                self._on_stop(message)
+            case StoppingFailure(job_id=job_id):
+                self._answer_stop(self._jobs[job_id], message)
             case JobEnded(job_id=job_id):
                 self._jobs[job_id].end = message
             case Terminated(ref=ref):
@@ -138,6 +146,29 @@ class JobManager(Actor):
             job.job_master.tell(message)
         message.client.tell(CancellationSuccess(job_id=job_id))
 
+    # Stopping: answered when the job has ended, or goes on all the same
+
+    def _on_stop(self, message: StopJob) -> None:
+        job_id = message.job_id
+        job = self._jobs.get(job_id)
+        if job is None or job.end is not None:
+            message.client.tell(_not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
+        elif job.job_master is None:
+            message.client.tell(_not_stopped(job_id, "it is not yet accepted"))
+        else:
+            job.stopped_by.append(message.client)
+            job.job_master.tell(message)
+
+    def _answer_stop(self, job: _Job, answer: StoppingSuccess | StoppingFailure) -> None:
+        for client in job.stopped_by:
+            client.tell(answer)
+        job.stopped_by.clear()
+
+    def post_stop(self) -> None:
+        """Nobody waits for a stop that nobody will carry out."""
+        for job_id, job in self._jobs.items():
+            self._answer_stop(job, _not_stopped(job_id, "its cluster is shut down"))
+
     # The end
 
     def _on_terminated(self, ref: Ref) -> None:
@@ -162,7 +193,9 @@ class JobManager(Actor):
         self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause))
 
     def _conclude(self, job_id: JobId, end: JobEnded) -> None:
-        submission = self._jobs.pop(job_id).submission
+        job = self._jobs.pop(job_id)
+        submission = job.submission
+        self._answer_stop(job, _outcome_of_stop(end))
         if submission.listening_behaviour is not ListeningBehaviour.DETACHED:
             submission.client.tell(_result(end))
 
@@ -178,11 +211,21 @@ def _check_and_store(data_plane: DataPlane, job_graph: JobGraph) -> None:
 
 def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:
     match end:
-        case JobEnded(job_id=job_id, status=JobStatus.FINISHED):
-            return JobResultSuccess(job_id=job_id)
-        case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status):
+        case JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path=path):
+            return JobResultSuccess(job_id=job_id, checkpoint_path=path)
+        case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status, checkpoint_path=path):
             cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
-            return JobResultFailure(job_id=job_id, cause=cause, status=status)
-        case JobEnded(job_id=job_id, status=status, cause=cause):
+            return JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=path)
+        case JobEnded(job_id=job_id, status=status, cause=cause, checkpoint_path=path):
             assert cause is not None, f"job {job_id} is {status} without a cause"
-            return JobResultFailure(job_id=job_id, cause=cause, status=status)
+            return JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=path)
+
+
+def _outcome_of_stop(end: JobEnded) -> StoppingSuccess | StoppingFailure:
+    if end.status is JobStatus.FINISHED and end.checkpoint_path is not None:
+        return StoppingSuccess(job_id=end.job_id, checkpoint_path=end.checkpoint_path)
+    return _not_stopped(end.job_id, f"it has ended {end.status}")
+
+
+def _not_stopped(job_id: JobId, why: str) -> StoppingFailure:
+    return StoppingFailure(job_id=job_id, cause=SerializedThrowable(type_name="StopJobError", message=why))

@@ -37,7 +37,9 @@ from flykka.messages.coordination import (
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
+    StopCheckpointFailed,
     StopCheckpointing,
+    StopCheckpointRequest,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import LeaderSessionId
@@ -50,6 +52,8 @@ from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
     MetricsReported,
+    StopJob,
+    StoppingFailure,
     TaskManagerLost,
 )
 from flykka.messages.job_control import (
@@ -101,6 +105,8 @@ class JobMaster(Actor):
         self._storage = storage
         self._listeners = tuple(listeners)
         self._restore_path = restore_path
+        self._is_stopping = False
+        self._checkpoint_path: str | None = None
 
     def pre_start(self) -> None:
         """Begin a session, bring up the coordinator, and schedule the job."""
@@ -148,6 +154,10 @@ class JobMaster(Actor):
                 self._decide([events.RestartDue(version=version)])
             case CancelJob():
                 self._decide([events.CancellationRequested()])
+            case StopJob():
+                self._on_stop()
+            case StopCheckpointFailed() if self._is_stopping:
+                self._refuse_stop(_not_stopped(message))
             case JobAttemptsEnded() | CheckpointingStopped() | JobDataReleased():
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref == self._resource_manager:
@@ -168,9 +178,15 @@ class JobMaster(Actor):
             case ReportTaskMetrics(attempt=attempt, metrics=metrics):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
-                    name = execution.name
                     self._tell_listeners(
-                        MetricsReported(job_id=self._job_id, attempt=attempt, task_name=name, metrics=metrics)
+                        MetricsReported(
+                            job_id=self._job_id,
+                            attempt=attempt,
+                            task_name=execution.name,
+                            metrics=metrics,
+                            vertex_id=execution.vertex_id,
+                            subtask=execution.subtask,
+                        )
                     )
             case _:
                 assert_never(message)
@@ -207,6 +223,21 @@ class JobMaster(Actor):
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
         if self._graph.status is JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
+
+    # Stopping: the last checkpoint is the coordinator's; here is known whether the job still runs
+
+    def _on_stop(self) -> None:
+        status = self._graph.status
+        if status is not JobStatus.RUNNING:
+            self._refuse_stop(f"it is {status}, and only a RUNNING job can take the checkpoint that it stops with")
+        elif not self._is_stopping:
+            self._is_stopping = True
+            self._coordinator.tell(StopCheckpointRequest(job_id=self._job_id))
+
+    def _refuse_stop(self, why: str) -> None:
+        self._is_stopping = False
+        cause = SerializedThrowable(type_name="StopJobError", message=why)
+        self.context.parent.tell(StoppingFailure(job_id=self._job_id, cause=cause))
 
     # What the ExecutionGraph decides
 
@@ -254,6 +285,9 @@ class JobMaster(Actor):
         changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._tell_listeners(changed)
+        if self._is_stopping and status is not JobStatus.FINISHED:
+            because = f" ({cause.type_name}: {cause.message})" if cause else ""
+            self._refuse_stop(f"it became {status} meanwhile{because}")
         if status is JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
@@ -295,9 +329,11 @@ class JobMaster(Actor):
                 self._publish_if_left(message, message.cause)
                 self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=self._graph.status))
             case CheckpointingStopped(retained=retained):
-                # A retained checkpoint publishes what was staged for it when a job starts from it.
+                self._checkpoint_path = retained[-1] if retained else None
+                # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
+                keep_staged = bool(retained) and self._graph.status is not JobStatus.FINISHED
                 self.context.pipe_to_self(
-                    partial(self._data_plane.release_job, self._job_id, keep_staged=bool(retained)),
+                    partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged),
                     lambda _: JobDataReleased(job_id=self._job_id),
                     lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
                 )
@@ -306,7 +342,9 @@ class JobMaster(Actor):
                 self._slots.disconnect()
                 status = self._graph.status
                 why = self._graph.failure_cause if status is JobStatus.FAILED else None
-                self.context.parent.tell(JobEnded(job_id=self._job_id, status=status, cause=why))
+                self.context.parent.tell(
+                    JobEnded(job_id=self._job_id, status=status, cause=why, checkpoint_path=self._checkpoint_path)
+                )
                 self.context.stop()
             case _:
                 assert_never(message)
@@ -319,3 +357,8 @@ class JobMaster(Actor):
     def _tell_listeners(self, message: Message) -> None:
         for listener in self._listeners:
             listener.tell(message)
+
+
+def _not_stopped(failed: StopCheckpointFailed) -> str:
+    because = f": {failed.cause.type_name}: {failed.cause.message}" if failed.cause else ""
+    return f"its last checkpoint {failed.checkpoint_id} failed with {failed.reason}{because}; the job goes on"

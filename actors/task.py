@@ -12,6 +12,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.execution.effects import (
     EndAttempt,
     RetryPartitionRequest,
+    StartIdleTimer,
     TaskEffect,
     TellBridge,
     TellJobMaster,
@@ -23,7 +24,7 @@ from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import PartitionRequestDue
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
-from flykka.messages.task import TaskDeploymentDescriptor, UpdateTaskExecutionState
+from flykka.messages.task import IdleDue, MetricsDue, TaskDeploymentDescriptor, UpdateTaskExecutionState
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
@@ -45,6 +46,7 @@ class Task(Actor):
         self._machine = StreamTask(self._descriptor, self.context.ref)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
+        self.context.timers.start_fixed_delay("metrics", self._descriptor.metrics_interval_ms, MetricsDue())
         self._take(StartTask())
 
     def handle_message(self, message: Message) -> None:
@@ -75,6 +77,8 @@ class Task(Actor):
             case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):
                 due = PartitionRequestDue(channel=channel)
                 self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)
+            case StartIdleTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("idle", delay_ms, IdleDue())
             case EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()

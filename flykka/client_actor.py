@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.job_history import JobHistory
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.flight_record import FlightRecordNotWritten, FlightRecordWritten
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
     AddJobListener,
@@ -22,9 +25,15 @@ from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
+from flykka.runtime.errors import serialized
 from flykka.runtime.future import Future
 from flykka.runtime.signals import Terminated
 from flykka.shared_overview import SharedJobOverview
+
+if TYPE_CHECKING:
+    from flykka.flight_record import WriteFlightRecord
+
+logger = logging.getLogger("flykka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +62,26 @@ class JobView:
 
 
 class JobClientActor(Actor):
-    """One per submitted job. Its view is completed whatever happens, the end of the cluster included."""
+    """One per submitted job. Its view is completed whatever happens, the end of the cluster included.
 
-    def __init__(self, job_manager: Ref, job_graph: JobGraph, view: JobView, restore_path: str | None = None) -> None:
+    That a job has failed is told when its flight record has been written, so that the error can name the file.
+    """
+
+    def __init__(
+        self,
+        job_manager: Ref,
+        job_graph: JobGraph,
+        view: JobView,
+        restore_path: str | None = None,
+        write_flight_record: WriteFlightRecord | None = None,
+    ) -> None:
         self._job_manager = job_manager
         self._graph = job_graph
         self._view = view
         self._restore_path = restore_path
+        self._write_flight_record = write_flight_record
+        self._untold: JobResultFailure | None = None
+        """The failure whose flight record is being written."""
         self._submitted_ms = 0
         self._history = JobHistory()
         self._listeners: list[Ref] = []
@@ -86,9 +108,14 @@ class JobClientActor(Actor):
                 self._view.status = status
             case JobResultSuccess(checkpoint_path=checkpoint_path):
                 self._on_success(checkpoint_path)
+            case JobResultFailure() if self._is_to_be_recorded(message):
+                self._begin_flight_record(message)
+                return
             case JobResultFailure():
                 self._on_failure(message)
-            case Terminated() if self._view.outcome.done():
+            case FlightRecordWritten() | FlightRecordNotWritten():
+                message = self._on_flight_record(message)
+            case Terminated() if self._view.outcome.done() or self._untold is not None:
                 return
             case Terminated():
                 # The listeners too are to hear of an end.
@@ -99,7 +126,10 @@ class JobClientActor(Actor):
 
     def post_stop(self) -> None:
         """Nobody waits for ever: a job whose cluster has ended has no other end."""
-        self._lost("its cluster was shut down")
+        if self._untold is None:
+            self._lost("its cluster was shut down")
+        else:
+            self._on_failure(self._untold, unrecorded="its cluster was shut down meanwhile")
 
     def _on_add_listener(self, listener: Ref) -> None:
         for heard in self._history:
@@ -117,7 +147,33 @@ class JobClientActor(Actor):
             )
         )
 
-    def _on_failure(self, failure: JobResultFailure) -> None:
+    def _is_to_be_recorded(self, failure: JobResultFailure) -> bool:
+        accepted = self._view.submitted.done()
+        return accepted and failure.status is JobStatus.FAILED and self._write_flight_record is not None
+
+    def _begin_flight_record(self, failure: JobResultFailure) -> None:
+        assert self._write_flight_record is not None
+        self._untold = failure
+        self.context.pipe_to_self(
+            self._write_flight_record,
+            lambda path: FlightRecordWritten(path=path),
+            lambda error: FlightRecordNotWritten(cause=serialized(error)),
+        )
+
+    def _on_flight_record(self, written: FlightRecordWritten | FlightRecordNotWritten) -> JobResultFailure:
+        failure, self._untold = self._untold, None
+        assert failure is not None
+        match written:
+            case FlightRecordWritten(path=path):
+                self._on_failure(failure, flight_record=path)
+            case FlightRecordNotWritten(cause=cause):
+                logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
+                self._on_failure(failure, unrecorded=cause.message)
+        return failure
+
+    def _on_failure(
+        self, failure: JobResultFailure, *, flight_record: str | None = None, unrecorded: str | None = None
+    ) -> None:
         cause, kept = failure.cause, failure.checkpoint_path
         self._view.status = failure.status
         job_id, name = self._graph.job_id, self._graph.name
@@ -126,7 +182,11 @@ class JobClientActor(Actor):
         elif failure.status is JobStatus.CANCELED:
             self._fail(lambda: JobCancelledError(job_id, name, "was cancelled", cause, kept))
         else:
-            self._fail(lambda: JobExecutionError(job_id, name, "failed", cause, kept))
+            self._fail(
+                lambda: JobExecutionError(
+                    job_id, name, "failed", cause, kept, flight_record=flight_record, unrecorded=unrecorded
+                )
+            )
 
     def _lost(self, why: str) -> SerializedThrowable:
         job_id, name = self._graph.job_id, self._graph.name

@@ -8,7 +8,11 @@ FlykkaError
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
 │   └── UnknownTaskManagerError no TaskManager of this name lives
 ├── JobSubmissionError          the JobManager refused the job
+├── CheckpointError             a checkpoint cannot be continued from
+│   └── CheckpointNotFoundError there is none where one was looked for
 ├── JobCancellationError        there was nothing to cancel
+├── JobStoppingError            the job was not stopped
+├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
 
@@ -16,6 +20,8 @@ Beside the tree stands `DurationError`, the kernel's: a length of time that cann
 """
 
 from __future__ import annotations
+
+import shlex
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
@@ -58,13 +64,53 @@ class JobCancellationError(FlykkaError):
     """The JobManager has no such job to cancel."""
 
 
-class JobExecutionError(FlykkaError):
-    """The job ended without being FINISHED. `cause` is the failure as it travelled: type, text and stack text."""
+class JobStoppingError(FlykkaError):
+    """The job was not stopped: it was not running, or its last checkpoint failed and it goes on."""
 
-    def __init__(self, job_id: JobId, job_name: str, what: str, cause: SerializedThrowable) -> None:
-        super().__init__(f"job {job_name!r} ({job_id}) {what}: {cause.type_name}: {cause.message}")
+
+class CheckpointError(FlykkaError):
+    """A checkpoint cannot be continued from: it cannot be read, or does not fit the job; the text says why."""
+
+
+class CheckpointNotFoundError(CheckpointError):
+    """There is no checkpoint where one was looked for."""
+
+
+class FlightRecordError(FlykkaError):
+    """What the flight recorder kept could not be written; the text names the file."""
+
+
+class JobExecutionError(FlykkaError):
+    """The job ended without being FINISHED. `cause` is the failure as it travelled: type, text and stack text.
+
+    `checkpoint_path` is the checkpoint that the job can be continued from, None where none is kept. `flight_record` is
+    the trace of what the actors did before, None where there is none.
+    """
+
+    def __init__(
+        self,
+        job_id: JobId,
+        job_name: str,
+        what: str,
+        cause: SerializedThrowable,
+        checkpoint_path: str | None = None,
+        *,
+        flight_record: str | None = None,
+        unrecorded: str | None = None,
+    ) -> None:
+        lines = [f"job {job_name!r} ({job_id}) {what}: {cause.type_name}: {cause.message}"]
+        if checkpoint_path is not None:
+            lines.append(f"its last checkpoint is kept: continue with from_checkpoint({checkpoint_path!r})")
+        if flight_record is not None:
+            command = f"flykka trace show {shlex.quote(flight_record)}"
+            lines.append(f"what the actors did is recorded in {flight_record}: {command}")
+        if unrecorded is not None:
+            lines.append(f"what the actors did could not be recorded: {unrecorded}")
+        super().__init__("\n".join(lines))
         self.job_id = job_id
         self.cause = cause
+        self.checkpoint_path = checkpoint_path
+        self.flight_record = flight_record
 
 
 class JobCancelledError(JobExecutionError):

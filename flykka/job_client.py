@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
 from flykka.errors import JobCancellationError, JobStoppingError
+from flykka.flight_record import WriteFlightRecord
 from flykka.job_details import JobDetails
 from flykka.messages.ids import JobId
 from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJob, StoppingFailure
@@ -38,7 +39,12 @@ class JobClient:
     """
 
     def __init__(
-        self, system: ActorSystem, job_manager: ActorRef, job_graph: JobGraph, restore_path: str | None = None
+        self,
+        system: ActorSystem,
+        job_manager: ActorRef,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        write_flight_record: WriteFlightRecord | None = None,
     ) -> None:
         self._system = system
         self._job_manager = job_manager
@@ -47,7 +53,7 @@ class JobClient:
             outcome=Future(system.driver), submitted=Future(system.driver), overview=SharedJobOverview(job_graph)
         )
         self._listeners: list[Future[None]] = []
-        props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path)
+        props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path, write_flight_record)
         self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
 
     @property
@@ -78,7 +84,7 @@ class JobClient:
     @property
     def details(self) -> JobDetails:
         """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
-        return self._view.overview.details(self._system.clock.now())
+        return self._view.overview.details(self._system.clock.now_ms())
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
@@ -122,12 +128,11 @@ class JobClient:
         if isinstance(answer, CancellationFailure):
             raise JobCancellationError(f"job {self.job_name!r} ({self.job_id}): {answer.cause.message}")
 
-    def stop(self, timeout: float = STOPPING_TIMEOUT) -> str | None:
+    def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
         """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
 
         Flink's stop-with-savepoint, without draining: windows that are open stay in the checkpoint, which is kept for
-        whoever continues from it. Returns when the job has FINISHED; None where it was at the end of its input and had
-        taken its last checkpoint already. A stop that fails leaves the job running.
+        whoever continues from it. Returns when the job has FINISHED; a stop that fails leaves the job running.
 
         Raises:
             JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
@@ -139,7 +144,7 @@ class JobClient:
             raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
         if isinstance(answer, StoppingFailure):
             raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
-        path: str | None = answer.checkpoint_path
+        path: str = answer.checkpoint_path
         return path
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:

@@ -45,7 +45,7 @@ class CheckpointDeclineReason(StrEnum):
 class CheckpointOptions(Value):
     """How a snapshot is to be taken. `target_location` is set for savepoints.
 
-    With the final one a job ends: every task has reported the end of its data, and finishes when this is committed.
+    With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT

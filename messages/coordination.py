@@ -68,6 +68,23 @@ class FinalCheckpointRequest(Message):
     job_id: JobId
 
 
+@message("coordination.stop_request")
+class StopCheckpointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has."""
+
+    job_id: JobId
+
+
+@message("coordination.stop_failed")
+class StopCheckpointFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was given up; the job goes on."""
+
+    job_id: JobId
+    checkpoint_id: int
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+
+
 @message("coordination.abort_pending")
 class AbortPendingCheckpoints(Message):
     """JobMaster -> CheckpointCoordinator: give up every pending checkpoint, because tasks are restarted."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
@@ -55,18 +55,23 @@ class JobSubmitSuccess(Message):
 
 @message("job.result_success")
 class JobResultSuccess(Message):
-    """JobManager -> client: the job has FINISHED."""
+    """JobManager -> client: the job has FINISHED; a checkpoint is kept where it was stopped."""
 
     job_id: JobId
+    checkpoint_path: str | None = None
 
 
 @message("job.result_failure")
 class JobResultFailure(Message):
-    """JobManager -> client: the job was refused, has FAILED, or was CANCELED (`status`)."""
+    """JobManager -> client: the job was refused, has FAILED, or was CANCELED (`status`).
+
+    `checkpoint_path` is the newest checkpoint that is kept, None where none is.
+    """
 
     job_id: JobId
     cause: SerializedThrowable
     status: JobStatus = JobStatus.FAILED
+    checkpoint_path: str | None = None
 
 
 @message("job.cancel")
@@ -102,14 +107,15 @@ class StopJob(Message):
 
 @message("job.stopping_success")
 class StoppingSuccess(Message):
-    """JobManager -> client: the job is being stopped."""
+    """JobManager -> client: the job was stopped and has FINISHED; its last checkpoint is kept."""
 
     job_id: JobId
+    checkpoint_path: str = ""
 
 
 @message("job.stopping_failure")
 class StoppingFailure(Message):
-    """JobManager -> client: there is no such job to stop, or it cannot be stopped now."""
+    """JobMaster -> JobManager -> client: the job was not stopped: it is not running, or goes on, or ends otherwise."""
 
     job_id: JobId
     cause: SerializedThrowable
@@ -188,6 +194,8 @@ class MetricsReported(Message):
     attempt: ExecutionAttemptId
     task_name: str
     metrics: TaskIOMetrics
+    vertex_id: JobVertexId = JobVertexId("")
+    subtask: int = 0
 
 
 @message("job.add_listener")

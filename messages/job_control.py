@@ -25,11 +25,15 @@ class JobGraphRefused(Message):
 
 @message("job_control.ended")
 class JobEnded(Message):
-    """JobMaster -> JobManager: the job has come to its end, and nothing of it runs or waits any more."""
+    """JobMaster -> JobManager: the job has come to its end, and nothing of it runs or waits any more.
+
+    `checkpoint_path` is the newest checkpoint that is kept, None where none is.
+    """
 
     job_id: JobId
     status: JobStatus
     cause: SerializedThrowable | None = None
+    checkpoint_path: str | None = None
 
 
 @message("job_control.attempts_ended")

@@ -74,6 +74,7 @@ class TaskDeploymentDescriptor(Value):
     checkpoint_directory: str
     restore: TaskStateSnapshot | None = None
     restored_checkpoint_id: int | None = None
+    metrics_interval_ms: int = 1_000
 
 
 @message("task.submit")
@@ -140,9 +141,19 @@ class TaskIOMetrics(Value):
     idle_ms: int = 0
 
 
+@message("task.metrics_due")
+class MetricsDue(Message):
+    """Task's timer -> itself: time to report what it has done so far."""
+
+
+@message("task.idle_due")
+class IdleDue(Message):
+    """Task's timer -> itself: time to see whether the source has been silent for too long."""
+
+
 @message("task.report_metrics")
 class ReportTaskMetrics(Message):
-    """Task -> JobMaster: what the attempt has done so far, sent with its states and its checkpoints."""
+    """Task -> JobMaster: what the attempt has done so far, sent at intervals, with its checkpoints and at its end."""
 
     attempt: ExecutionAttemptId
     metrics: TaskIOMetrics

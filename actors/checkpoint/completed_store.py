@@ -39,6 +39,10 @@ class CompletedCheckpointStore:
         self._checkpoints.append(checkpoint)
         return [self._checkpoints.popleft() for _ in range(len(self._checkpoints) - self._retained)]
 
+    def keep_latest(self) -> list[CompletedCheckpoint]:
+        """Retain the latest only and return the others."""
+        return [self._checkpoints.popleft() for _ in range(len(self._checkpoints) - 1)]
+
     def check(self) -> None:
         """Raise `AssertionError` where too many are retained or their ids do not grow."""
         ids = [checkpoint.checkpoint_id for checkpoint in self._checkpoints]

@@ -16,12 +16,13 @@ from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
+from flykka.actors.checkpoint.final_checkpoint import FinalDemand, FinalPhase
 from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator, PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
-from flykka.actors.checkpoint.trigger import CheckpointTrigger, FinalPhase
+from flykka.actors.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
@@ -92,7 +93,8 @@ class CheckpointCoordinatorMachine:
             assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._stored.writing)
         assert self.shut_down_with is None or not self._pending
         final = any(pending.properties.final for pending in self._pending.values())
-        assert (self._trigger.final is FinalPhase.PENDING) == final
+        assert (self._trigger.final.phase is FinalPhase.PENDING) == final
+        self._trigger.final.check()
 
     def handle(self, event: CoordinatorEvent, now: int) -> list[CoordinatorEffect]:
         """What follows from `event` at `now`."""
@@ -126,10 +128,13 @@ class CheckpointCoordinatorMachine:
             case MetadataWritten() | MetadataWriteFailed():
                 yield from self._on_metadata(event, now)
             case events.FinalCheckpointRequested():
-                yield from self._trigger.request_final(now)
+                yield from self._trigger.request_final(FinalDemand.END_OF_DATA, now)
+            case events.StopRequested():
+                yield from self._trigger.request_final(FinalDemand.STOP, now)
             case FinalCheckpointRetryDue():
                 yield from self._trigger.on_final_retry(now)
             case events.PendingAborted():
+                self._trigger.final.forget_stop()
                 yield from self._replace_tasks((), event.reason, now)
             case events.RestoreRequested() | events.CheckpointAdopted():
                 yield from self._on_restore(event, now)
@@ -316,8 +321,13 @@ class CheckpointCoordinatorMachine:
             )
         yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=reason)
         yield from self._stored.dispose(state=pending.exclusive_state())
-        yield from self._trigger.on_aborted(pending.properties)
-        if not pending.properties.is_savepoint and self._failures.fail(pending.checkpoint_id, reason):
+        counts = not pending.properties.is_savepoint
+        if pending.properties.final:
+            # As a savepoint's, the failure of a stop is told to whoever wants it, and is nothing to the job.
+            counts = not self._trigger.final.is_stop
+            failure = effects.CheckpointFailure(reason=reason, cause=cause)
+            yield from self._trigger.on_aborted(pending.checkpoint_id, failure)
+        if counts and self._failures.fail(pending.checkpoint_id, reason):
             yield effects.FailJob(cause=_too_many_failures(pending.checkpoint_id, reason, cause))
 
     def _remove(self, pending: PendingCheckpoint) -> None:
@@ -355,9 +365,10 @@ class CheckpointCoordinatorMachine:
             if event.job_status is JobStatus.SUSPENDED
             else CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         )
+        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.is_stop
         yield from self._trigger.shut_down()
         yield from self._replace_tasks((), reason, now)
-        self._stored.close(event.job_status)
+        self._stored.close(event.job_status, keep_latest=was_stopped)
 
 
 def _trigger_tasks(

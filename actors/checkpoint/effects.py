@@ -112,6 +112,22 @@ class FailJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFailure:
+    """Why a checkpoint was given up, and what was behind that where it is known."""
+
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportStopFailed:
+    """Tell whoever stops the job that its last checkpoint was given up, and that the job goes on."""
+
+    checkpoint_id: int
+    failure: CheckpointFailure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCompleted:
     """Tell those who listen that the checkpoint is complete."""
 
@@ -161,6 +177,7 @@ CoordinatorEffect = (
     | Dispose
     | DeleteJob
     | FailJob
+    | ReportStopFailed
     | ReportCompleted
     | ReportAborted
     | TriggerDeclined

@@ -70,8 +70,13 @@ class FinalCheckpointRequested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested:
+    """The job is to end with a last checkpoint, which is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAborted:
-    """Every pending checkpoint is to be given up."""
+    """The tasks are being restarted: every pending checkpoint is to be given up, and a stop with them."""
 
     reason: CheckpointDeclineReason
 
@@ -121,6 +126,7 @@ CoordinatorEvent = (
     | MetadataWritten
     | MetadataWriteFailed
     | FinalCheckpointRequested
+    | StopRequested
     | FinalCheckpointRetryDue
     | PendingAborted
     | RestoreRequested

@@ -25,7 +25,7 @@ DISCARDED_WHEN: dict[ExternalizedCheckpointRetention, frozenset[JobStatus]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """`periodic` requests come from the scheduler; `final` is the one that closes a finished input."""
+    """`periodic` requests come from the scheduler; `final` is the one with which the job ends."""
 
     options: CheckpointOptions = field(default_factory=CheckpointOptions)
     periodic: bool = False

@@ -48,6 +48,7 @@ class StoredCheckpoints:
         self._adopted: int | None = None
         self._closing = _Closing.OPEN
         self._status: JobStatus | None = None
+        self._keeps_latest = False
 
     @property
     def writing(self) -> frozenset[int]:
@@ -90,15 +91,7 @@ class StoredCheckpoints:
     def retain(self, checkpoint: CompletedCheckpoint) -> Iterator[Dispose]:
         """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused."""
         self.registry.register(shared_state_of(checkpoint))
-        subsumed = self.store.add(checkpoint)
-        for older in subsumed:
-            self.registry.unregister(shared_state_of(older))
-        owned = [older for older in subsumed if older.checkpoint_id != self._adopted]
-        unused = self.registry.release_unused(checkpoint.checkpoint_id)
-        yield from self.dispose(
-            checkpoints=[older.path for older in owned],
-            state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
-        )
+        yield from self._let_go(self.store.add(checkpoint), checkpoint.checkpoint_id)
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
@@ -137,10 +130,14 @@ class StoredCheckpoints:
         """Somebody wants to know what to start from; `settle` answers when nothing is being written."""
         self._restores_waiting.append(version)
 
-    def close(self, status: JobStatus) -> None:
-        """The job has ended: when nothing is under way any more, `settle` cleans up and reports."""
+    def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
+        """The job has ended: when nothing is under way any more, `settle` cleans up and reports.
+
+        A job that was stopped keeps its last checkpoint (`keep_latest`), whatever the retention.
+        """
         assert self._closing is _Closing.OPEN
         self._status = status
+        self._keeps_latest = keep_latest
         self._closing = _Closing.WAITING
 
     def settle(self) -> Iterator[Restore | Dispose | DeleteJob | ReportStopped]:
@@ -159,12 +156,22 @@ class StoredCheckpoints:
 
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
         if self._retained():
-            yield from self.dispose(state=self.registry.release_unused())
+            yield from self._let_go(self.store.keep_latest() if self._keeps_latest else [], None)
         else:
             self._disposals += 1
             yield DeleteJob()
 
+    def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
+        for older in gone:
+            self.registry.unregister(shared_state_of(older))
+        owned = [older for older in gone if older.checkpoint_id != self._adopted]
+        unused = self.registry.release_unused(completed_id)
+        yield from self.dispose(
+            checkpoints=[older.path for older in owned],
+            state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
+        )
+
     def _retained(self) -> tuple[str, ...]:
-        if self._status in DISCARDED_WHEN[self._retention]:
+        if self._status in DISCARDED_WHEN[self._retention] and not self._keeps_latest:
             return ()
         return tuple(checkpoint.path for checkpoint in self.store if checkpoint.checkpoint_id != self._adopted)

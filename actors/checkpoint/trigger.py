@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Sized
-from enum import Enum, auto
 
 from flykka.actors.checkpoint.effects import (
     CancelTimer,
+    CheckpointFailure,
     CoordinatorEffect,
     DrawCheckpointId,
+    ReportStopFailed,
     StartTimer,
     TimerKind,
     TriggerDeclined,
 )
+from flykka.actors.checkpoint.final_checkpoint import FinalCheckpoint, FinalDemand, FinalPhase
 from flykka.actors.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.checkpoint.properties import CheckpointProperties
@@ -33,21 +35,11 @@ _PERIODIC = CheckpointProperties(periodic=True)
 _FINAL = CheckpointProperties(options=CheckpointOptions(is_final=True), final=True)
 
 
-class FinalPhase(Enum):
-    """How far the final checkpoint is."""
-
-    NOT_REQUESTED = auto()
-    WANTED = auto()
-    WAITING_TO_RETRY = auto()
-    PENDING = auto()
-    COMPLETED = auto()
-
-
 class CheckpointTrigger:
     """Requests on their way to a checkpoint. `tasks` and `pending` are the coordinator's and only looked at."""
 
     def __init__(self, settings: CheckpointingSettings, tasks: CheckpointPlanCalculator, pending: Sized) -> None:
-        self.final = FinalPhase.NOT_REQUESTED
+        self.final = FinalCheckpoint()
         self.periodic = PeriodicTrigger(settings.interval_ms)
         self._decider = CheckpointRequestDecider(
             max_concurrent=settings.max_concurrent, min_pause_ms=settings.min_pause_ms
@@ -111,7 +103,7 @@ class CheckpointTrigger:
             return None
         self._missed_tick = False
         if properties.final:
-            self.final = FinalPhase.PENDING
+            self.final.phase = FinalPhase.PENDING
         return properties
 
     def next_request(self, now: int) -> Iterator[CoordinatorEffect]:
@@ -135,13 +127,17 @@ class CheckpointTrigger:
         """A checkpoint is complete; after the final one nothing is left to be saved."""
         self._decider.completed(now)
         if properties.final:
-            self.final = FinalPhase.COMPLETED
+            self.final.phase = FinalPhase.COMPLETED
             yield from self.periodic.stop()
 
-    def on_aborted(self, properties: CheckpointProperties) -> Iterator[CoordinatorEffect]:
-        """A checkpoint was given up; the final one is tried again."""
-        if properties.final and self.final is FinalPhase.PENDING:
-            self.final = FinalPhase.WAITING_TO_RETRY
+    def on_aborted(self, checkpoint_id: int, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
+        """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
+        if self.final.phase is not FinalPhase.PENDING:
+            # Its attempts are over: those that follow will say when they are at their end.
+            return
+        if self.final.fail():
+            yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure)
+        if self.final.is_to_be_retried:
             yield StartTimer(kind=TimerKind.FINAL_RETRY, delay_ms=FINAL_RETRY_MS)
 
     def resume(self, now: int) -> Iterator[CoordinatorEffect]:
@@ -152,30 +148,29 @@ class CheckpointTrigger:
 
     # --- the final checkpoint ----------------------------------------------------------------------------------------
 
-    def request_final(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Every attempt is at the end of its data: one checkpoint more, as soon as none is pending."""
-        if self.final is not FinalPhase.NOT_REQUESTED:
-            yield Ignore(reason=f"the final checkpoint is {self.final.name}")
+    def request_final(self, demand: FinalDemand, now: int) -> Iterator[CoordinatorEffect]:
+        """The job is to end: one checkpoint more, as soon as all tasks run and none is pending."""
+        if not self.final.demand(demand):
+            yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
-        self.final = FinalPhase.WANTED
         yield from self._take_final(now)
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
         """The final checkpoint failed a while ago."""
-        if self.final is not FinalPhase.WAITING_TO_RETRY:
-            yield Ignore(reason=f"the final checkpoint is {self.final.name}")
+        if self.final.phase is not FinalPhase.WAITING_TO_RETRY:
+            yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
-        self.final = FinalPhase.WANTED
+        self.final.phase = FinalPhase.WANTED
         yield from self._take_final(now)
 
     def forget_final(self) -> Iterator[CoordinatorEffect]:
         """The attempts that reported the end of their data are over; new ones will report again."""
-        former, self.final = self.final, FinalPhase.NOT_REQUESTED
-        if former is FinalPhase.WAITING_TO_RETRY:
+        if self.final.phase is FinalPhase.WAITING_TO_RETRY:
             yield CancelTimer(kind=TimerKind.FINAL_RETRY)
+        self.final.forget_attempts()
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
-        if self.final is FinalPhase.WANTED and not len(self._pending) and self._drawing is None:
+        if self.final.phase is FinalPhase.WANTED and not len(self._pending) and self._drawing is None:
             yield from self.request(_FINAL, now)
 
     # --- preconditions -----------------------------------------------------------------------------------------------
@@ -183,7 +178,8 @@ class CheckpointTrigger:
     def _decide(self, properties: CheckpointProperties, now: int) -> CheckpointDeclineReason | None:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
-        if properties.periodic and not self.periodic.is_on:
+        if properties.periodic and (not self.periodic.is_on or self.final.phase is FinalPhase.PENDING):
+            # Behind the barrier of the final one nothing is read: there is nothing more to be saved.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         declined = self._decider.decide(properties, now, pending=len(self._pending))
         if declined is None and not self._tasks.can_trigger:

@@ -40,8 +40,15 @@ class RetryPartitionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartIdleTimer:
+    """Come back with `IdleDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
     """The attempt is over and nothing of it runs: stop."""
 
 
-TaskEffect = TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | EndAttempt | Ignore
+TaskEffect = TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | StartIdleTimer | EndAttempt | Ignore

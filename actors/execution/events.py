@@ -25,7 +25,7 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, FailTask
+from flykka.messages.task import CancelTask, FailTask, IdleDue, MetricsDue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,8 @@ TaskEvent = (
     StartTask
     | BridgeLost
     | PartitionRequestDue
+    | MetricsDue
+    | IdleDue
     | BridgeOpened
     | StageFinished
     | StageFailed

@@ -26,6 +26,11 @@ class SplitReader:
         self._no_more = False
 
     @property
+    def has_unread(self) -> bool:
+        """A split is there to be read."""
+        return bool(self._unread)
+
+    @property
     def exhausted(self) -> bool:
         """Nothing is left to read and nothing more will come."""
         return self._no_more and not self._unread

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from flykka.actors.exchange.watermarks import BoundedOutOfOrdernessGenerator
 from flykka.actors.execution.effects import TaskEffect, TellJobMaster
-from flykka.actors.execution.metrics import TaskMeter
+from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.actors.execution.stage_pipeline import StagePipeline
 from flykka.actors.execution.task_outputs import TaskOutputs
 from flykka.messages.exchange import (
@@ -79,6 +79,26 @@ class StageLine:
     def has_room(self) -> bool:
         """Another stage may begin: not too many are in flight, and consumers keep up."""
         return self._pipeline.has_room and not self._outputs.is_back_pressured
+
+    @property
+    def is_working(self) -> bool:
+        """A stage is in flight."""
+        return self._pipeline.in_flight > 0
+
+    def pass_time(self, now: int) -> None:
+        """It is `now`; what the attempt did since the last event was said by `spend_time`."""
+        self._meter.pass_time(now)
+
+    def spend_time(self, *, is_running: bool, has_input: bool) -> None:
+        """What the attempt does until the next event."""
+        if not is_running:
+            self._meter.activity = Activity.NOT_RUNNING
+        elif self.is_working:
+            self._meter.activity = Activity.BUSY
+        elif has_input and self._outputs.is_back_pressured:
+            self._meter.activity = Activity.BACK_PRESSURED
+        else:
+            self._meter.activity = Activity.IDLE
 
     def start(self, purpose: Purpose) -> int:
         """Begin a stage; its number."""

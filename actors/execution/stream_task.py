@@ -15,6 +15,7 @@ from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.execution.attempt_life import AttemptLife
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.execution.idleness import SourceIdleness
 from flykka.actors.execution.snapshots import Begin, Snapshots
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.actors.execution.stage_line import STAGES_IN_FLIGHT, Fire, Process, Read, Snapshot, StageLine
@@ -49,6 +50,7 @@ from flykka.messages.exchange import (
     PartitionRequest,
     PartitionRequestDue,
     Watermark,
+    WatermarkStatus,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import FiringMode, OperatorKind
@@ -70,7 +72,7 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, FailTask, TaskDeploymentDescriptor
+from flykka.messages.task import CancelTask, FailTask, IdleDue, MetricsDue, TaskDeploymentDescriptor
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """Splits held or asked for: enough to go on while the JobMaster holds assignments back for a checkpoint."""
@@ -87,6 +89,7 @@ class StreamTask:
         self._inputs = TaskInputs(descriptor.inputs, task)
         self._line = StageLine(descriptor)
         self._reader = _reader(descriptor)
+        self._idleness = SourceIdleness(vertex.idle_timeout_ms)
         kinds = {operator.kind for operator in vertex.operators}
         self._has_windows = OperatorKind.WINDOW_AGGREGATE in kinds
         self._defers_firing = self._has_windows and vertex.firing_mode is FiringMode.ON_CHECKPOINT
@@ -100,6 +103,12 @@ class StreamTask:
 
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
+        self._line.pass_time(now)
+        effects = self._on_event(event, now)
+        self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
+        return effects
+
+    def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
             case StartTask():
                 self._life.deploy()
@@ -137,13 +146,17 @@ class StreamTask:
             case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event) + self._input_failure()
             case StageFinished():
-                return self._on_stage_finished(event)
+                return self._on_stage_finished(event, now)
             case AddSplits(splits=splits) if self._reader is not None:
                 self._reader.add(splits)
                 return []
             case NoMoreSplits() if self._reader is not None:
                 self._reader.no_more()
                 return []
+            case MetricsDue():
+                return [self._line.report()]
+            case IdleDue():
+                return self._on_idle_due(now)
             case TriggerCheckpoint():
                 return self._on_trigger(event)
             case SnapshotFailed():
@@ -182,13 +195,20 @@ class StreamTask:
 
     def _on_bridge_opened(self, now: int) -> list[TaskEffect]:
         running = self._life.run()
-        return running + self._inputs.request_partitions() + self._read_on(now) if self._life.is_running else running
+        if not self._life.is_running:
+            return running
+        return [*running, *self._idleness.start(now), *self._inputs.request_partitions(), *self._read_on(now)]
+
+    @property
+    def _has_input(self) -> bool:
+        return self._inputs.has_next if self._reader is None else self._reader.has_unread
 
     def _read_on(self, now: int) -> list[TaskEffect]:
         """Start what can be started: as many stages as there is room, input and demand for."""
         effects: list[TaskEffect] = []
-        while self._life.is_running and self._line.has_room:
-            step = self._read_split() if self._reader is not None else self._read_input(now)
+        # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
+        while self._life.is_running and self._line.has_room and self._final_checkpoint is None:
+            step = self._read_split(now) if self._reader is not None else self._read_input(now)
             if step is None:
                 break
             effects += step
@@ -201,15 +221,31 @@ class StreamTask:
         attempt, operator_id = self._descriptor.attempt, self._reader.operator_id
         return [TellJobMaster(message=RequestSplits(attempt=attempt, operator_id=operator_id, count=count))]
 
-    def _read_split(self) -> list[TaskEffect] | None:
+    def _read_split(self, now: int) -> list[TaskEffect] | None:
         assert self._reader is not None
         split = self._reader.next()
         if split is not None:
-            return [TellBridge(message=ReadSplits(stage=self._line.start(Read()), splits=(split,)))]
+            awake = self._wake(now)
+            return [*awake, TellBridge(message=ReadSplits(stage=self._line.start(Read()), splits=(split,)))]
         if self._reader.exhausted and not self._end_of_data:
             self._end_of_data = True
-            return self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
+            # Nobody would hear the watermark of a source that is idle.
+            awake = self._wake(now)
+            return awake + self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
         return None
+
+    def _wake(self, now: int) -> list[TaskEffect]:
+        said = self._line.follow(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
+        return [*said, *self._idleness.read(now)]
+
+    def _on_idle_due(self, now: int) -> list[TaskEffect]:
+        if self._end_of_data:
+            return []
+        if self._line.is_working or self._has_input:
+            # It is not silent: rows are on their way, or wait for a consumer.
+            self._idleness.read(now)
+        timer = self._idleness.on_due(now)
+        return [*timer, *(self._line.follow(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
 
     def _read_input(self, now: int) -> list[TaskEffect] | None:
         match self._inputs.next(now):
@@ -244,8 +280,10 @@ class StreamTask:
         stage = self._line.start(Fire(watermark_ms=watermark_ms))
         return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
 
-    def _on_stage_finished(self, finished: StageFinished) -> list[TaskEffect]:
+    def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
         purpose, effects = self._line.finish(finished)
+        if isinstance(purpose, Read):
+            effects += self._idleness.read(now)
         if isinstance(purpose, Process):
             effects += self._inputs.processed(purpose.channel)
         return effects

@@ -120,6 +120,11 @@ class TaskInputs:
         return self._valve.watermark_ms
 
     @property
+    def has_next(self) -> bool:
+        """Something is there to be read."""
+        return bool(self._decided) or self._gates.has_data
+
+    @property
     def failure(self) -> ChannelFailed | None:
         """Why nothing can be read on, if so."""
         return self._gates.failure

@@ -38,6 +38,7 @@ def deployment_descriptor(
         checkpoint_directory=job_graph.checkpointing.directory,
         restore=execution.restore,
         restored_checkpoint_id=restored_checkpoint_id,
+        metrics_interval_ms=job_graph.heartbeat_interval_ms,
     )
 
 

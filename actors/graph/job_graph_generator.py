@@ -110,6 +110,7 @@ def _vertex(
         slot_sharing_group=chain.group,
         firing_mode=_firing_mode(graph, chain),
         watermark_delay_ms=head.watermark_delay_ms,
+        idle_timeout_ms=head.idle_timeout_ms,
     )
 
 

@@ -27,7 +27,8 @@ class StreamNode:
     """One operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
 
     `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
-    fires with the watermark, `watermark_delay_ms` (sources) how far behind the newest row the watermark stays.
+    fires with the watermark, `watermark_delay_ms` (sources) how far behind the newest row the watermark stays,
+    `idle_timeout_ms` (sources) how long nothing may be read before the source holds no watermark back any more.
     """
 
     uid: str
@@ -41,6 +42,7 @@ class StreamNode:
     publishes_per_checkpoint: bool = False
     event_time: bool = False
     watermark_delay_ms: int | None = None
+    idle_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

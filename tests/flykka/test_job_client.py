@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flykka.client_actor import HISTORY, JobExecutionResult
+from flykka.client_actor import JobExecutionResult
 from flykka.errors import JobCancellationError, JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.job_client import JobClient
+from flykka.job_history import HISTORY
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
