@@ -15,6 +15,7 @@ from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.client_actor import JobExecutionResult
 from flykka.data_stream import DataStream, StreamType
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
+from flykka.flight_record import surviving_flight_record_path
 from flykka.job_settings import JobSettings
 from flykka.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
@@ -25,8 +26,9 @@ from flykka.local_cluster import (
 )
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph, OperatorKind
-from flykka.program import Program, at_least_one, tried
+from flykka.program import Program, at_least_one, not_negative, tried
 from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
 from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
@@ -69,16 +71,18 @@ class StreamExecutionEnvironment(JobSettings):
         slots_per_task_manager: int | None = None,
         *,
         record: str | None = None,
+        flight_recorder_turns: int = DEFAULT_TURNS,
         heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
     ) -> Self:
         """An environment over the active Spark session, or over a new one at `master`.
 
         The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
-        slots as that job needs. With `record`, every turn of every actor is written to that file.
+        slots as that job needs. With `record`, every turn of every actor is written to that file; without it the last
+        `flight_recorder_turns` are kept in memory (0: none), and written beside the checkpoints of a job that fails.
 
         Raises:
-            ProgramError: a number is below 1.
+            ProgramError: a number is below 1, or that of the flight recorder's turns below 0.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
@@ -89,6 +93,7 @@ class StreamExecutionEnvironment(JobSettings):
             heartbeat_interval_ms=positive_duration_ms(heartbeat_interval, "heartbeat interval"),
             heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
             record=record,
+            flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
         )
         adopted = session_is_there()
         return cls(spark_session(master), settings, owns_session=not adopted)
@@ -167,7 +172,9 @@ class StreamExecutionEnvironment(JobSettings):
         """
         graph = self.get_job_graph(job_name)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
-        client = self.cluster.submit(graph)
+        survives = graph.checkpointing.directory != self._temporary
+        record = None if survives else surviving_flight_record_path(graph)
+        client = self.cluster.submit(graph, flight_record=record)
         client.wait_submitted()
         self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
         self._program = Program()

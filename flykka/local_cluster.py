@@ -11,16 +11,19 @@ from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
+from flykka.flight_record import flight_record_path, flight_record_writer
 from flykka.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
+from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS, FlightRecorder
 from flykka.runtime.trace.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.actors.data_plane import DataPlane
+    from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
 
 HEARTBEAT_INTERVAL_MS = 1_000
@@ -35,7 +38,8 @@ SHUTDOWN_TIMEOUT = 30.0
 class ClusterSettings:
     """How many of what, and how soon silence is taken for death.
 
-    `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down.
+    `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down; without
+    one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none).
     """
 
     task_managers: int = 1
@@ -43,6 +47,7 @@ class ClusterSettings:
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
     heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     record: str | None = None
+    flight_recorder_turns: int = DEFAULT_TURNS
 
     def with_slots_for(self, needed: int) -> Self:
         """The same settings with enough slots, unless their number was given."""
@@ -62,7 +67,7 @@ def slots_needed(job_graph: JobGraph) -> int:
 class LocalCluster:
     """Starts with its making and runs until `shutdown`; also a `with` statement.
 
-    Its actors live in a system of its own, or in `system`, which ends with it.
+    Its actors live in a system of its own, or in `system`, which ends with it and has the recorder it was made with.
 
     Raises:
         ClusterError: `system` is given and `record` is set, but what is recorded was decided when the system was made.
@@ -70,7 +75,7 @@ class LocalCluster:
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
         if system is None:
-            system = _recorded_system(settings.record)
+            system = ActorSystem("flykka", recorder=_recorder(settings))
         elif settings.record is not None:
             raise ClusterError(f"{settings.record!r} cannot record {system.name!r}: give that system a recorder")
         self._data_plane = data_plane
@@ -82,8 +87,12 @@ class LocalCluster:
         self._resource_manager = self._system.spawn(self._resource_manager_props(), "resource-manager")
         self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
 
-    def submit(self, job_graph: JobGraph, restore_path: str | None = None) -> JobClient:
+    def submit(
+        self, job_graph: JobGraph, restore_path: str | None = None, *, flight_record: str | None = None
+    ) -> JobClient:
         """Submit a job; the client says what becomes of it.
+
+        When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 
         Raises:
             InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs.
@@ -94,7 +103,8 @@ class LocalCluster:
                 f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: "
                 f"{self._settings.task_managers} TaskManagers with {self._slots} each"
             )
-        client = JobClient(self._system, self._job_manager, job_graph, restore_path)
+        write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
+        client = JobClient(self._system, self._job_manager, job_graph, restore_path, write)
         self._clients.append(client)
         return client
 
@@ -159,5 +169,7 @@ class LocalCluster:
         return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
 
 
-def _recorded_system(record: str | None) -> ActorSystem:
-    return ActorSystem("flykka", recorder=None if record is None else TraceRecorder(record))
+def _recorder(settings: ClusterSettings) -> Recorder | None:
+    if settings.record is not None:
+        return TraceRecorder(settings.record)
+    return FlightRecorder(settings.flight_recorder_turns) if settings.flight_recorder_turns else None
