@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from flykka.checkpoint_frame import checkpoint_frame
 from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
 from flykka.errors import JobCancellationError, JobStoppingError
 from flykka.flight_record import WriteFlightRecord
@@ -22,6 +23,11 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.shared_overview import SharedJobOverview
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.notebook.live_display import LiveDisplay
 
 T = TypeVar("T")
 
@@ -53,6 +59,7 @@ class JobClient:
             outcome=Future(system.driver), submitted=Future(system.driver), overview=SharedJobOverview(job_graph)
         )
         self._listeners: list[Future[None]] = []
+        self._live: LiveDisplay | None = None
         props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path, write_flight_record)
         self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
 
@@ -85,6 +92,14 @@ class JobClient:
     def details(self) -> JobDetails:
         """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
         return self._view.overview.details(self._system.clock.now_ms())
+
+    @property
+    def checkpoints(self) -> pd.DataFrame:
+        """A row per checkpoint that has completed or was given up, the last thousand of them, the oldest first.
+
+        Columns: checkpoint_id, status, triggered, ended, duration_ms, size_bytes, incremental_bytes, path, reason.
+        """
+        return checkpoint_frame(self.details.checkpoints)
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
@@ -156,6 +171,27 @@ class JobClient:
         self._listeners.append(heard_all)
         props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
         self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners)}")
+
+    def _ipython_display_(self) -> None:
+        """Called by IPython to show the job: in a notebook live, until its end."""
+        from flykka.notebook.job_text import job_text
+        from flykka.notebook.live_display import LiveDisplay
+        from flykka.notebook.shell import in_kernel
+
+        if not in_kernel():
+            print(job_text(self.details))
+            return
+        if self._live is None:
+            self._live = LiveDisplay(self._view.overview, self._view.outcome, self._system.clock.now_ms)
+            # Who waits for the job sees its end before the next cell begins.
+            self._listeners.append(self._live.shown_last)
+        self._live.show()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The job as it stands now, for whoever shows objects without IPython."""
+        from flykka.notebook.live_display import job_bundle
+
+        return job_bundle(self.details)
 
     def __await__(self) -> Generator[Any, None, JobExecutionResult]:
         return self._ended().__await__()

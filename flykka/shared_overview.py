@@ -19,11 +19,14 @@ class SharedJobOverview:
     def __init__(self, job_graph: JobGraph) -> None:
         self._lock = threading.Lock()
         self._overview = JobOverview(job_graph, checkpoints=CHECKPOINTS)
+        self.taken = 0
+        """How many messages were taken in: where this has not changed, only clocks have."""
 
     def take(self, message: Message, at_ms: int) -> None:
         """As `JobOverview.take`."""
         with self._lock:
             self._overview.take(message, at_ms)
+            self.taken += 1
 
     def details(self, at_ms: int) -> JobDetails:
         """As `JobOverview.details`."""

@@ -1,0 +1,158 @@
+"""A job as HTML: a picture of one moment, which needs nothing but itself and is readable in light and in dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from flykka.console import format_bytes
+from flykka.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.messages.failure import SerializedThrowable
+from flykka.notebook import job_text as text
+
+# Text has the colour of the page it stands on; only dots, bars and lines have one of their own, which suits both.
+# A notebook draws tables in its own way: what must not be as it says is marked.
+_STYLE = """<style>
+.flykka-job { font: 13px/1.6 system-ui, sans-serif; color: inherit; max-width: 72em; margin: .4em 0 }
+.flykka-job .head { display: flex; flex-wrap: wrap; gap: 0 1em; align-items: baseline }
+.flykka-job .name { font-size: 1.2em; font-weight: 600 }
+.flykka-job .quiet { opacity: .65 }
+.flykka-job table { border-collapse: collapse; border: 0; margin: .5em 0 0; width: 100%; color: inherit;
+  font-size: inherit; font-variant-numeric: tabular-nums; background: none !important }
+.flykka-job tr { background: none !important }
+.flykka-job th, .flykka-job td { padding: .15em 1.2em .15em 0; border: 0; max-width: none; vertical-align: baseline;
+  border-bottom: 1px solid rgba(128, 128, 128, .25); text-align: left !important; white-space: nowrap }
+.flykka-job th { font-weight: 500; opacity: .65 }
+.flykka-job .number { text-align: right !important }
+.flykka-job .wide { width: 99%; white-space: normal; overflow-wrap: anywhere }
+.flykka-job .dot { display: inline-block; width: .6em; height: .6em; margin-right: .5em; border-radius: 50% }
+.flykka-job .bar { display: inline-flex; width: 5em; height: .55em; margin-right: .6em; border-radius: .3em;
+  overflow: hidden; background: rgba(128, 128, 128, .25) }
+.flykka-job .failure { margin: .6em 0 0; padding: .1em 0 .1em .8em; border-left: 3px solid #e5484d;
+  white-space: pre-wrap; overflow-wrap: anywhere }
+</style>"""
+
+_GREEN, _BLUE, _AMBER, _RED, _GREY = "#30a46c", "#3e8ed0", "#f0a020", "#e5484d", "#8f8f8f"
+
+_COLOURS = {
+    "RUNNING": _GREEN,
+    "FINISHED": _BLUE,
+    "COMPLETED": _GREEN,
+    "FAILED": _RED,
+    "FAILING": _RED,
+    "RESTARTING": _AMBER,
+    "DEPLOYING": _AMBER,
+    "CANCELING": _AMBER,
+    "CANCELLING": _AMBER,
+}
+"""What is not named here waits, or has been cancelled."""
+
+
+def job_html(details: JobDetails) -> str:
+    """The whole picture. Every name and every text of the user's is escaped."""
+    parts = (_head(details), _vertices(details), _checkpoints(details), _restarts(details), _failure(details))
+    return f'{_STYLE}<div class="flykka-job">{"".join(parts)}</div>'
+
+
+def _head(details: JobDetails) -> str:
+    return (
+        f'<div class="head"><span class="name">{escape(details.name)}</span>'
+        f"<span>{_status(str(details.status))}</span><span>{escape(text.headline(details))}</span>"
+        f'<span class="quiet">{escape(details.job_id)}</span></div>'
+    )
+
+
+def _vertices(details: JobDetails) -> str:
+    late = any(vertex.late_rows for vertex in details.vertices)
+    header = [_th("vertex", "wide"), _th("state"), _th("rows in", "number"), _th("rows out", "number")]
+    header += [_th("rows/s", "number")] + [_th("late", "number")] * late
+    header += [_th("watermark"), _th("lag", "number"), _th("busy, back-pressured")]
+    return _table(header, [_vertex(vertex, late) for vertex in details.vertices])
+
+
+def _vertex(vertex: JobVertexDetails, late: bool) -> list[str]:
+    cells = [
+        _td(f"{escape(vertex.name.replace(' -> ', ' → '))} <span class='quiet'>×{vertex.parallelism}</span>", "wide"),
+        _td(_status(str(vertex.state), text.state(vertex))),
+        _td(f"{vertex.rows_in:,}", "number"),
+        _td(f"{vertex.rows_out:,}", "number"),
+        _td(f"{text.rate(vertex):,.0f}", "number"),
+    ]
+    if late:
+        cells.append(_td(f"{vertex.late_rows:,}", "number"))
+    return [*cells, _td(text.watermark(vertex)), _td(text.lag(vertex), "number"), _td(_shares(vertex))]
+
+
+def _shares(vertex: JobVertexDetails) -> str:
+    shares = vertex.shares
+    if shares is None:
+        return ""
+    busy, waiting = round(100 * shares.busy), round(100 * shares.back_pressured)
+    return (
+        f'<span class="bar"><span style="width: {busy}%; background: {_GREEN}"></span>'
+        f'<span style="width: {waiting}%; background: {_AMBER}"></span></span>{busy} %, {waiting} %'
+    )
+
+
+def _checkpoints(details: JobDetails) -> str:
+    if not details.checkpoints:
+        return ""
+    counted = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
+    if details.restored_checkpoint is not None:
+        counted += f"; restored from {details.restored_checkpoint}"
+    header = [_th("checkpoint"), _th("status"), _th("took", "number"), _th("size", "number"), _th("new", "number")]
+    newest_first = reversed(details.checkpoints[-text.SHOWN_CHECKPOINTS :])
+    return _table([*header, _th(counted, "wide")], [_checkpoint(checkpoint) for checkpoint in newest_first])
+
+
+def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
+    cells = [_td(str(checkpoint.checkpoint_id)), _td(_status(str(checkpoint.status)))]
+    if checkpoint.reason is not None:
+        return [*cells, *[_td("")] * 3, _td(escape(checkpoint.reason), "wide")]
+    sizes = [_td(format_bytes(size), "number") for size in (checkpoint.size_bytes, checkpoint.incremental_bytes)]
+    return [*cells, _td(text.duration(checkpoint.duration_ms), "number"), *sizes, _td("", "wide")]
+
+
+def _restarts(details: JobDetails) -> str:
+    if not details.restarts or details.started_ms is None:
+        return ""
+    rows = [
+        [
+            _td(f"after {text.duration(max(0, restart.at_ms - details.started_ms))}"),
+            _td(escape(text.reason(restart.cause)), "wide"),
+        ]
+        for restart in reversed(details.restarts[-text.SHOWN_RESTARTS :])
+    ]
+    return _table([_th("restart"), _th("why", "wide")], rows)
+
+
+def _failure(details: JobDetails) -> str:
+    if not text.failed(details) or details.last_failure is None:
+        return ""
+    return f'<div class="failure">{escape(_told(details.last_failure))}</div>'
+
+
+def _told(cause: SerializedThrowable) -> str:
+    return f"{cause.type_name.rpartition('.')[2]}: {cause.message.strip()}"
+
+
+def _status(status: str, shown: str | None = None) -> str:
+    colour = _COLOURS.get(status, _GREY)
+    return f'<span class="dot" style="background: {colour}"></span>{escape(shown or status)}'
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{''.join(header)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _th(title: str, kind: str = "") -> str:
+    return _cell("th", escape(title), kind)
+
+
+def _td(content: str, kind: str = "") -> str:
+    return _cell("td", content, kind)
+
+
+def _cell(tag: str, content: str, kind: str) -> str:
+    return f'<{tag} class="{kind}">{content}</{tag}>' if kind else f"<{tag}>{content}</{tag}>"

@@ -1,0 +1,153 @@
+"""A real Jupyter kernel, as a frontend drives it: cells are run, outputs are collected, displays are updated by id."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from tests.house.sources import HOUSE
+
+PATIENCE = 60.0
+"""Seconds that a cell may take: a busy machine starts a JVM slowly."""
+
+
+class CellError(AssertionError):
+    """A cell raised; the text is its traceback."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """One run of a cell: what it printed, showed and raised."""
+
+    message_id: str
+    printed: str = ""
+    shown: list[dict[str, str]] = field(default_factory=list)
+    display_ids: list[str] = field(default_factory=list)
+    error: tuple[str, str] | None = None
+    """Name and text of what it raised."""
+    traceback: str = ""
+    done: bool = False
+
+    @property
+    def text(self) -> str:
+        """The plain text of what it showed last."""
+        return self.shown[-1]["text/plain"]
+
+
+@dataclass(slots=True)
+class Update:
+    """A new picture of a display, and when it came."""
+
+    at: float
+    data: dict[str, str]
+
+
+class Kernel:
+    """Runs from its making until the end of a `with` statement."""
+
+    def __init__(self, folder: Path) -> None:
+        path = os.pathsep.join([str(HOUSE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        settings = {"PYTHONPATH": path, "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "default"}
+        self._manager = KernelManager(kernel_name="python3")
+        self._manager.start_kernel(env={**os.environ, **settings}, cwd=str(folder))
+        self._client: BlockingKernelClient = self._manager.client()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=PATIENCE)
+        self._cells: dict[str, Cell] = {}
+        self.updates: defaultdict[str, list[Update]] = defaultdict(list)
+
+    @property
+    def pid(self) -> int:
+        """The process of the kernel."""
+        pid = self._manager.provisioner.pid  # type: ignore[union-attr]
+        assert isinstance(pid, int)
+        return pid
+
+    def run(self, code: str, *, patience: float = PATIENCE) -> Cell:
+        """Run a cell to its end.
+
+        Raises:
+            CellError: it raised.
+        """
+        cell = self.wait(self.start(code), patience)
+        if cell.error is not None:
+            raise CellError(cell.traceback)
+        return cell
+
+    def start(self, code: str) -> Cell:
+        """Send a cell, and do not wait for it."""
+        cell = Cell(self._client.execute(code))
+        self._cells[cell.message_id] = cell
+        return cell
+
+    def wait(self, cell: Cell, patience: float = PATIENCE) -> Cell:
+        """Listen until the cell is done.
+
+        Raises:
+            queue.Empty: it is not, in that many seconds.
+        """
+        deadline = time.monotonic() + patience
+        while not cell.done:
+            self.listen(deadline - time.monotonic())
+        return cell
+
+    def listen(self, patience: float = PATIENCE) -> None:
+        """Take in the next message of the kernel.
+
+        Raises:
+            queue.Empty: there is none in that many seconds.
+        """
+        self._hear(self._client.get_iopub_msg(timeout=patience))
+
+    def interrupt(self) -> None:
+        """What the stop button does."""
+        self._manager.interrupt_kernel()
+
+    def kill(self) -> None:
+        """As with `kill -9`."""
+        self._manager.shutdown_kernel(now=True)
+
+    def restart(self) -> None:
+        """What the restart button does: the kernel is asked to end, and a new one begins."""
+        self._manager.restart_kernel()
+        self._client.wait_for_ready(timeout=PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+        self._manager.cleanup_resources()
+
+    def _hear(self, heard: dict[str, Any]) -> None:
+        content = heard["content"]
+        if heard["msg_type"] == "update_display_data":
+            self.updates[content["transient"]["display_id"]].append(Update(time.monotonic(), content["data"]))
+        cell = self._cells.get(heard["parent_header"].get("msg_id", ""))
+        if cell is None:
+            return
+        match heard["msg_type"]:
+            case "stream":
+                cell.printed += content["text"]
+            case "display_data" | "execute_result":
+                cell.shown.append(content["data"])
+                if display_id := content.get("transient", {}).get("display_id"):
+                    cell.display_ids.append(display_id)
+            case "error":
+                cell.error = content["ename"], content["evalue"]
+                cell.traceback = "\n".join(content["traceback"])
+            case "status" if content["execution_state"] == "idle":
+                cell.done = True
+            case _:
+                pass
