@@ -6,8 +6,9 @@ merge into each other, from which the results follow at the end with Spark's own
 else, or the parts would not give Spark's result to the letter, the rows themselves are kept, cut down to the columns
 that matter.
 
-Either way state has the columns `__window`, the start of the window in microseconds, then those of the keys, then what
-is kept.
+Either way state has the columns `__window`, the start of the pane in microseconds, then those of the keys, then what
+is kept. Windows that overlap are put together from panes (`event_time_windows.py`); `merge` and `finish` work on both,
+whatever `__window` says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 WINDOW = "__window"
-"""The start of a row's window, in microseconds since the epoch."""
+"""The start of a window, or of the pane that stands for its windows, in microseconds since the epoch."""
 
 ROWS = "__rows"
 """How many input rows stand behind a row of state."""
@@ -43,17 +44,17 @@ class AggregatePlan(Protocol):
     def keys(self) -> tuple[Column, ...]:
         """The keys, as expressions over state."""
 
-    def local(self, rows: DataFrame, window: Column) -> DataFrame:
-        """State made of rows, `window` being the start of a row's window."""
+    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
+        """State made of rows, `pane` being the start of a row's pane."""
 
     def merge(self, state: DataFrame) -> DataFrame:
         """State with fewer rows, or the same."""
 
     def finish(self, state: DataFrame) -> DataFrame:
-        """The results, one row for each window and key: `__window`, the keys, the aggregates."""
+        """The results of state by window, one row for each window and key: `__window`, the keys, the aggregates."""
 
-    def rows_behind(self) -> Column:
-        """An aggregate over state that counts the input rows."""
+    def rows_behind(self, counted: Column) -> Column:
+        """An aggregate over state that counts the input rows behind the rows for which `counted` is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,11 @@ class PartialAggregates:
         """The keys, as expressions over state."""
         return tuple(F.col(_key(place)) for place in range(len(self.key_names)))
 
-    def local(self, rows: DataFrame, window: Column) -> DataFrame:
+    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
         """Aggregate rows into parts."""
         named = (_column(key).alias(_key(place)) for place, key in enumerate(self.key_columns))
         count = F.count(F.lit(1)).alias(ROWS)
-        return rows.groupBy(window.alias(WINDOW), *named).agg(
+        return rows.groupBy(pane.alias(WINDOW), *named).agg(
             *(part.partial.alias(part.name) for part in self.parts), count
         )
 
@@ -103,9 +104,9 @@ class PartialAggregates:
         keys = (key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
         return self.merge(state).select(WINDOW, *keys, *self.results)
 
-    def rows_behind(self) -> Column:
-        """Every part knows."""
-        return F.sum(ROWS)
+    def rows_behind(self, counted: Column) -> Column:
+        """Every row of parts knows."""
+        return F.sum(F.when(counted, F.col(ROWS)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +123,9 @@ class RowsKept:
         """The user's own expressions: the columns they need are kept."""
         return tuple(_column(key) for key in self.key_columns)
 
-    def local(self, rows: DataFrame, window: Column) -> DataFrame:
+    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
         """Keep the columns that keys and aggregates need."""
-        return rows.select(window.alias(WINDOW), *(F.col(quoted(name)) for name in self.needed))
+        return rows.select(pane.alias(WINDOW), *(F.col(quoted(name)) for name in self.needed))
 
     def merge(self, state: DataFrame) -> DataFrame:
         """Rows do not merge."""
@@ -134,9 +135,9 @@ class RowsKept:
         """Aggregate the rows as Spark does."""
         return state.groupBy(WINDOW, *self.keys).agg(*self.aggregates)
 
-    def rows_behind(self) -> Column:
+    def rows_behind(self, counted: Column) -> Column:
         """A row of state is a row of input."""
-        return F.count(F.lit(1))
+        return F.count_if(counted)
 
 
 def analyze(

@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.spark_bridge.aggregates import AggregatePlan
+    from flykka.spark_bridge.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.sinks.file_sink import FileSink
-    from flykka.spark_bridge.sources.file_source import FileSource
+    from flykka.spark_bridge.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCode:
     """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks."""
 
-    source: FileSource
+    source: Source
     watermark_delay_ms: int | None = None
 
     @property
     def fingerprint(self) -> str:
-        """The format: where the files lie may change between two runs."""
+        """The format: where the rows come from may change between two runs."""
         return f"source({self.source.format})"
 
 
@@ -58,19 +59,25 @@ class KeyByCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCode:
-    """Tumbling event-time windows of `size_ms`, shifted by `offset_ms`, over the timestamp column `time_column`."""
+    """Windows over the timestamp column `time_column`.
+
+    `side_outputs_late_data`: rows that come too late are handed to `LateRowsCode`, not dropped. They must then come as
+    they are, with no local part before the exchange.
+    """
 
     keys: tuple[Column | str, ...]
-    size_ms: int
-    offset_ms: int
+    windows: EventTimeWindows
     time_column: str
     aggregates: tuple[Column, ...]
     plan: AggregatePlan
+    side_outputs_late_data: bool = False
 
     @property
     def fingerprint(self) -> str:
         """Windows, and the columns that state is kept in."""
-        return f"window(size={self.size_ms}, offset={self.offset_ms}, state={self.plan.structure})"
+        windows = self.windows
+        cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
+        return f"window({cut}, state={self.plan.structure})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +93,16 @@ class LocalWindowCode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LateRowsCode:
+    """Passes on the rows that came too late for the windows it is chained to."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Stateless."""
+        return "late_rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkCode:
     """Writes rows."""
 
@@ -97,4 +114,4 @@ class SinkCode:
         return f"sink({self.sink.format})"
 
 
-OperatorCode = SourceCode | TransformCode | KeyByCode | WindowCode | LocalWindowCode | SinkCode
+OperatorCode = SourceCode | TransformCode | KeyByCode | WindowCode | LocalWindowCode | LateRowsCode | SinkCode

@@ -148,7 +148,7 @@ class Flow:
         for output in outputs if made.rows else ():
             for subpartition in self._receivers(output, stage):
                 name = f"{output.output}.{subpartition}"
-                ref = self._ref(made, stage, name, made.rows, subpartition, self._last_in_window(link))
+                ref = self._ref(made, stage, name, made.rows, subpartition, self._last_in_pane(link))
                 address = Address(partition=output.partition_id, subpartition=subpartition)
                 batches.append(Batch(ref=ref, frame=made.frame, address=address))
                 sent.append(StageOutput(output=output.output, batch=ref))
@@ -163,7 +163,7 @@ class Flow:
     def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
         groups = KeyGroups(keys=self._keys(link, output), max_parallelism=output.max_parallelism)
         made = materialise_slices(self._scope, rows, groups, output.subpartitions, self._numbers(link, rows))
-        last = self._last_in_window(link)
+        last = self._last_in_pane(link)
         batches = [
             Batch(
                 ref=self._ref(made.materialised, stage, f"{output.output}.{index}", count, index, last),
@@ -190,7 +190,7 @@ class Flow:
         self._store.put(blocks, batches, job_id=self._descriptor.job_id, producer=self._descriptor.attempt)
 
     def _ref(
-        self, made: Materialised, stage: int, name: str, rows: int, subpartition: int = 0, last_in_window: int = 0
+        self, made: Materialised, stage: int, name: str, rows: int, subpartition: int = 0, last_in_pane: int = 0
     ) -> BatchRef:
         first, last = made.numbers.get("first_micros"), made.numbers.get("last_micros")
         return BatchRef(
@@ -198,14 +198,14 @@ class Flow:
             rows=rows,
             size_bytes=estimated_bytes(made.frame.schema, rows),
             event_time_min=None if first is None else first // MICROS_PER_MS,
-            event_time_max=None if last is None else last // MICROS_PER_MS + last_in_window,
+            event_time_max=None if last is None else last // MICROS_PER_MS + last_in_pane,
             subpartition=subpartition,
         )
 
     @staticmethod
-    def _last_in_window(link: Link) -> int:
-        """What is to be added to the start of a window for its last millisecond; 0 for rows."""
-        return link.code.window.size_ms - 1 if isinstance(link.code, LocalWindowCode) else 0
+    def _last_in_pane(link: Link) -> int:
+        """What is to be added to the start of a pane for its last millisecond, at most; 0 for rows."""
+        return link.code.window.windows.slide_ms - 1 if isinstance(link.code, LocalWindowCode) else 0
 
 
 def _in_micros(time: Column) -> Column:

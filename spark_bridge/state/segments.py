@@ -2,9 +2,9 @@
 
 Knows nothing of Spark: a frame is whatever reads a segment.
 
-A segment is never changed. Firing moves a bound: windows that start at `emitted_to_ms` or before are through, and rows
-of theirs that are still in a segment are passed over when it is read. A segment with nothing above the bound is
-dropped.
+A segment is never changed. It has rows by pane (`event_time_windows.py`). Firing moves a bound: windows that start at
+`emitted_to_ms` or before are through. Rows that are in no later window may still be in a segment, and are passed over
+when it is read; a segment with no others is dropped.
 
 A handle is used again only when a checkpoint that holds it is known to be complete, as in Flink: what an aborted
 checkpoint has written is deleted with it.
@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from flykka.messages.ids import BatchId
 from flykka.messages.state import SharedStateHandle
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 Frame = TypeVar("Frame")
 
@@ -32,7 +33,11 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment(Generic[Frame]):
-    """Rows of windows that start from `first_ms` to `last_ms`; `level` counts how often they were merged."""
+    """Rows of panes that start from `first_ms` to `last_ms`; `level` counts how often they were merged.
+
+    Where windows overlap, rows may come too late for some of their windows and not for all: `closed_to_ms` is the start
+    of the last window that was closed, fired or not, when the rows came; None where none of theirs was.
+    """
 
     batch_id: BatchId
     frame: Frame
@@ -40,6 +45,7 @@ class Segment(Generic[Frame]):
     first_ms: int
     last_ms: int
     level: int = 0
+    closed_to_ms: int | None = None
     written: Written | None = None
 
     @property
@@ -50,11 +56,15 @@ class Segment(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Generic[Frame]):
-    """A segment to be read between two bounds on the start of windows; None where no row is beyond."""
+    """A segment to be read: the panes that start from `from_ms` and before `until_ms`; None where no row is beyond.
+
+    Its rows are for the windows that start after `closed_to_ms`; None is no bound.
+    """
 
     segment: Segment[Frame]
-    after_ms: int | None
-    to_ms: int | None
+    from_ms: int | None
+    until_ms: int | None
+    closed_to_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +78,14 @@ class Firing(Generic[Frame]):
 class Segments(Generic[Frame]):
     """The live segments of one operator, oldest first."""
 
-    def __init__(self, emitted_to_ms: int | None = None) -> None:
+    def __init__(self, windows: EventTimeWindows, emitted_to_ms: int | None = None) -> None:
         self.emitted_to_ms = emitted_to_ms
+        self._windows = windows
         self._live: list[Segment[Frame]] = []
 
     @property
     def live(self) -> tuple[Segment[Frame], ...]:
-        """The segments in which something lies above the bound."""
+        """The segments with rows of windows above the bound."""
         return tuple(self._live)
 
     def add(self, segment: Segment[Frame]) -> None:
@@ -88,23 +99,27 @@ class Segments(Generic[Frame]):
         """
         if self.emitted_to_ms is not None and to_ms <= self.emitted_to_ms:
             return Firing(readings=(), finished=())
-        readings = tuple(self._reading(segment, to_ms) for segment in self._live if segment.first_ms <= to_ms)
-        finished = tuple(segment.batch_id for segment in self._live if segment.last_ms <= to_ms)
-        self._live = [segment for segment in self._live if segment.last_ms > to_ms]
+        until_ms, next_ms = self._windows.end_of_last(to_ms), self._windows.next_start(to_ms)
+        readings = tuple(self._reading(segment, until_ms) for segment in self._live if self._fires(segment, to_ms))
+        finished = tuple(segment.batch_id for segment in self._live if segment.last_ms < next_ms)
+        self._live = [segment for segment in self._live if segment.last_ms >= next_ms]
         self.emitted_to_ms = to_ms
         return Firing(readings=readings, finished=finished)
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """How to read all of a segment that has not been emitted."""
-        return self._reading(segment, segment.last_ms)
+        """How to read all of a segment that some window still needs."""
+        return self._reading(segment, None)
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
-        """Segments of the lowest level of which there are enough, so that each row is merged a few times at most."""
-        for level in sorted({segment.level for segment in self._live}):
-            same = tuple(segment for segment in self._live if segment.level == level)
-            if len(same) >= at_least:
-                return same
-        return ()
+        """Segments of the lowest level of which there are enough, so that each row is merged a few times at most.
+
+        They are all for the same windows.
+        """
+        alike: dict[tuple[int, int | None], list[Segment[Frame]]] = {}
+        for segment in self._live:
+            alike.setdefault((segment.level, self._closed_to(segment)), []).append(segment)
+        enough = (segments for segments in alike.values() if len(segments) >= at_least)
+        return tuple(min(enough, key=lambda segments: segments[0].level, default=()))
 
     def replace(self, old: Sequence[Segment[Frame]], merged: Segment[Frame]) -> None:
         """Put one segment in the place of those it was merged from."""
@@ -129,16 +144,26 @@ class Segments(Generic[Frame]):
         ]
 
     def check(self) -> None:
-        """Assert the invariants: no segment twice, none empty, none wholly below the bound."""
+        """Assert the invariants: no segment twice, none empty, none that no window needs."""
         assert len({segment.batch_id for segment in self._live}) == len(self._live)
         assert all(segment.first_ms <= segment.last_ms for segment in self._live)
         bound = self.emitted_to_ms
-        assert bound is None or all(segment.last_ms > bound for segment in self._live)
+        assert bound is None or all(segment.last_ms >= self._windows.next_start(bound) for segment in self._live)
 
-    def _reading(self, segment: Segment[Frame], to_ms: int) -> Reading[Frame]:
-        bound = self.emitted_to_ms
+    def _fires(self, segment: Segment[Frame], to_ms: int) -> bool:
+        """Whether a segment has rows for a window up to `to_ms`."""
+        is_open = segment.closed_to_ms is None or segment.closed_to_ms < to_ms
+        return is_open and segment.first_ms < self._windows.end_of_last(to_ms)
+
+    def _reading(self, segment: Segment[Frame], until_ms: int | None) -> Reading[Frame]:
+        from_ms = None if self.emitted_to_ms is None else self._windows.next_start(self.emitted_to_ms)
         return Reading(
             segment=segment,
-            after_ms=bound if bound is not None and segment.first_ms <= bound else None,
-            to_ms=to_ms if segment.last_ms > to_ms else None,
+            from_ms=from_ms if from_ms is not None and segment.first_ms < from_ms else None,
+            until_ms=until_ms if until_ms is not None and segment.last_ms >= until_ms else None,
+            closed_to_ms=self._closed_to(segment),
         )
+
+    def _closed_to(self, segment: Segment[Frame]) -> int | None:
+        bounds = (self.emitted_to_ms, segment.closed_to_ms)
+        return max((bound for bound in bounds if bound is not None), default=None)

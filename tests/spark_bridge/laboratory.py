@@ -55,6 +55,7 @@ from flykka.spark_bridge.code import (
 )
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.spark_bridge.sources.file_source import FileSource
 
@@ -174,14 +175,15 @@ class Laboratory:
         ends_here = bool(codes) and isinstance(codes[-1], SinkCode)
         return self.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=not ends_here)
 
-    def windows(self, *aggregates: Column, size_ms: int = 1000, offset_ms: int = 0) -> WindowCode:
+    def windows(
+        self, *aggregates: Column, size_ms: int = 1000, slide_ms: int | None = None, offset_ms: int = 0
+    ) -> WindowCode:
         """Windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
         made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
         prototype = self.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         return WindowCode(
             keys=("key",),
-            size_ms=size_ms,
-            offset_ms=offset_ms,
+            windows=EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms or size_ms, offset_ms=offset_ms),
             time_column="at",
             aggregates=made,
             plan=analyze(prototype, ("key",), made),

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from flykka.messages.ids import BatchId
 from flykka.messages.state import SharedStateHandle
-from flykka.spark_bridge.state.segments import Segment, Segments, Written
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Written
 
-WINDOWS = st.integers(0, 20)
+TIMES = st.integers(0, 20)
+SECONDS = EventTimeWindows(size_ms=1, slide_ms=1)
+"""In the little time of these tests, in which a window is as long as the unit."""
 
 
 def segment(name: int, first: int, last: int, level: int = 0) -> Segment[frozenset[int]]:
@@ -25,7 +28,7 @@ def written(checkpoint_id: int | None) -> Written:
 
 
 def of(*segments: Segment[frozenset[int]]) -> Segments[frozenset[int]]:
-    made: Segments[frozenset[int]] = Segments()
+    made: Segments[frozenset[int]] = Segments(SECONDS)
     for each in segments:
         made.add(each)
     return made
@@ -37,9 +40,9 @@ def test_a_segment_that_straddles_the_bound_is_read_on_both_sides_of_it_once() -
     early = segments.fire(2)
     late = segments.fire(9)
 
-    assert [(reading.after_ms, reading.to_ms) for reading in early.readings] == [(None, 2)]
+    assert [(reading.from_ms, reading.until_ms) for reading in early.readings] == [(None, 3)]
     assert early.finished == ()
-    assert [(reading.after_ms, reading.to_ms) for reading in late.readings] == [(2, None)]
+    assert [(reading.from_ms, reading.until_ms) for reading in late.readings] == [(3, None)]
     assert late.finished == ("1",)
     segments.check()
 
@@ -49,7 +52,7 @@ def test_a_segment_within_the_bound_is_read_without_one() -> None:
 
     (reading,) = segments.fire(2).readings
 
-    assert (reading.after_ms, reading.to_ms) == (None, None)
+    assert (reading.from_ms, reading.until_ms) == (None, None)
     assert segments.live == ()
 
 
@@ -59,7 +62,7 @@ def test_nothing_fires_before_the_first_window_is_over() -> None:
     early, at_its_end = segments.fire(4), segments.fire(5)
 
     assert (early.readings, early.finished) == ((), ())
-    assert [(reading.after_ms, reading.to_ms) for reading in at_its_end.readings] == [(None, 5)]
+    assert [(reading.from_ms, reading.until_ms) for reading in at_its_end.readings] == [(None, 6)]
     segments.check()
 
 
@@ -106,27 +109,83 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
     assert segments.mergeable(3) == ()
 
 
-@given(st.lists(st.tuples(WINDOWS, WINDOWS), max_size=8), st.lists(WINDOWS, max_size=6))
-def test_every_window_of_every_segment_fires_exactly_once(spans: list[tuple[int, int]], bounds: list[int]) -> None:
-    segments: Segments[frozenset[int]] = Segments()
-    fired: list[tuple[BatchId, int]] = []
-    wanted: set[tuple[BatchId, int]] = set()
-    for number, (bound, (one, other)) in enumerate(zip([*bounds, *[20] * len(spans)], spans, strict=False)):
-        # As the operator does: what the bound has closed is late and not taken in.
-        first = max(min(one, other), -1 if segments.emitted_to_ms is None else segments.emitted_to_ms + 1)
-        if first <= max(one, other):
-            made = segment(number, first, max(one, other))
-            segments.add(made)
-            wanted |= {(made.batch_id, window) for window in made.frame}
-        for reading in segments.fire(bound).readings:
-            low = -1 if reading.after_ms is None else reading.after_ms
-            high = 99 if reading.to_ms is None else reading.to_ms
-            fired += [(reading.segment.batch_id, window) for window in reading.segment.frame if low < window <= high]
-        segments.check()
+def test_segments_for_different_windows_do_not_merge() -> None:
+    overlapping: Segments[frozenset[int]] = Segments(EventTimeWindows(size_ms=10, slide_ms=5))
+    for number, closed_to in enumerate((None, 0, 0, 5)):
+        overlapping.add(replace(segment(number, 10, 15), closed_to_ms=closed_to))
 
-    for reading in segments.fire(99).readings:
-        low = -1 if reading.after_ms is None else reading.after_ms
-        fired += [(reading.segment.batch_id, window) for window in reading.segment.frame if window > low]
+    alike = overlapping.mergeable(2)
+    overlapping.fire(0)
+    alike_now = overlapping.mergeable(3)
+
+    assert [each.batch_id for each in alike] == ["1", "2"]
+    assert [each.batch_id for each in alike_now] == ["0", "1", "2"]
+
+
+def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
+    segments: Segments[frozenset[int]] = Segments(EventTimeWindows(size_ms=10, slide_ms=5))
+    segments.add(segment(1, 5, 5))
+
+    first, second = segments.fire(0), segments.fire(5)
+
+    assert [(reading.closed_to_ms, reading.until_ms) for reading in first.readings] == [(None, None)]
+    assert first.finished == ()
+    assert [(reading.closed_to_ms, reading.until_ms) for reading in second.readings] == [(0, None)]
+    assert second.finished == ("1",)
+
+
+@given(
+    sizes=st.sampled_from([(1, 1), (3, 3), (4, 2), (5, 2), (7, 3), (2, 5)]),
+    batches=st.lists(st.tuples(TIMES, TIMES, TIMES), max_size=8),
+    fired_behind=st.lists(st.booleans(), min_size=8, max_size=8),
+)
+def test_every_row_is_in_each_of_its_windows_that_was_open_once(
+    sizes: tuple[int, int], batches: list[tuple[int, int, int]], fired_behind: list[bool]
+) -> None:
+    """Rows are their times; a batch comes when the watermark has closed some windows, which may not have fired yet."""
+    windows = EventTimeWindows(size_ms=sizes[0], slide_ms=sizes[1])
+    segments: Segments[frozenset[int]] = Segments(windows)
+    fired: list[tuple[BatchId, int, int]] = []
+    wanted: set[tuple[BatchId, int, int]] = set()
+    watermark = -50
+    for number, ((one, other, later), fires) in enumerate(zip(batches, fired_behind, strict=False)):
+        watermark = max(watermark, later - 4)
+        closed_to = windows.last_fired_start(watermark)
+        times = [time for time in range(min(one, other), max(one, other) + 1) if starts(windows, time)]
+        kept = [time for time in times if max(starts(windows, time)) > closed_to]
+        if kept:
+            made = replace(segment(number, kept[0], kept[-1]), frame=frozenset(kept), closed_to_ms=closed_to)
+            segments.add(made)
+            wanted |= {(made.batch_id, t, s) for t in kept for s in starts(windows, t) if s > closed_to}
+        if fires:
+            fired += [each for reading in fire(segments, closed_to) for each in read(windows, reading, closed_to)]
+            segments.check()
+
+    fired += [each for reading in fire(segments, 99) for each in read(windows, reading, 99)]
 
     assert len(fired) == len(set(fired))
     assert set(fired) == wanted
+    assert segments.live == ()
+
+
+def starts(windows: EventTimeWindows, time: int) -> list[int]:
+    """The windows of a time, by Flink's loop."""
+    last = time - (time - windows.offset_ms) % windows.slide_ms
+    return list(range(last, time - windows.size_ms, -windows.slide_ms))
+
+
+def fire(segments: Segments[frozenset[int]], to_ms: int) -> tuple[Reading[frozenset[int]], ...]:
+    return segments.fire(to_ms).readings
+
+
+def read(windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int) -> list[tuple[BatchId, int, int]]:
+    low = -99 if reading.from_ms is None else reading.from_ms
+    high = 99 if reading.until_ms is None else reading.until_ms
+    after = -99 if reading.closed_to_ms is None else reading.closed_to_ms
+    return [
+        (reading.segment.batch_id, time, start)
+        for time in reading.segment.frame
+        if low <= time < high
+        for start in starts(windows, time)
+        if after < start <= to_ms
+    ]
