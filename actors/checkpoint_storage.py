@@ -16,12 +16,18 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from glob import escape
 from typing import TypeVar
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from flykka.actors.errors import CheckpointFormatError, CheckpointNotFoundError, CheckpointVersionError
+from flykka.actors.errors import (
+    CheckpointDirectoryError,
+    CheckpointFormatError,
+    CheckpointNotFoundError,
+    CheckpointVersionError,
+)
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.codec import decode, encode
 from flykka.messages.errors import DecodeError
@@ -69,9 +75,17 @@ class CheckpointStorage:
 
     def latest(self, job_id: JobId) -> str | None:
         """The address of the newest checkpoint that exists, None where there is none."""
-        written = [path.rsplit("/", 2)[-2] for path in self._fs.glob(f"{self._job(job_id)}/{_CHECKPOINT}*/{_METADATA}")]
-        ids = [int(name.removeprefix(_CHECKPOINT)) for name in written]
+        names = [folder.rsplit("/", 1)[-1] for folder in self._folders(escape(self._job(job_id)))]
+        ids = [int(name.removeprefix(_CHECKPOINT)) for name in names]
         return self._address(f"{self._job(job_id)}/{_CHECKPOINT}{max(ids)}") if ids else None
+
+    def addresses(self) -> list[str]:
+        """The addresses of every checkpoint that exists, of all jobs, in no order."""
+        return [self._address(folder) for folder in self._folders(f"{escape(self._root)}/*")]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder at `path`."""
+        return bool(self._fs.exists(self._path(path)))
 
     def drop_checkpoint(self, path: str) -> None:
         """Delete a checkpoint: from the first step on it does not exist any more."""
@@ -91,8 +105,15 @@ class CheckpointStorage:
         self.discard(state)
 
     def write_job_graph(self, job_graph: JobGraph) -> None:
-        """Persist what was submitted."""
-        self._write(f"{self._job(job_graph.job_id)}/{_JOB_GRAPH}", job_graph)
+        """Persist what was submitted.
+
+        Raises:
+            CheckpointDirectoryError: nothing can be written there.
+        """
+        try:
+            self._write(f"{self._job(job_graph.job_id)}/{_JOB_GRAPH}", job_graph)
+        except OSError as refusal:
+            raise CheckpointDirectoryError(self._unwritable(refusal)) from refusal
 
     def read_job_graph(self, job_id: JobId) -> JobGraph:
         """What was submitted under this id. Raises as `read_metadata` does."""
@@ -104,6 +125,14 @@ class CheckpointStorage:
 
     def _job(self, job_id: JobId) -> str:
         return f"{self._root}/{job_id}"
+
+    def _folders(self, below: str) -> list[str]:
+        return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{_CHECKPOINT}*/{_METADATA}")]
+
+    def _unwritable(self, refusal: OSError) -> str:
+        if self._fs.isfile(self._root):
+            return f"the checkpoint directory {self._root!r} is a file"
+        return f"the checkpoint directory {self._root!r} cannot be written: {refusal.strerror or refusal}"
 
     def _path(self, address: str) -> str:
         stripped: str = self._fs._strip_protocol(address)

@@ -9,7 +9,8 @@ JobRuntimeError
 ├── CheckpointStorageError
 │   ├── CheckpointNotFoundError     the address: nothing is there
 │   ├── CheckpointFormatError       the file: not ours, cut off, or altered
-│   └── CheckpointVersionError      the reader: the file was written by a newer flykka
+│   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
+│   └── CheckpointDirectoryError    the directory: it cannot be written
 └── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
 """
 
@@ -37,7 +38,13 @@ class RescaleNotSupportedError(RestoreError):
 
 
 class StateWithoutOperatorError(RestoreError):
-    """State would be lost, and nobody said that it may be."""
+    """State would be lost, and nobody said that it may be. `operator_ids` are those whose state it is."""
+
+    def __init__(self, checkpoint_id: int, operator_ids: tuple[str, ...]) -> None:
+        super().__init__(
+            f"checkpoint {checkpoint_id} holds state of operators that the job does not have: {', '.join(operator_ids)}"
+        )
+        self.operator_ids = operator_ids
 
 
 class CheckpointStorageError(JobRuntimeError):
@@ -54,6 +61,10 @@ class CheckpointFormatError(CheckpointStorageError):
 
 class CheckpointVersionError(CheckpointStorageError):
     """The file is of a format that this version does not know yet."""
+
+
+class CheckpointDirectoryError(CheckpointStorageError):
+    """The checkpoint directory cannot be written; the text names it."""
 
 
 class IllegalTransitionError(JobRuntimeError):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flykka.job_client import JobClient as JobClient
     from flykka.local_cluster import LocalCluster as LocalCluster
     from flykka.messages.job import JobStatus as JobStatus
+    from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.spark_bridge.sinks.file_sink import FileSink as FileSink
     from flykka.spark_bridge.sources.file_source import FileSource as FileSource
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Console": "console.event_lines",
     "DataStream": "data_stream",
+    "ExternalizedCheckpointRetention": "messages.job_graph",
     "FileSink": "spark_bridge.sinks.file_sink",
     "FileSource": "spark_bridge.sources.file_source",
     "JobClient": "job_client",

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
+from flykka.checkpoints import check_restorable, find_checkpoint
 from flykka.client_actor import JobExecutionResult
 from flykka.data_stream import DataStream, StreamType
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
@@ -25,7 +26,12 @@ from flykka.local_cluster import (
     slots_needed,
 )
 from flykka.messages.ids import JobId
-from flykka.messages.job_graph import JobGraph, OperatorKind
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    JobGraph,
+    OperatorKind,
+)
 from flykka.program import Program, at_least_one, not_negative, tried
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
@@ -116,6 +122,7 @@ class StreamExecutionEnvironment(JobSettings):
             name=name,
             code=SourceCode(source=source, watermark_delay_ms=watermark_strategy.delay_ms),
             watermark_delay_ms=watermark_strategy.delay_ms,
+            idle_timeout_ms=watermark_strategy.idle_timeout_ms,
             explicit_uid=uid,
         )
         prototype = source.prototype(self.spark)
@@ -143,7 +150,7 @@ class StreamExecutionEnvironment(JobSettings):
                 self.get_stream_graph(),
                 job_id=JobId(uuid4().hex),
                 name=job_name,
-                checkpointing=replace(self.checkpointing, directory=self._checkpoint_directory()),
+                checkpointing=self._checkpointing_settings(),
                 restart_strategy=self.restart_strategy,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
@@ -157,6 +164,7 @@ class StreamExecutionEnvironment(JobSettings):
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
+            CheckpointError: it cannot continue from the checkpoint that was given.
             JobSubmissionError: the job was refused.
             JobExecutionError: it has failed.
         """
@@ -168,14 +176,16 @@ class StreamExecutionEnvironment(JobSettings):
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
+            CheckpointError: it cannot continue from the checkpoint that was given.
             JobSubmissionError: the job was refused.
         """
         graph = self.get_job_graph(job_name)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary
         record = None if survives else surviving_flight_record_path(graph)
-        client = self.cluster.submit(graph, flight_record=record)
+        client = self.cluster.submit(graph, self._checkpoint_to_restore(graph), flight_record=record)
         client.wait_submitted()
+        self.restore_from = None
         self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
         self._program = Program()
         return client
@@ -216,10 +226,23 @@ class StreamExecutionEnvironment(JobSettings):
     ) -> None:
         self.close()
 
-    def _checkpoint_directory(self) -> str:
-        if not self.checkpointing.directory and self._temporary is None:
+    def _checkpointing_settings(self) -> CheckpointingSettings:
+        settings = self.checkpointing
+        if settings.directory:
+            return settings
+        if self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="flykka-checkpoints-")
-        return self.checkpointing.directory or self._temporary or ""
+        if settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION:
+            # The folder goes when the environment is closed: nobody is to be told that there is something in it.
+            settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+        return replace(settings, directory=self._temporary)
+
+    def _checkpoint_to_restore(self, graph: JobGraph) -> str | None:
+        if self.restore_from is None:
+            return None
+        checkpoint = find_checkpoint(self.restore_from, self.checkpointing.directory)
+        check_restorable(checkpoint, graph)
+        return checkpoint.path
 
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.

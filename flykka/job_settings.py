@@ -6,7 +6,12 @@ import os
 from dataclasses import replace
 from typing import Self
 
-from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.errors import ProgramError
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    RestartStrategyConfiguration,
+)
 from flykka.program import at_least_one, not_negative
 from flykka.restart_strategies import RestartStrategies
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
@@ -19,6 +24,7 @@ class JobSettings:
     def __init__(self) -> None:
         self.defaults = Defaults()
         self.checkpointing = CheckpointingSettings(directory="")
+        self.restore_from: str | None = None
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -73,11 +79,44 @@ class JobSettings:
     def set_checkpoint_dir(self, directory: str) -> Self:
         """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
 
-        Unless set it is a temporary folder, which `close` removes.
+        Unless set it is a temporary folder, which `close` removes with all that is in it.
         """
         # The driver and the executors need not have the same working directory.
         absolute = directory if "://" in directory else os.path.abspath(directory)
         self.checkpointing = replace(self.checkpointing, directory=absolute)
+        return self
+
+    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
+        """What becomes of the last checkpoints when a job ends without being FINISHED; the enum or its name.
+
+        `RETAIN_ON_CANCELLATION` keeps them when it is cancelled and when it fails, `DELETE_ON_CANCELLATION` (what holds
+        unless set) when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps its last one,
+        one that comes to the end of its input none.
+
+        Raises:
+            ProgramError: there is no such retention.
+        """
+        try:
+            chosen = ExternalizedCheckpointRetention(retention)
+        except ValueError as unknown:
+            known = ", ".join(ExternalizedCheckpointRetention)
+            raise ProgramError(f"the retention of checkpoints must be one of {known}, not {retention!r}") from unknown
+        self.checkpointing = replace(self.checkpointing, retention=chosen)
+        return self
+
+    def from_checkpoint(self, checkpoint: str) -> Self:
+        """Let the next job that is executed continue from a checkpoint; the one after it starts from the beginning.
+
+        `checkpoint` is the path of a checkpoint, its folder or its `_metadata` file, or "latest": the newest one that
+        has completed below the checkpoint directory, of whichever job. It is read when the job is executed, and never
+        deleted by that job (Flink's NO_CLAIM); keep it until that job has ended, for its checkpoints build on it.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not checkpoint:
+            raise ProgramError("the checkpoint to continue from must be a path or 'latest', not an empty text")
+        self.restore_from = checkpoint
         return self
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:

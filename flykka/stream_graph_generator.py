@@ -69,6 +69,7 @@ class _Generator:
                 publishes_per_checkpoint=transformation.publishes_per_checkpoint,
                 event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
                 watermark_delay_ms=transformation.watermark_delay_ms,
+                idle_timeout_ms=transformation.idle_timeout_ms,
             )
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):

@@ -41,6 +41,7 @@ class Transformation:
     local_code: LocalWindowCode | None = None
     publishes_per_checkpoint: bool = False
     watermark_delay_ms: int | None = None
+    idle_timeout_ms: int | None = None
     explicit_uid: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None

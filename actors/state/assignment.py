@@ -53,12 +53,9 @@ def assign(
             )
             if operators:
                 assignment[vertex.vertex_id, subtask] = TaskStateSnapshot(operators=operators)
-    left_over = sorted(operator_id for operator_id, state in states.items() if any(map(_holds_state, state.states())))
+    left_over = [operator_id for operator_id, state in states.items() if any(map(_holds_state, state.states()))]
     if left_over and not allow_non_restored_state:
-        raise StateWithoutOperatorError(
-            f"checkpoint {checkpoint.checkpoint_id} holds state of operators that the job does not have:"
-            f" {', '.join(left_over)}"
-        )
+        raise StateWithoutOperatorError(checkpoint.checkpoint_id, tuple(sorted(left_over)))
     return assignment
 
 

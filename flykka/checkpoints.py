@@ -1,0 +1,128 @@
+"""The checkpoints that are there to continue from: found below a directory, read, and held against a job."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
+from flykka.actors.errors import CheckpointStorageError, RestoreError, StateWithoutOperatorError
+from flykka.actors.state.assignment import assign
+from flykka.errors import CheckpointError, CheckpointNotFoundError
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.ids import OperatorId
+from flykka.messages.job_graph import JobGraph, Operator
+
+LATEST = "latest"
+"""In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointListing:
+    """What is below a checkpoint directory: completed checkpoints, newest first, and what cannot be read and why."""
+
+    directory: str
+    completed: tuple[CompletedCheckpoint, ...]
+    unreadable: tuple[str, ...]
+
+
+def list_checkpoints(directory: str) -> CheckpointListing:
+    """The checkpoints of all jobs below `directory`. A directory that is not there has none."""
+    storage = CheckpointStorage(directory)
+    completed: list[CompletedCheckpoint] = []
+    unreadable: list[str] = []
+    for address in storage.addresses():
+        try:
+            completed.append(storage.read_metadata(address))
+        except NoSuchCheckpointError:
+            # A job that runs has let go of it meanwhile.
+            continue
+        except CheckpointStorageError as refusal:
+            unreadable.append(str(refusal))
+    completed.sort(key=lambda checkpoint: (checkpoint.timestamp_ms, checkpoint.checkpoint_id), reverse=True)
+    return CheckpointListing(directory=directory, completed=tuple(completed), unreadable=tuple(unreadable))
+
+
+def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
+    """The checkpoint at the path `wanted`, its folder or its metadata file, or the latest below `directory`.
+
+    Raises:
+        CheckpointNotFoundError: there is none; the text names the path and what is there.
+        CheckpointError: it cannot be read, because it is no checkpoint, or a newer version has written it.
+    """
+    if wanted == LATEST:
+        return _latest(directory)
+    path = wanted if "://" in wanted else os.path.abspath(wanted)
+    storage = CheckpointStorage(path)
+    try:
+        return storage.read_metadata(path)
+    except NoSuchCheckpointError as missing:
+        raise CheckpointNotFoundError(f"{wanted!r} is no checkpoint: {_what_is_there(storage, path)}") from missing
+    except CheckpointStorageError as refusal:
+        raise CheckpointError(f"{wanted!r} cannot be continued from: {refusal}") from refusal
+
+
+def check_restorable(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> None:
+    """Raise `CheckpointError`, naming the operators, where the job cannot start from the checkpoint."""
+    cannot = f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}"
+    former = _operators_of_former_job(checkpoint)
+    operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
+    for operator in operators:
+        was = former.get(operator.operator_id)
+        if was is not None and was.kind is not operator.kind:
+            raise CheckpointError(
+                f"{cannot}: the operator with the uid {operator.ref.uid!r} was a {was.kind} ({was.name}) and is"
+                f" a {operator.kind} ({operator.name}) now; give it a uid of its own with uid(...)"
+            )
+    try:
+        assign(checkpoint, job_graph.vertices)
+    except StateWithoutOperatorError as missing:
+        named = ", ".join(_named(OperatorId(missed), former) for missed in missing.operator_ids)
+        uids = ", ".join(repr(operator.ref.uid) for operator in operators)
+        raise CheckpointError(
+            f"{cannot}: it holds state of operators that the job does not have: {named}."
+            f" The job has {uids}; give its operators the uids that they had, with uid(...)"
+        ) from missing
+    except RestoreError as misfit:
+        raise CheckpointError(f"{cannot}: {misfit}") from misfit
+
+
+def _latest(directory: str) -> CompletedCheckpoint:
+    if not directory:
+        raise CheckpointNotFoundError(
+            "the latest checkpoint is looked for below the checkpoint directory, and there is none:"
+            " name it with set_checkpoint_dir(...), or a checkpoint with from_checkpoint(PATH)"
+        )
+    listing = list_checkpoints(directory)
+    if listing.completed:
+        return listing.completed[0]
+    broken = "".join(f"\n  cannot be read: {text}" for text in listing.unreadable)
+    there = (
+        "no checkpoint has completed" if CheckpointStorage(directory).exists(directory) else "there is no such folder"
+    )
+    raise CheckpointNotFoundError(f"no checkpoint to continue from below {directory!r}: {there}{broken}")
+
+
+def _what_is_there(storage: CheckpointStorage, path: str) -> str:
+    if not storage.exists(path):
+        return "there is no such file or folder"
+    below = list_checkpoints(path)
+    if below.completed:
+        return f"the newest checkpoint below it is {below.completed[0].path!r}"
+    return "it is neither the folder of a checkpoint (chk-<n>) nor its _metadata file"
+
+
+def _operators_of_former_job(checkpoint: CompletedCheckpoint) -> dict[OperatorId, Operator]:
+    # <directory>/<job id>/chk-<n>. A checkpoint that was moved has left the graph behind, and its names with it.
+    directory = checkpoint.path.rsplit("/", 2)[0]
+    try:
+        former = CheckpointStorage(directory).read_job_graph(checkpoint.job_id)
+    except CheckpointStorageError:
+        return {}
+    return {operator.operator_id: operator for vertex in former.vertices for operator in vertex.operators}
+
+
+def _named(operator_id: OperatorId, known: dict[OperatorId, Operator]) -> str:
+    operator = known.get(operator_id)
+    return f"{operator.ref.uid!r} ({operator.name})" if operator else f"an operator with the id {operator_id}"
