@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from flykka.console import format_bytes
+from flykka.console.formats import format_bytes, format_count
 from flykka.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
-from flykka.notebook import job_text as text
+from flykka.notebook.job_text import has_failed, headline, lag, vertex_state, watermark, why
+from flykka.runtime.durations import format_ms
+
+SHOWN_CHECKPOINTS = 5
+SHOWN_RESTARTS = 3
 
 # Text has the colour of the page it stands on; only dots, bars and lines have one of their own, which suits both.
 # A notebook draws tables in its own way: what must not be as it says is marked.
@@ -57,7 +61,7 @@ def job_html(details: JobDetails) -> str:
 def _head(details: JobDetails) -> str:
     return (
         f'<div class="head"><span class="name">{escape(details.name)}</span>'
-        f"<span>{_status(str(details.status))}</span><span>{escape(text.headline(details))}</span>"
+        f"<span>{_status(str(details.status))}</span><span>{escape(headline(details))}</span>"
         f'<span class="quiet">{escape(details.job_id)}</span></div>'
     )
 
@@ -73,14 +77,14 @@ def _vertices(details: JobDetails) -> str:
 def _vertex(vertex: JobVertexDetails, late: bool) -> list[str]:
     cells = [
         _td(f"{escape(vertex.name.replace(' -> ', ' → '))} <span class='quiet'>×{vertex.parallelism}</span>", "wide"),
-        _td(_status(str(vertex.state), text.state(vertex))),
-        _td(f"{vertex.rows_in:,}", "number"),
-        _td(f"{vertex.rows_out:,}", "number"),
-        _td(f"{text.rate(vertex):,.0f}", "number"),
+        _td(_status(str(vertex.state), vertex_state(vertex))),
+        _td(format_count(vertex.rows_in), "number"),
+        _td(format_count(vertex.rows_out), "number"),
+        _td(format_count(vertex.rows_in_per_second), "number"),
     ]
     if late:
-        cells.append(_td(f"{vertex.late_rows:,}", "number"))
-    return [*cells, _td(text.watermark(vertex)), _td(text.lag(vertex), "number"), _td(_shares(vertex))]
+        cells.append(_td(format_count(vertex.late_rows), "number"))
+    return [*cells, _td(watermark(vertex)), _td(lag(vertex), "number"), _td(_shares(vertex))]
 
 
 def _shares(vertex: JobVertexDetails) -> str:
@@ -101,7 +105,7 @@ def _checkpoints(details: JobDetails) -> str:
     if details.restored_checkpoint is not None:
         counted += f"; restored from {details.restored_checkpoint}"
     header = [_th("checkpoint"), _th("status"), _th("took", "number"), _th("size", "number"), _th("new", "number")]
-    newest_first = reversed(details.checkpoints[-text.SHOWN_CHECKPOINTS :])
+    newest_first = reversed(details.checkpoints[-SHOWN_CHECKPOINTS:])
     return _table([*header, _th(counted, "wide")], [_checkpoint(checkpoint) for checkpoint in newest_first])
 
 
@@ -110,7 +114,7 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
     if checkpoint.reason is not None:
         return [*cells, *[_td("")] * 3, _td(escape(checkpoint.reason), "wide")]
     sizes = [_td(format_bytes(size), "number") for size in (checkpoint.size_bytes, checkpoint.incremental_bytes)]
-    return [*cells, _td(text.duration(checkpoint.duration_ms), "number"), *sizes, _td("", "wide")]
+    return [*cells, _td(format_ms(checkpoint.duration_ms), "number"), *sizes, _td("", "wide")]
 
 
 def _restarts(details: JobDetails) -> str:
@@ -118,16 +122,16 @@ def _restarts(details: JobDetails) -> str:
         return ""
     rows = [
         [
-            _td(f"after {text.duration(max(0, restart.at_ms - details.started_ms))}"),
-            _td(escape(text.reason(restart.cause)), "wide"),
+            _td(f"after {format_ms(max(0, restart.at_ms - details.started_ms))}"),
+            _td(escape(why(restart.cause)), "wide"),
         ]
-        for restart in reversed(details.restarts[-text.SHOWN_RESTARTS :])
+        for restart in reversed(details.restarts[-SHOWN_RESTARTS:])
     ]
     return _table([_th("restart"), _th("why", "wide")], rows)
 
 
 def _failure(details: JobDetails) -> str:
-    if not text.failed(details) or details.last_failure is None:
+    if not has_failed(details) or details.last_failure is None:
         return ""
     return f'<div class="failure">{escape(_told(details.last_failure))}</div>'
 

@@ -1,0 +1,110 @@
+"""Jobs at one moment, to be shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flykka.job_details import (
+    CheckpointStatistics,
+    CheckpointStatsStatus,
+    JobDetails,
+    JobVertexDetails,
+    Restart,
+    TimeShares,
+)
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+
+LOST = SerializedThrowable(type_name="flykka.SlotLostError", message="task-manager-2 is lost\nits actor has ended")
+
+SOURCE = JobVertexDetails(
+    vertex_id=JobVertexId("source"),
+    name="Source: flights",
+    parallelism=1,
+    sources=("flights",),
+    sinks=(),
+    state=ExecutionState.RUNNING,
+    subtasks={ExecutionState.RUNNING: 1},
+    rows_in=120_000,
+    rows_out=119_400,
+    rows_in_per_second=8_419.4,
+    shares=TimeShares(busy=0.62, back_pressured=0.11, idle=0.27),
+)
+
+WINDOWS = JobVertexDetails(
+    vertex_id=JobVertexId("windows"),
+    name="delays per origin and hour -> Sink: output folder",
+    parallelism=2,
+    sources=(),
+    sinks=("output folder",),
+    state=ExecutionState.RUNNING,
+    subtasks={ExecutionState.RUNNING: 1, ExecutionState.FINISHED: 1},
+    rows_in=118_000,
+    rows_out=6_900,
+    rows_in_per_second=8_112.0,
+    watermark_ms=1_362_373_200_000,
+    watermark_lag_ms=90_061_000,
+    shares=TimeShares(busy=0.34, back_pressured=0.0, idle=0.66),
+)
+
+
+def completed(checkpoint: int) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        checkpoint_id=checkpoint,
+        status=CheckpointStatsStatus.COMPLETED,
+        ended_ms=5_000 + checkpoint,
+        duration_ms=415,
+        size_bytes=5_837,
+        incremental_bytes=1_024,
+        path=f"/checkpoints/chk-{checkpoint}",
+    )
+
+
+def aborted(checkpoint: int) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        checkpoint_id=checkpoint,
+        status=CheckpointStatsStatus.FAILED,
+        ended_ms=5_000 + checkpoint,
+        reason=CheckpointDeclineReason.JOB_FAILOVER_REGION,
+    )
+
+
+NEW = JobDetails(
+    job_id=JobId("5f2d"),
+    name="flights",
+    status=JobStatus.CREATED,
+    started_ms=None,
+    duration_ms=0,
+    vertices=(replace(SOURCE, state=ExecutionState.CREATED, subtasks={}, rows_in=0, rows_out=0, shares=None),),
+    checkpoints=(),
+    checkpoints_completed=0,
+    checkpoints_failed=0,
+    last_completed=None,
+    restored_checkpoint=None,
+    restarts=(),
+    last_failure=None,
+)
+
+RESTARTED = replace(
+    NEW,
+    status=JobStatus.RUNNING,
+    started_ms=1_000,
+    duration_ms=14_300,
+    vertices=(SOURCE, WINDOWS),
+    checkpoints=(*map(completed, range(1, 7)), aborted(7)),
+    checkpoints_completed=6,
+    checkpoints_failed=1,
+    last_completed=completed(6),
+    restored_checkpoint=6,
+    restarts=(Restart(at_ms=9_400, cause=LOST),),
+    last_failure=LOST,
+)
+
+
+def job(**changes: Any) -> JobDetails:
+    """A job that runs after a restart, with `changes`."""
+    return replace(RESTARTED, **changes)
