@@ -18,6 +18,7 @@ from flykka.data_stream import DataStream, StreamType
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
 from flykka.flight_record import surviving_flight_record_path
 from flykka.job_settings import JobSettings
+from flykka.launch import current_launch
 from flykka.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
@@ -101,8 +102,12 @@ class StreamExecutionEnvironment(JobSettings):
             record=record,
             flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
         )
+        launch = current_launch()
         adopted = session_is_there()
-        return cls(spark_session(master), settings, owns_session=not adopted)
+        session = spark_session(launch.master(master))
+        environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
+        launch.environment_made(environment)
+        return environment
 
     def from_source(
         self, source: FileSource, watermark_strategy: WatermarkStrategy, name: str, uid: str | None = None
@@ -179,6 +184,8 @@ class StreamExecutionEnvironment(JobSettings):
             CheckpointError: it cannot continue from the checkpoint that was given.
             JobSubmissionError: the job was refused.
         """
+        launch = current_launch()
+        launch.settle(self)
         graph = self.get_job_graph(job_name)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary
@@ -188,6 +195,7 @@ class StreamExecutionEnvironment(JobSettings):
         self.restore_from = None
         self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
         self._program = Program()
+        launch.job_submitted(client, keeps_checkpoints=survives)
         return client
 
     @property
@@ -224,7 +232,11 @@ class StreamExecutionEnvironment(JobSettings):
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if raised is None:
+                current_launch().block_ended(self)
+        finally:
+            self.close()
 
     def _checkpointing_settings(self) -> CheckpointingSettings:
         settings = self.checkpointing

@@ -86,7 +86,8 @@ class JobVertexDetails:
 class JobDetails:
     """A job: its vertices in topological order, its last checkpoints and all of its restarts, the oldest first.
 
-    `last_failure` is the last failure that was told of, overcome or not.
+    `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
+    a job which has ended can be continued from.
     """
 
     job_id: JobId
@@ -102,6 +103,7 @@ class JobDetails:
     restored_checkpoint: int | None
     restarts: tuple[Restart, ...]
     last_failure: SerializedThrowable | None
+    kept_checkpoint: str | None = None
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:

@@ -45,6 +45,7 @@ class JobOverview:
         self._restored: int | None = None
         self._restarts: list[Restart] = []
         self._failure: SerializedThrowable | None = None
+        self._kept: str | None = None
 
     def take(self, message: Message, at_ms: int) -> None:
         """Note a message that was heard at `at_ms`; one that carries a time of its own is noted with that."""
@@ -64,10 +65,11 @@ class JobOverview:
                 self._on_checkpoint(_aborted(message))
             case JobRestored(checkpoint_id=checkpoint):
                 self._restored = checkpoint
-            case JobResultSuccess():
+            case JobResultSuccess(checkpoint_path=kept):
+                self._kept = kept
                 self._end(JobStatus.FINISHED, at_ms)
-            case JobResultFailure(cause=cause, status=status):
-                self._failure = cause
+            case JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
+                self._failure, self._kept = cause, kept
                 self._end(status, at_ms)
             case _:
                 pass
@@ -90,6 +92,7 @@ class JobOverview:
             restored_checkpoint=self._restored,
             restarts=tuple(self._restarts),
             last_failure=self._failure,
+            kept_checkpoint=self._kept,
         )
 
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:

@@ -6,6 +6,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.console.formats import format_bytes, format_cause
+from flykka.launch import current_launch
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job import (
@@ -30,12 +31,15 @@ FAILED = "red"
 class Console:
     """Prints a line for what a reader wants to know, with the seconds since the first message about the job.
 
-    On a terminal the lines to look for have a colour; anywhere else, and with NO_COLOR, they are plain text.
+    On a terminal the lines to look for have a colour; anywhere else, and with NO_COLOR, they are plain text. With a
+    `job_name` each line has it. In an app that `flykka run` has started a Console without an `output` is silent:
+    what it would say is on the screen already.
     """
 
-    def __init__(self, output: RichConsole | None = None) -> None:
+    def __init__(self, output: RichConsole | None = None, *, job_name: str | None = None) -> None:
         # In a notebook too the lines are text: these come from another thread than the one that runs the cell.
-        self._output = output or RichConsole(force_jupyter=False)
+        self._output = output or RichConsole(force_jupyter=False, quiet=current_launch().shows_jobs)
+        self._job_name = job_name
         self._began_ms: int | None = None
         self._task_managers: set[TaskManagerId] = set()
         self._told: SerializedThrowable | None = None
@@ -78,6 +82,8 @@ class Console:
         if self._began_ms is None:
             self._began_ms = at_ms
         line = Text(f"{(at_ms - self._began_ms) / 1_000:7.2f} s  ")
+        if self._job_name is not None:
+            line.append(f"{self._job_name}: ", "bold")
         line.append(text, style)
         # One write for the whole line, however long: other threads print too.
         self._output.print(line, soft_wrap=True, highlight=False)

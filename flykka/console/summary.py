@@ -1,0 +1,69 @@
+"""What came of a job, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console as RichConsole
+from rich.text import Text
+
+from flykka.console.formats import format_bytes, format_cause
+from flykka.job_details import JobDetails, JobVertexDetails, Restart
+from flykka.messages.job import JobStatus
+from flykka.runtime.durations import format_ms
+
+_LABEL = 13
+_RESTARTS = 5
+"""So many reasons are told, the last ones."""
+_STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
+
+
+def print_summary(output: RichConsole, details: JobDetails, more: Sequence[tuple[str, str]] = ()) -> None:
+    """Print the summary of a job that has ended; `more` are further lines, each with its label."""
+    head = Text(f"job {details.name!r} ").append(details.status, _STYLES.get(details.status, "bold"))
+    head.append(f" in {format_ms(details.duration_ms)}")
+    output.print(head, soft_wrap=True, highlight=False)
+    for label, text in (*_lines(details), *more):
+        output.print(Text(f"  {label:<{_LABEL}}{text}"), soft_wrap=True, highlight=False)
+
+
+def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
+    again = " (what was read again after a restart is counted again)" if details.restarts else ""
+    for vertex in details.vertices:
+        if vertex.sources:
+            yield "read", f"{vertex.rows_in:,} rows from {_named(vertex.sources)}{again}"
+    for vertex in details.vertices:
+        if vertex.sinks:
+            yield "written", _written(vertex)
+    if late := sum(vertex.late_rows for vertex in details.vertices):
+        yield "late", f"{late:,} rows came too late for their windows"
+    yield "checkpoints", _checkpoints(details)
+    if details.restarts:
+        yield "restarts", f"{len(details.restarts)}"
+    for restart in details.restarts[-_RESTARTS:]:
+        yield "", _restart(restart, details.started_ms or restart.at_ms)
+    if details.last_failure is not None and details.status is JobStatus.FAILED:
+        yield "failed with", format_cause(details.last_failure)
+
+
+def _written(vertex: JobVertexDetails) -> str:
+    return f"{vertex.rows_out:,} rows to {_named(vertex.sinks)}"
+
+
+def _named(names: Sequence[str]) -> str:
+    return " and ".join(repr(name) for name in names)
+
+
+def _checkpoints(details: JobDetails) -> str:
+    text = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
+    last = details.last_completed
+    if last is None:
+        return text
+    return (
+        f"{text}; the last, {last.checkpoint_id}, took {format_ms(last.duration_ms)}: {format_bytes(last.size_bytes)}"
+    )
+
+
+def _restart(restart: Restart, began_ms: int) -> str:
+    cause = "" if restart.cause is None else f"  {format_cause(restart.cause)}"
+    return f"{(restart.at_ms - began_ms) / 1_000:.2f} s{cause}"

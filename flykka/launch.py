@@ -1,0 +1,105 @@
+"""What whoever launches an app says about the environments that the app makes, and is told of them.
+
+`flykka run` is such a launcher. It has the last word: what it says holds for every environment, whatever the app says
+for the environment as a whole. What an app says of a single operator stays. Without a launcher nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+
+if TYPE_CHECKING:
+    from flykka.environment import StreamExecutionEnvironment
+    from flykka.job_client import JobClient
+    from flykka.job_settings import JobSettings
+    from flykka.local_cluster import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOptions:
+    """What holds for every environment; None leaves it to the app. `from_checkpoint` is for the first job only."""
+
+    master: str | None = None
+    task_managers: int | None = None
+    slots_per_task_manager: int | None = None
+    parallelism: int | None = None
+    checkpoint_directory: str | None = None
+    checkpoint_interval_ms: int | None = None
+    retention: ExternalizedCheckpointRetention | None = None
+    from_checkpoint: str | None = None
+    record: str | None = None
+
+
+class Launch:
+    """One run of an app. Launchers that want to be told of what it does override the methods that tell."""
+
+    shows_jobs = False
+    """Whether the launcher prints what happens to the jobs: then a `Console` of the app need not."""
+
+    def __init__(self, options: LaunchOptions | None = None) -> None:
+        self.options = options or LaunchOptions()
+        self._continues = self.options.from_checkpoint
+
+    def master(self, said: str) -> str:
+        """Where Spark runs, for an app that said `said`."""
+        return self.options.master or said
+
+    def cluster_settings(self, said: ClusterSettings) -> ClusterSettings:
+        """The cluster of an environment, for an app that said `said`."""
+        options = self.options
+        return replace(
+            said,
+            task_managers=options.task_managers or said.task_managers,
+            slots_per_task_manager=options.slots_per_task_manager or said.slots_per_task_manager,
+            record=options.record or said.record,
+        )
+
+    def settle(self, settings: JobSettings) -> None:
+        """Have the last word on an environment, right before a job is made of what was written down in it."""
+        options = self.options
+        if options.parallelism is not None:
+            settings.set_parallelism(options.parallelism)
+        if options.checkpoint_directory is not None:
+            settings.set_checkpoint_dir(options.checkpoint_directory)
+        if options.checkpoint_interval_ms is not None:
+            settings.checkpointing = replace(settings.checkpointing, interval_ms=options.checkpoint_interval_ms)
+        if options.retention is not None:
+            settings.checkpointing = replace(settings.checkpointing, retention=options.retention)
+        if self._continues is not None:
+            settings.from_checkpoint(self._continues)
+            self._continues = None
+
+    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+        """The app has made an environment."""
+
+    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
+        """A job was accepted; its checkpoint folder outlives the environment, or does not."""
+
+    def block_ended(self, environment: StreamExecutionEnvironment) -> None:
+        """The `with` statement of an environment was left without an error; next the environment is closed."""
+
+
+_NOBODY = Launch()
+_current = _NOBODY
+
+
+def current_launch() -> Launch:
+    """The launch that this process is in; one that says nothing where the app was started otherwise."""
+    return _current
+
+
+@contextmanager
+def launched(launch: Launch) -> Iterator[None]:
+    """Have every environment of this process, on whatever thread, be one of this launch."""
+    # Of the process, not of a context: an app may make its environments on threads of its own.
+    global _current
+    before, _current = _current, launch
+    try:
+        yield
+    finally:
+        _current = before
