@@ -10,24 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.job_graph import OperatorKind, ShipStrategy
 from flykka.operator_settings import DataStreamSink, OperatorSettings
+from flykka.output_tag import OutputTag
 from flykka.program import Program, tried
-from flykka.spark_bridge.aggregates import analyze
-from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode, WindowCode
+from flykka.spark_bridge.code import KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.functions import where, where_not
-from flykka.spark_bridge.prototype import fitted, has_event_time, transformed, windowed
+from flykka.spark_bridge.prototype import fitted, has_event_time, transformed
+from flykka.spark_bridge.sinks.sink import Sink
 from flykka.spark_bridge.trials import check_union, checked_deterministic
 from flykka.stateless_verbs import StatelessVerbs, listed
 from flykka.transformation import Input, Transformation, default_uid
+from flykka.window_aggregation import WindowAggregation, add_late_rows
+from flykka.windows import WindowAssigner
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.prototype import Column, DataFrame
-    from flykka.spark_bridge.sinks.file_sink import FileSink
-    from flykka.windows import TumblingEventTimeWindows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,17 @@ class _Stream(StatelessVerbs):
         self._inputs = inputs
         self._type = row_type
 
-    def sink_to(self, sink: FileSink) -> DataStreamSink:
-        """Write the rows to a sink."""
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the rows to a sink.
+
+        Raises:
+            ProgramError: `sink` is none.
+            StreamTypeError: the sink cannot write these columns, or not with its options.
+        """
+        if not isinstance(sink, Sink):
+            raise ProgramError(
+                f"sink_to after {origins(self._inputs)} takes a sink such as FileSink.parquet(path), not {sink!r}"
+            )
         made = Transformation(
             kind=OperatorKind.SINK,
             position=self._program.next_position,
@@ -55,7 +65,9 @@ class _Stream(StatelessVerbs):
             code=SinkCode(sink=sink),
             inputs=self._inputs,
             publishes_per_checkpoint=sink.publishes_per_checkpoint,
+            parallelism=sink.parallelism_limit,
         )
+        tried(made, lambda: sink.check_rows(self._type.prototype))
         self._program.add(made)
         return DataStreamSink(self._program, made)
 
@@ -67,8 +79,8 @@ class _Stream(StatelessVerbs):
         renamed: Mapping[str, str] | None = None,
     ) -> DataStream:
         kind, position = OperatorKind.STATELESS, self._program.next_position
-        tried_as = f"{default_uid(kind, position)} ({name})"
-        function, result = tried(tried_as, lambda: fitted(self._type.prototype, make))
+        uid = default_uid(kind, position)
+        function, result = tried(f"{uid} ({name})", lambda: fitted(self._type.prototype, make, uid=uid, name=name))
         made = Transformation(
             kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )
@@ -82,9 +94,16 @@ class _Stream(StatelessVerbs):
 class DataStream(OperatorSettings, _Stream):
     """The rows that one operator makes, or several that are united."""
 
-    def __init__(self, program: Program, origin: Transformation | tuple[Input, ...], row_type: StreamType) -> None:
+    def __init__(
+        self,
+        program: Program,
+        origin: Transformation | tuple[Input, ...],
+        row_type: StreamType,
+        late_data: tuple[OutputTag, StreamType] | None = None,
+    ) -> None:
         inputs = origin if isinstance(origin, tuple) else (Input(source=origin),)
         super().__init__(program, inputs, row_type)
+        self._late_data = late_data
 
     @property
     def _transformation(self) -> Transformation:
@@ -138,6 +157,23 @@ class DataStream(OperatorSettings, _Stream):
         )
         return rest, self._then(name, lambda _: partial(where, condition=condition))
 
+    def get_side_output(self, tag: OutputTag) -> SideOutputDataStream:
+        """The rows that this operator gives to the side output `tag`, which was declared by `side_output_late_data`.
+
+        They come with the columns and the event time of the rows that were cut into windows.
+
+        Raises:
+            ProgramError: the operator has no side output of this tag.
+        """
+        if self._late_data is None or self._late_data[0] != tag:
+            has = "none" if self._late_data is None else repr(self._late_data[0])
+            raise ProgramError(
+                f"{origins(self._inputs)} has no side output {tag!r}, but {has}: the late rows of windows are declared"
+                " by .window(...).side_output_late_data(tag) before .aggregate(...)"
+            )
+        made = add_late_rows(self._program, self._transformation, tag)
+        return SideOutputDataStream(self._program, made, self._late_data[1])
+
     def key_by(self, *columns: Column | str) -> KeyedStream:
         """Bring the rows that agree in these columns to the same subtask of the operator that follows.
 
@@ -153,6 +189,26 @@ class DataStream(OperatorSettings, _Stream):
         return KeyedStream(self._program, self._inputs, self._type, columns)
 
 
+class SideOutputDataStream(DataStream):
+    """The rows that an operator gives to a side output. They leave in the task of that operator."""
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Refused, as the next two: raises `ProgramError`."""
+        raise self._set_elsewhere("parallelism")
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Refused."""
+        raise self._set_elsewhere("maximum parallelism")
+
+    def slot_sharing_group(self, group: str) -> Self:
+        """Refused."""
+        raise self._set_elsewhere("slot sharing group")
+
+    def _set_elsewhere(self, what: str) -> ProgramError:
+        windows = self._transformation.inputs[0].source
+        return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
+
+
 class KeyedStream(_Stream):
     """The rows of a stream, brought together by key."""
 
@@ -164,36 +220,54 @@ class KeyedStream(_Stream):
         super().__init__(program, tuple(hashed), row_type)
         self._keys = keys
 
-    def window(self, assigner: TumblingEventTimeWindows) -> WindowedStream:
-        """Cut each key's rows into windows of event time.
+    def window(self, assigner: WindowAssigner) -> WindowedStream:
+        """Cut each key's rows into windows of event time, tumbling or sliding.
 
         Raises:
+            ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time, or an operation before has dropped its column.
         """
+        if not isinstance(assigner, WindowAssigner):
+            raise ProgramError(
+                f"window after {origins(self._inputs)} takes TumblingEventTimeWindows.of(...) or"
+                f" SlidingEventTimeWindows.of(...), not {assigner!r}"
+            )
         if self._type.event_time is None:
             raise StreamTypeError(
                 f"{origins(self._inputs)} gives no event time to window by: its source has no timestamp column or no"
                 " watermarks, or an operation has dropped or renamed the column"
             )
-        return WindowedStream(self._program, self._inputs, self._type, self._keys, assigner)
+        aggregation = WindowAggregation(
+            inputs=self._inputs,
+            rows=self._type.prototype,
+            time_column=self._type.event_time,
+            keys=self._keys,
+            windows=assigner,
+        )
+        return WindowedStream(self._program, self._type, aggregation)
 
 
 class WindowedStream:
     """The rows of a keyed stream, cut into windows."""
 
-    def __init__(
-        self,
-        program: Program,
-        inputs: tuple[Input, ...],
-        row_type: StreamType,
-        keys: tuple[Column | str, ...],
-        assigner: TumblingEventTimeWindows,
-    ) -> None:
+    def __init__(self, program: Program, row_type: StreamType, aggregation: WindowAggregation) -> None:
         self._program = program
-        self._inputs = inputs
         self._type = row_type
-        self._keys = keys
-        self._assigner = assigner
+        self._aggregation = aggregation
+
+    def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
+        """Give the rows that come too late to a side output; else they are dropped, and counted.
+
+        A row is too late when every window it belongs to has been closed by the watermark. The aggregate's
+        `get_side_output(tag)` gives such rows with all their columns. For that all rows must be exchanged as they are,
+        which is slower than to aggregate them before.
+
+        Raises:
+            ProgramError: `tag` is no OutputTag.
+        """
+        if not isinstance(tag, OutputTag):
+            raise ProgramError(f"side_output_late_data takes an OutputTag, such as OutputTag('late'), not {tag!r}")
+        return WindowedStream(self._program, self._type, replace(self._aggregation, late_data_tag=tag))
 
     def aggregate(self, *columns: Column) -> DataStream:
         """One row per key and window: `window_start`, `window_end`, the keys, then these aggregates.
@@ -206,30 +280,12 @@ class WindowedStream:
             StreamTypeError: a column is no aggregate, or does not fit this stream.
         """
         if not columns:
-            raise ProgramError(f"the window aggregation after {origins(self._inputs)} needs at least one column")
-        rows, time_column = self._type.prototype, self._type.event_time
-        assert time_column is not None, "KeyedStream.window has looked"
-        kind, position = OperatorKind.WINDOW_AGGREGATE, self._program.next_position
-        name = f"aggregate({listed(*columns)})"
-        prototype = tried(f"{default_uid(kind, position)} ({name})", lambda: windowed(rows, self._keys, columns))
-        plan = analyze(rows, self._keys, columns)
-        code = WindowCode(
-            keys=self._keys,
-            windows=self._assigner,
-            time_column=time_column,
-            aggregates=columns,
-            plan=plan,
-        )
-        made = Transformation(
-            kind=kind,
-            position=position,
-            name=name,
-            code=code,
-            inputs=tuple(replace(each, key_by=KeyByCode(columns=plan.keys)) for each in self._inputs),
-            local_code=LocalWindowCode(window=code),
-        )
-        self._program.add(made)
-        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None))
+            origin = origins(self._aggregation.inputs)
+            raise ProgramError(f"the window aggregation after {origin} needs at least one column")
+        made, prototype = self._aggregation.add_to(self._program, columns)
+        tag = self._aggregation.late_data_tag
+        late_data = None if tag is None else (tag, self._type)
+        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None), late_data)
 
 
 def origins(inputs: tuple[Input, ...]) -> str:

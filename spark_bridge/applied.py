@@ -1,12 +1,14 @@
-"""A user's function called on rows: what comes back must be rows."""
+"""A user's function called on rows: what comes back must be rows, with the columns that it has declared if it has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
-from flykka.spark_bridge.errors import NotADataFrameError
+from flykka.spark_bridge.errors import DeclaredSchemaError, NotADataFrameError
+from flykka.spark_bridge.rich_function import RichFunction
 
 
 def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFrame:
@@ -14,9 +16,18 @@ def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFra
 
     Raises:
         NotADataFrameError: it is no DataFrame.
+        DeclaredSchemaError: it has other columns than a rich function declares.
     """
     result = function(rows)
     if isinstance(result, DataFrame):
+        if isinstance(function, RichFunction) and function.schema is not None:
+            _check_declared(result, function.schema)
         return result
     what = "nothing: is a `return` missing?" if result is None else f"a {type(result).__name__}"
     raise NotADataFrameError(f"the function must return a DataFrame, but returned {what}")
+
+
+def _check_declared(result: DataFrame, schema: StructType | str) -> None:
+    declared = result.sparkSession.createDataFrame([], schema).schema.simpleString()
+    if result.schema.simpleString() != declared:
+        raise DeclaredSchemaError(f"the function declares {declared}, but returned {result.schema.simpleString()}")

@@ -35,9 +35,10 @@ from flykka.spark_bridge.attempt_end import AttemptEnd
 from flykka.spark_bridge.code import SourceCode, WindowCode
 from flykka.spark_bridge.failures import serialized
 from flykka.spark_bridge.scope import AttemptScope
-from flykka.spark_bridge.sinks.file_committer import FileCommitter
+from flykka.spark_bridge.sinks.job_sinks import sink_writers
 from flykka.spark_bridge.stages.chain import bound_chain
 from flykka.spark_bridge.stages.flow import Flow, Moved
+from flykka.spark_bridge.stages.rich_functions import RichFunctions
 from flykka.spark_bridge.stages.source_reader import SourceReader, SourceRows
 from flykka.spark_bridge.stages.window_operator import Arrived, FiringRows, WindowOperator
 from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
@@ -66,35 +67,28 @@ class Attempt:
         self._report = report
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask)
-        self._workers = Workers(self._scope, self._failed)
+        self._chain = bound_chain(descriptor, services.registry)
+        self._functions = RichFunctions(self._chain, descriptor, self._scope, services.registry)
+        # A rich function is called for one batch after the other.
+        self._workers = Workers(self._scope, self._failed, stages_in_flight=1 if self._functions else 2)
         self.end: AttemptEnd = AttemptEnd(
             descriptor,
             self._scope,
             self._workers,
             services,
+            self._functions,
             report=report,
             predecessor=None if predecessor is None else predecessor.end,
         )
-        self._chain = bound_chain(descriptor, services.registry)
-        self._committers = {
-            link.operator.operator_id: FileCommitter(
-                code.sink,
-                services.filesystem,
-                job_id=descriptor.job_id,
-                uid=link.uid,
-                subtask=descriptor.subtask,
-                attempt_number=descriptor.attempt_number,
-            )
-            for link, code in self._chain.sinks
-        }
+        writers = sink_writers(descriptor, services, self._scope)
         head = self._chain.head
         self._windows = (
             WindowOperator(head.code, descriptor, self._scope, services.store)
             if isinstance(head.code, WindowCode)
             else None
         )
-        self._flow = Flow(self._chain, descriptor, self._scope, services, self._committers)
-        self._snapshots = Snapshotter(descriptor, services, self._windows, self._committers)
+        self._flow = Flow(self._chain, descriptor, self._scope, services, writers)
+        self._snapshots = Snapshotter(descriptor, services, self._windows, writers)
         self._reader: SourceReader | None = None
         self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
 
@@ -135,6 +129,7 @@ class Attempt:
         # A killed attempt may still be on its way out.
         self.end.await_predecessor()
         self._snapshots.restore(command.restore)
+        self._functions.open()
         head = self._chain.head
         if isinstance(head.code, SourceCode):
             self._reader = SourceReader(self._services.session, head, head.code)
@@ -149,35 +144,37 @@ class Attempt:
             begun = time.monotonic_ns()
             assert self._reader is not None, "only a source reads splits, and only when it is open"
             rows = self._reader.read(command.splits)
-            return rows, self._flow.move(self._chain.head, rows.slices, command.stage), begun
+            with self._reader.reading():
+                return rows, self._flow.move(self._chain.head, rows.slices, command.stage), begun
 
         def settle(prepared: tuple[SourceRows, Moved, int]) -> None:
             rows, moved, begun = prepared
-            latest = rows.event_time_max() if self._chain.computes else rows.known_event_time_max
-            self._finish(command.stage, moved, begun, rows_in=rows.rows, event_time_max=latest)
+            numbers = rows.numbers() if self._chain.computes else rows.known
+            latest = numbers.event_time_max
+            self._finish(command.stage, moved, begun, rows_in=numbers.rows or 0, event_time_max=latest)
 
         return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)
 
-    def _run_stage(self, command: RunStage) -> Stage[tuple[Arrived | Moved, int]]:
+    def _run_stage(self, command: RunStage) -> Stage[tuple[Arrived | None, Moved, int]]:
         batch, reader = command.batch, self.descriptor.attempt
 
-        def prepare() -> tuple[Arrived | Moved, int]:
+        def prepare() -> tuple[Arrived | None, Moved, int]:
             begun = time.monotonic_ns()
             rows = self._services.store.take(batch.batch_id, reader)
-            if self._windows is not None:
-                return self._windows.look_at(batch, rows, command.watermark_ms), begun
-            return self._flow.read(self._chain.head, (rows,), command.stage), begun
+            if self._windows is None:
+                return None, self._flow.read(self._chain.head, (rows,), command.stage), begun
+            arrived = self._windows.look_at(batch, rows, command.watermark_ms)
+            return arrived, self._flow.move_late(self._chain.head, arrived.late, command.stage), begun
 
-        def settle(prepared: tuple[Arrived | Moved, int]) -> None:
-            result, begun = prepared
+        def settle(prepared: tuple[Arrived | None, Moved, int]) -> None:
+            arrived, moved, begun = prepared
             late_rows = 0
-            if isinstance(result, Arrived):
+            if arrived is not None:
                 assert self._windows is not None
-                self._windows.fold(result)
-                late_rows = result.late_rows
+                self._windows.fold(arrived)
+                late_rows = arrived.late_rows
             self._services.store.release((batch.batch_id,), reader)
             latest = batch.event_time_max
-            moved = result if isinstance(result, Moved) else Moved()
             self._finish(command.stage, moved, begun, rows_in=batch.rows, event_time_max=latest, late_rows=late_rows)
 
         return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
+    from flykka.spark_bridge.stages.rich_functions import RichFunctions
     from flykka.spark_bridge.workers import Workers
 
 logger = logging.getLogger("flykka.spark_bridge")
@@ -40,6 +41,7 @@ class AttemptEnd:
         scope: AttemptScope,
         workers: Workers,
         services: Services,
+        functions: RichFunctions,
         *,
         report: Callable[[Message], None],
         predecessor: AttemptEnd | None,
@@ -47,6 +49,7 @@ class AttemptEnd:
         self._descriptor = descriptor
         self._scope = scope
         self._workers = workers
+        self._functions = functions
         self._store = services.store
         self._patience = services.cancellation_timeout_seconds
         self._report = report
@@ -54,6 +57,7 @@ class AttemptEnd:
         self._lock = Lock()
         self._begun = False
         self._ended = Event()
+        self._closer: Thread | None = None
 
     def begin(self, *, cancel: bool) -> None:
         """End, in the background. Only the first call counts, but for one that cancels. Does not block."""
@@ -130,7 +134,7 @@ class AttemptEnd:
 
     def _wind_up(self, seconds: float | None) -> bool:
         """Wait for the threads, so long at most once they are cancelled, and free what is held; whether some run on."""
-        running = self._workers.wait_idle(seconds)
+        running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
         if running:
             logger.warning(
                 "%s: not waited for any longer, %g s after it was cancelled: %s",
@@ -150,6 +154,40 @@ class AttemptEnd:
             self._freed("what nobody has read", lambda: self._store.release_produced(attempt))
             self._freed("what was half made", lambda: self._scope.sweep(keep=self._store.rdd_ids()))
         return bool(running)
+
+    def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:
+        """Let the rich functions be closed, once, and wait; what still runs, as `Workers.wait_idle` tells it.
+
+        They are the user's code and may block, so it is done by a thread of its own.
+        """
+        if not self._functions:
+            return ()
+        if self._closer is None:
+            self._closer = Thread(target=self._close_functions, name=f"{self._descriptor.attempt} close", daemon=True)
+            self._closer.start()
+        deadline: float | None = None
+        while self._closer.is_alive():
+            self._closer.join(_LOOK_AGAIN_SECONDS)
+            if seconds is not None and self._scope.is_cancelled:
+                deadline = monotonic() + seconds if deadline is None else deadline
+                if monotonic() >= deadline:
+                    return ("closing its rich functions",)
+        return ()
+
+    def _close_functions(self) -> None:
+        try:
+            self._scope.enter()
+        except Exception:
+            # Spark is stopped, or its JVM gone; what functions hold elsewhere is to be let go all the same.
+            logger.warning("%s: its rich functions are closed without Spark", self._descriptor.attempt, exc_info=True)
+        failure = self._functions.close()
+        if failure is None:
+            return
+        if self._scope.is_cancelled:
+            # The attempt ends for another reason, which is the one to be told.
+            logger.warning("%s: %s failed", self._descriptor.attempt, failure, exc_info=failure)
+        else:
+            self._report(StageFailed(cause=serialized(str(failure), failure)))
 
     def _freed(self, what: str, free: Callable[[], object]) -> None:
         try:

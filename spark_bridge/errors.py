@@ -4,11 +4,13 @@ SparkBridgeError
 ├── SessionError            the Spark session cannot be used
 ├── ChainError              the operators of a vertex cannot be run as one stage
 ├── NotADataFrameError      a function of the user's has returned something else
+├── DeclaredSchemaError     a function's result does not have the columns that it declares
 ├── OperatorFailedError     a function of the user's has raised; the cause is what it raised
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
-│   └── UnreadableFileError     a file is not parquet, or broken
+│   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
+│   └── FileSchemaError         a file does not have the columns that were declared
 ├── SinkError               what was staged cannot be published
 ├── UnknownBatchError       a batch was released, or belongs to another process
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
@@ -35,6 +37,10 @@ class NotADataFrameError(SparkBridgeError, TypeError):
     """A function of the user's has returned something else than a DataFrame."""
 
 
+class DeclaredSchemaError(SparkBridgeError):
+    """A rich function's result does not have the columns that it declares."""
+
+
 class OperatorFailedError(SparkBridgeError):
     """A function of the user's has raised: the text names its operator, the cause is what it raised."""
 
@@ -52,7 +58,11 @@ class EmptySourceError(SourceError):
 
 
 class UnreadableFileError(SourceError):
-    """A file is not parquet, or broken; the text names it."""
+    """A file is broken, or not of the format it was taken for; the text names it."""
+
+
+class FileSchemaError(SourceError):
+    """A file does not have the columns that were declared, or other types of them; the text names file and column."""
 
 
 class SinkError(SparkBridgeError):

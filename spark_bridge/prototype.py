@@ -7,6 +7,7 @@ no DataFrame is found without running anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.errors import NotADataFrameError
+from flykka.spark_bridge.rich_function import RichFunction, RuntimeContext
 
 __all__ = [
     "Column",
@@ -53,9 +55,11 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def fitted(
-    prototype: DataFrame, make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]]
+    prototype: DataFrame, make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]], *, uid: str, name: str
 ) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
     """The function that `make` has for rows like the prototype, and what it makes of it.
+
+    `uid` and `name` are those of the operator, for a rich function that is opened for it.
 
     Raises:
         PrototypeError: as `transformed` does, or `make` has found something else that does not fit.
@@ -64,7 +68,30 @@ def fitted(
         function = make(prototype)
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from refused
+    if isinstance(function, RichFunction):
+        return function, _made_by(function, prototype, uid=uid, name=name)
     return function, transformed(prototype, function)
+
+
+def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: str) -> DataFrame:
+    """What a rich function declares, or else what a copy of it makes of the prototype between open and close."""
+    if function.schema is not None:
+        try:
+            return prototype.sparkSession.createDataFrame([], function.schema)
+        except PySparkException as refused:
+            raise PrototypeError(f"the declared schema cannot be read: {_text(refused)}") from refused
+    tried = copy(function)
+    try:
+        tried.open(RuntimeContext(uid=uid, task_name=name, session=prototype.sparkSession))
+        made = transformed(prototype, tried)
+    except BaseException as raised:
+        try:
+            tried.close()
+        except Exception as also:  # noqa: BLE001 - it is told with the failure that was first
+            raised.add_note(f"flykka: and then its close() raised {type(also).__name__}: {also}")
+        raise
+    tried.close()
+    return made
 
 
 def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:

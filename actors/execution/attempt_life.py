@@ -37,6 +37,15 @@ class AttemptLife:
         """The attempt processes: it is RUNNING and not on its way to an end."""
         return self.state is ExecutionState.RUNNING and self._end is None
 
+    @property
+    def _is_ending(self) -> bool:
+        """There is an end that nothing changes any more.
+
+        An attempt that is about to finish may still fail, or be cancelled: its bridge is closing functions of the
+        user's, and has not finished before they are closed.
+        """
+        return self._end is not None and self._end.state is not ExecutionState.FINISHED
+
     def deploy(self) -> None:
         """The attempt is being made ready."""
         self._move(ExecutionState.DEPLOYING)
@@ -54,12 +63,12 @@ class AttemptLife:
 
     def cancel(self) -> list[TaskEffect]:
         """The JobMaster wants the attempt to stop."""
-        if self._end is None:
+        if not self._is_ending:
             self._move(ExecutionState.CANCELING)
         return self._begin_end(_End(state=ExecutionState.CANCELED), cancel=True)
 
     def fail(self, failure: SerializedThrowable) -> list[TaskEffect]:
-        """The attempt cannot go on."""
+        """The attempt cannot go on, or what is done behind its last stage has failed."""
         return self._begin_end(_End(state=ExecutionState.FAILED, failure=failure), cancel=True)
 
     def bridge_closed(self) -> list[TaskEffect]:
@@ -75,7 +84,7 @@ class AttemptLife:
         return self.bridge_closed()
 
     def _begin_end(self, end: _End, *, cancel: bool) -> list[TaskEffect]:
-        if self._end is not None:
+        if self._end is not None and self._is_ending:
             return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
         self._end = end
         return [TellBridge(message=CloseBridge(cancel=cancel))]

@@ -7,12 +7,14 @@ window aggregation stands behind a keyed edge: at the head of its chain or nowhe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 from flykka.messages.job_graph import Operator
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.spark_bridge.code import (
     KeyByCode,
+    LateRowsCode,
     LocalWindowCode,
     OperatorCode,
     SinkCode,
@@ -22,16 +24,21 @@ from flykka.spark_bridge.code import (
 )
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.rich_function import RichFunction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One operator with what reads it: operators of the chain, and outputs of the vertex."""
+    """One operator with what reads it: operators of the chain, and outputs of the vertex.
+
+    `late_readers` take the late rows of windows, and none of their results.
+    """
 
     operator: Operator
     code: OperatorCode
     readers: tuple[Link, ...]
     outputs: tuple[ResultPartitionDescriptor, ...]
+    late_readers: tuple[Link, ...] = ()
 
     @property
     def uid(self) -> str:
@@ -41,7 +48,7 @@ class Link:
     def walk(self) -> Iterator[Link]:
         """This link and all behind it."""
         yield self
-        for reader in self.readers:
+        for reader in (*self.readers, *self.late_readers):
             yield from reader.walk()
 
     @property
@@ -92,7 +99,7 @@ class Chain:
 
 
 def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Chain:
-    """The chain of an attempt.
+    """The chain of an attempt, with rich functions of its own.
 
     Raises:
         UnboundOperatorError: an operator has no code here.
@@ -108,25 +115,36 @@ def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) ->
 def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Link:
     vertex = descriptor.vertex
     operator = vertex.operators[place]
-    code = registry.resolve(operator.ref)
+    code = _own(registry.resolve(operator.ref))
+    behind = [
+        _link(reader, descriptor, registry)
+        for reader, other in enumerate(vertex.operators)
+        if other.input_operator == place
+    ]
     link = Link(
         operator=operator,
         code=code,
-        readers=tuple(
-            _link(reader, descriptor, registry)
-            for reader, other in enumerate(vertex.operators)
-            if other.input_operator == place
-        ),
+        readers=tuple(reader for reader in behind if not isinstance(reader.code, LateRowsCode)),
+        late_readers=tuple(reader for reader in behind if isinstance(reader.code, LateRowsCode)),
         outputs=tuple(output for output in descriptor.outputs if vertex.outputs[output.output] == operator.operator_id),
     )
     _check(link, is_head=place == 0)
     return link
 
 
+def _own(code: OperatorCode) -> OperatorCode:
+    """The code with its rich function copied: what that keeps belongs to one attempt, as in Flink to one subtask."""
+    if isinstance(code, TransformCode) and isinstance(code.function, RichFunction):
+        return replace(code, function=copy(code.function))
+    return code
+
+
 def _check(link: Link, *, is_head: bool) -> None:
     match link.code:
         case SourceCode() | WindowCode() if not is_head:
             raise ChainError(f"{link.uid!r} must stand at the head of its chain")
+        case LateRowsCode() if is_head:
+            raise ChainError(f"the late rows {link.uid!r} must stand behind their windows, in one chain")
         case KeyByCode():
             raise ChainError(f"the keys {link.uid!r} belong to an edge, not into a chain")
         case SinkCode() if link.readers or link.outputs:

@@ -21,13 +21,12 @@ from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.batches import Address, Batch
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
 from flykka.spark_bridge.errors import ChainError, OperatorFailedError
+from flykka.spark_bridge.prototype import has_event_time
 from flykka.spark_bridge.stages.materialise import (
     Materialised,
     Slices,
-    counted,
     estimated_bytes,
     materialise,
-    numbers_of,
     together,
 )
 from flykka.spark_bridge.stages.partitioning import KeyGroups, materialise_slices
@@ -40,13 +39,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.batches import Blocks
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
-    from flykka.spark_bridge.sinks.file_committer import FileCommitter
+    from flykka.spark_bridge.sinks.sink import SinkWriter
     from flykka.spark_bridge.stages.chain import Chain, Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What became of rows: batches sent, files staged by sink, and how many rows left the chain."""
+    """What became of rows: batches sent, what each sink has staged, and how many rows left the chain."""
 
     outputs: tuple[StageOutput, ...] = ()
     staged: tuple[tuple[OperatorId, tuple[str, ...]], ...] = ()
@@ -67,14 +66,14 @@ class Flow:
         descriptor: TaskDeploymentDescriptor,
         scope: AttemptScope,
         services: Services,
-        committers: Mapping[OperatorId, FileCommitter],
+        writers: Mapping[OperatorId, SinkWriter],
     ) -> None:
         self._chain = chain
         self._descriptor = descriptor
         self._scope = scope
         self._store = services.store
         self._registry = services.registry
-        self._committers = committers
+        self._writers = writers
         self._holder = f"{descriptor.attempt} stage"
 
     def move(self, link: Link, rows: Slices, stage: int) -> Moved:
@@ -95,6 +94,13 @@ class Flow:
         finally:
             self._store.release((own.batch_id,), self._holder)
 
+    def move_late(self, windows: Link, rows: DataFrame | None, stage: int) -> Moved:
+        """Take the late rows of windows to what reads these; None are none."""
+        moved = Moved()
+        for reader in () if rows is None else windows.late_readers:
+            moved += self.move(reader, (rows,), stage)
+        return moved
+
     def _hand_on(self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int) -> Moved:
         moved = Moved()
         for output in split:
@@ -111,7 +117,7 @@ class Flow:
             case LocalWindowCode(window=window):
                 return self.move(reader, tuple(local_state(window, part) for part in rows), stage)
             case SinkCode():
-                return self._stage_files(reader, together(rows))
+                return self._stage(reader, together(rows))
             case _:
                 raise ChainError(f"{reader.uid!r} cannot stand behind another operator")
 
@@ -121,21 +127,19 @@ class Flow:
         except Exception as raised:
             raise OperatorFailedError(f"operator {self._registry.describe(link.uid)}") from raised
 
-    def _stage_files(self, sink: Link, rows: DataFrame) -> Moved:
+    def _stage(self, sink: Link, rows: DataFrame) -> Moved:
         self._scope.check()
-        observation, observed = counted(rows, {})
-        files = self._committers[sink.operator.operator_id].stage(observed)
-        written = int(numbers_of(observation).get("rows", 0))
-        # Spark makes a file for no rows too; it stays among the staged ones, and is discarded with them.
-        staged = ((sink.operator.operator_id, files),) if written else ()
-        return Moved(staged=staged, rows=written)
+        operator_id = sink.operator.operator_id
+        staged = self._writers[operator_id].stage(rows)
+        return Moved(staged=((operator_id, staged.names),) if staged.names else (), rows=staged.rows)
 
     def _numbers(self, link: Link, rows: DataFrame) -> dict[str, Column]:
         """What to count of an operator's rows beside their number."""
         if isinstance(link.code, LocalWindowCode):
             return start_numbers()
         time = self._chain.event_time
-        if time is None or time not in rows.columns:
+        if time is None or not has_event_time(rows, time):
+            # It was left out, or another column has its name.
             return {}
         return {"first_micros": _in_micros(F.min(time)), "last_micros": _in_micros(F.max(time))}
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from flykka.spark_bridge.rich_function import RichFunction
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -26,6 +28,9 @@ def works_row_by_row(
     """Whether the functions, one after the other, make of each row what they would make of it alone."""
     if not functions:
         return True
+    if any(isinstance(function, RichFunction) for function in functions):
+        # It may count its batches: it is called once for each, and never on a probe.
+        return False
     probe = _probe(session, schema)
     try:
         made = reduce(lambda rows, function: function(rows), functions, probe)

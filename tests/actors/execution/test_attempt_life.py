@@ -91,3 +91,21 @@ def test_an_attempt_cancelled_while_it_restores_never_runs() -> None:
 
     assert effects == [Ignore(reason="the attempt is on its way to CANCELED")]
     assert life.state is ExecutionState.CANCELING
+
+
+@pytest.mark.parametrize(
+    ("end", "reported"),
+    [
+        (lambda life: life.cancel(), report(ExecutionState.CANCELED)),
+        (lambda life: life.fail(BOOM), report(ExecutionState.FAILED, BOOM)),
+    ],
+)
+def test_an_attempt_has_not_finished_before_its_bridge_has_closed(end, reported) -> None:
+    life = running()
+    life.finish()
+
+    closing: list[TaskEffect] = end(life)
+    closed = life.bridge_closed()
+
+    assert closing == [TellBridge(message=CloseBridge(cancel=True))]
+    assert closed == [reported, EndAttempt()]
