@@ -9,13 +9,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
+from weakref import WeakSet
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.checkpoints import check_restorable, find_checkpoint
 from flykka.client_actor import JobExecutionResult
-from flykka.data_stream import DataStream, StreamType
-from flykka.errors import ClusterError, DuplicateUidError, ProgramError, StreamTypeError
+from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.flight_record import surviving_flight_record_path
 from flykka.job_settings import JobSettings
 from flykka.launch import current_launch
@@ -31,24 +31,25 @@ from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     JobGraph,
-    OperatorKind,
 )
-from flykka.program import Program, at_least_one, not_negative, tried
+from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
+from flykka.program import Program, at_least_one, not_negative
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
-from flykka.spark_bridge.code import SourceCode
+from flykka.sources import computed_frame, source_stream
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.prototype import check_event_time
 from flykka.spark_bridge.session import session_is_there, spark_session
+from flykka.spark_bridge.sources.dataframe_source import DataFrameSource
 from flykka.stream_graph_generator import stream_graph
-from flykka.transformation import Transformation
 
 if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
+    from flykka.data_stream import DataStream
     from flykka.job_client import JobClient
-    from flykka.spark_bridge.prototype import SparkSession
-    from flykka.spark_bridge.sources.file_source import FileSource
+    from flykka.spark_bridge.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.sources.dataframe_source import ComputedFrame
+    from flykka.spark_bridge.sources.source import Source
     from flykka.watermark_strategy import WatermarkStrategy
 
 
@@ -68,6 +69,8 @@ class StreamExecutionEnvironment(JobSettings):
         self._registry = CodeRegistry()
         self._cluster: LocalCluster | None = None
         self._temporary: str | None = None
+        # What nothing refers to any more, Spark frees.
+        self._computed: WeakSet[ComputedFrame] = WeakSet()
         self._running: list[tuple[JobClient, frozenset[str]]] = []
 
     @classmethod
@@ -110,34 +113,49 @@ class StreamExecutionEnvironment(JobSettings):
         return environment
 
     def from_source(
-        self, source: FileSource, watermark_strategy: WatermarkStrategy, name: str, uid: str | None = None
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
     ) -> DataStream:
-        """A stream of the rows of `source`.
+        """A stream of the rows of `source`, called after it if nothing else; without a strategy, no watermarks.
+
+        A schema that is not declared is taken now from what is there, and stays.
 
         Raises:
-            StreamTypeError: the event-time column is not there, or is no timestamp.
+            StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
             DuplicateUidError: another operator has the uid.
             SourceError: the source has no schema to be read from it.
         """
-        event_time = watermark_strategy.timestamp_column or source.event_time
-        source = replace(source, event_time=event_time)
-        made = Transformation(
-            kind=OperatorKind.SOURCE,
-            position=self._program.next_position,
-            name=name,
-            code=SourceCode(source=source, watermark_delay_ms=watermark_strategy.delay_ms),
-            watermark_delay_ms=watermark_strategy.delay_ms,
-            idle_timeout_ms=watermark_strategy.idle_timeout_ms,
-            explicit_uid=uid,
-        )
-        prototype = source.prototype(self.spark)
-        if event_time is not None:
-            tried(made, lambda: check_event_time(prototype, event_time))
-        elif watermark_strategy.delay_ms is not None:
-            raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
-        self._program.add(made)
-        windowable = event_time if watermark_strategy.delay_ms is not None else None
-        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=windowable))
+        return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+
+    def from_dataframe(
+        self,
+        frame: DataFrame,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+        *,
+        partitions_per_batch: int | None = None,
+    ) -> DataStream:
+        """A stream of the rows of a DataFrame, which are computed now and kept until the environment closes.
+
+        So a job that restarts reads the same rows again. A batch is a group of the DataFrame's Spark partitions, as
+        many as there are cores where `partitions_per_batch` does not say. A checkpoint tells which partitions were
+        read: to continue from it in another process, the DataFrame must give the same rows in the same partitions
+        there. One that was sorted, or read from files that do not change, does; after a shuffle it need not.
+
+        Raises:
+            ProgramError: this is no DataFrame of this Spark session, or a streaming one, or the number is below 1.
+            StreamTypeError: the event-time column is not there, or is no timestamp.
+            DuplicateUidError: another operator has the uid.
+        """
+        limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
+        computed = computed_frame(self.spark, frame)
+        self._computed.add(computed)
+        source = DataFrameSource(computed=computed, partitions_limit=limit)
+        return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
 
     def get_stream_graph(self) -> StreamGraph:
         """The operators written down since the last job, as a graph; their code is bound by this.
@@ -186,6 +204,7 @@ class StreamExecutionEnvironment(JobSettings):
         """
         launch = current_launch()
         launch.settle(self)
+        self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary
@@ -195,6 +214,7 @@ class StreamExecutionEnvironment(JobSettings):
         self.restore_from = None
         self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
         self._program = Program()
+        remember_job(client, self)
         launch.job_submitted(client, keeps_checkpoints=survives)
         return client
 
@@ -222,6 +242,8 @@ class StreamExecutionEnvironment(JobSettings):
                 last_first.callback(self.spark.stop)
             if self._temporary is not None:
                 last_first.callback(shutil.rmtree, self._temporary, ignore_errors=True)
+            for computed in self._computed:
+                last_first.callback(computed.free)
             if self._cluster is not None:
                 last_first.callback(self._cluster.shutdown)
             self._owns_session, self._temporary, self._cluster = False, None, None
@@ -237,6 +259,13 @@ class StreamExecutionEnvironment(JobSettings):
                 current_launch().block_ended(self)
         finally:
             self.close()
+
+    def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
+        """Close the environment that this cell made when it ran before, and take its Spark session over."""
+        if earlier is None or earlier is self or any(not client.done() for client, _ in earlier._running):
+            return
+        self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
+        earlier.close()
 
     def _checkpointing_settings(self) -> CheckpointingSettings:
         settings = self.checkpointing
