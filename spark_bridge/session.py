@@ -63,6 +63,7 @@ def spark_session(
         SessionError: no session can be started.
     """
     if SparkContext._active_spark_context is not None:
+        _spare_jobs_from_interrupts()
         # Without a setting of ours: they would be applied to the session that is there.
         return SparkSession.builder.getOrCreate()
     # Workers would start the first python3 on PATH, which need not have what the application imports.
@@ -139,6 +140,15 @@ def _workers_find_flykka() -> bool:
         roots = (Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
         return root in roots
     return True
+
+
+def _spare_jobs_from_interrupts() -> None:
+    """Take away the handler of SIGINT that the SparkContext of a user's session has installed, if it is still there."""
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGINT)
+        if getattr(handler, "__module__", None) == SparkContext.__module__:
+            # What is interrupted is interrupted as without Spark. What the handler replaced nobody can say.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _KeptInterruptHandler:
