@@ -19,24 +19,38 @@ if TYPE_CHECKING:
     from flykka.local_cluster import LocalCluster as LocalCluster
     from flykka.messages.job import JobStatus as JobStatus
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
+    from flykka.output_tag import OutputTag as OutputTag
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
+    from flykka.spark_bridge.rich_function import RichFunction as RichFunction
+    from flykka.spark_bridge.rich_function import RuntimeContext as RuntimeContext
+    from flykka.spark_bridge.sinks.console_sink import ConsoleSink as ConsoleSink
     from flykka.spark_bridge.sinks.file_sink import FileSink as FileSink
+    from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchSink as ForeachBatchSink
+    from flykka.spark_bridge.sources.datagen_source import DataGenSource as DataGenSource
     from flykka.spark_bridge.sources.file_source import FileSource as FileSource
     from flykka.watermark_strategy import WatermarkStrategy as WatermarkStrategy
+    from flykka.windows import SlidingEventTimeWindows as SlidingEventTimeWindows
     from flykka.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
 
 _MODULES = {
     "Console": "console.event_lines",
+    "ConsoleSink": "spark_bridge.sinks.console_sink",
+    "DataGenSource": "spark_bridge.sources.datagen_source",
     "DataStream": "data_stream",
     "ExternalizedCheckpointRetention": "messages.job_graph",
     "FileSink": "spark_bridge.sinks.file_sink",
     "FileSource": "spark_bridge.sources.file_source",
+    "ForeachBatchSink": "spark_bridge.sinks.foreach_batch_sink",
     "JobClient": "job_client",
     "JobExecutionResult": "client_actor",
     "JobStatus": "messages.job",
     "KeyedStream": "data_stream",
     "LocalCluster": "local_cluster",
+    "OutputTag": "output_tag",
     "RestartStrategies": "restart_strategies",
+    "RichFunction": "spark_bridge.rich_function",
+    "RuntimeContext": "spark_bridge.rich_function",
+    "SlidingEventTimeWindows": "windows",
     "StreamExecutionEnvironment": "environment",
     "TumblingEventTimeWindows": "windows",
     "WatermarkStrategy": "watermark_strategy",
