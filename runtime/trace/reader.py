@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgpack
 
+import flykka.messages
 from flykka.messages.codec import decode
 from flykka.messages.errors import DecodeError
 from flykka.messages.failure import SerializedThrowable
@@ -61,6 +64,7 @@ class Trace:
         Raises:
             TraceError: there is no whole header, or one that this version cannot read.
         """
+        _declare_messages()
         location = Path(path)
         with location.open("rb") as file:
             payload = next((frame for frame in _frames(file) if not isinstance(frame, Damage)), None)
@@ -98,6 +102,13 @@ class Trace:
             yield from frames
 
 
+def _declare_messages() -> None:
+    """Have the codec know all that flykka's actors say: whoever reads a trace need not import it."""
+    rooms = [f"flykka.messages.{module.name}" for module in pkgutil.iter_modules(flykka.messages.__path__)]
+    for name in (*rooms, "flykka.runtime.events", "flykka.runtime.signals"):
+        import_module(name)
+
+
 def _frames(file: BinaryIO) -> Iterator[bytes | Damage]:
     offset = 0
     while head := file.read(layout.FRAME.size):
@@ -128,7 +139,10 @@ def _header(path: Path, payload: bytes | None) -> TraceHeader:
     if not isinstance(fields, dict) or fields.get("format") != layout.FORMAT_NAME:
         raise TraceError(f"{path} is no trace")
     if fields["version"] > layout.FORMAT_VERSION:
-        raise TraceError(f"{path} has format {fields['version']}; this version reads up to {layout.FORMAT_VERSION}")
+        raise TraceError(
+            f"{path} has format {fields['version']}, and this version reads up to {layout.FORMAT_VERSION}: "
+            f"read it with flykka {fields.get('package')} or newer"
+        )
     return TraceHeader(
         format_version=fields["version"],
         system=fields["system"],

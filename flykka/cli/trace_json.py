@@ -1,0 +1,61 @@
+"""Records as JSON, whole: for programs, and for questions that a table does not answer."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import fields
+from typing import Any
+
+from flykka.cli.trace_text import message_tag
+from flykka.messages.message import Value
+from flykka.messages.ref import Ref
+from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Turn, Undecoded
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    """One record. A ref is `path#incarnation`, a message a map with its tag as `type`."""
+    head: dict[str, Any] = {"turn": record.sequence, "now_ms": record.now_ms}
+    match record:
+        case Turn():
+            return head | {
+                "kind": record.kind,
+                "recipient": plain(record.recipient),
+                "sender": plain(record.sender),
+                "cause": record.cause,
+                "message": plain(record.message),
+                "effects": [_effect(effect) for effect in record.effects],
+                "failure": plain(record.failure),
+            }
+        case Killed():
+            return head | {"kind": "killed", "recipient": plain(record.ref)}
+        case DeadLetterRecord():
+            return head | {
+                "kind": "dead_letter",
+                "recipient": plain(record.recipient),
+                "sender": plain(record.sender),
+                "message": plain(record.message),
+                "reason": record.reason,
+            }
+
+
+def plain(item: Any) -> Any:
+    """Anything within a record, made of what JSON knows."""
+    match item:
+        case Value():
+            told = {field.name: plain(getattr(item, field.name)) for field in fields(item)}  # type: ignore[arg-type]
+            return {"type": item.wire_tag, **told}
+        case Undecoded():
+            return {"type": message_tag(item), "undecoded": b64encode(item.data).decode(), "reason": item.reason}
+        case Ref():
+            return f"{item.path}#{item.incarnation}"
+        case bytes():
+            return b64encode(item).decode()
+        case tuple():
+            return [plain(part) for part in item]
+        case _:
+            return item
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    told = {field.name: plain(getattr(effect, field.name)) for field in fields(effect)}
+    return {"kind": type(effect).__name__, **told}

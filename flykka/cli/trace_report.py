@@ -1,0 +1,115 @@
+"""The statistics of a trace, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from flykka.cli.trace_statistics import TraceStatistics
+from flykka.console.formats import format_bytes
+from flykka.runtime.durations import format_ms
+from flykka.runtime.trace.reader import Damage, Trace
+
+_ROWS = 15
+
+
+def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> dict[str, Any]:
+    """Everything, for programs."""
+    counts = asdict(statistics)
+    return {
+        "file": str(trace.path),
+        "header": asdict(trace.header),
+        "truncated": None if damage is None else asdict(damage),
+        "duration_ms": statistics.duration_ms,
+        **counts,
+        "checkpoints": list(counts["checkpoints"].values()),
+    }
+
+
+def write_report(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage | None, out: TextIO) -> None:
+    """Everything that a person wants to know first."""
+    lines = [*_head(name, trace, statistics, damage), *_checkpoints(statistics)]
+    seconds = statistics.duration_ms / 1000
+    lines += _counts("messages", statistics.messages, seconds)
+    lines += _counts("actors", statistics.actors, seconds)
+    lines += _failures(statistics)
+    lines += _counts("dead letters", statistics.dead_letters, seconds)
+    out.write("\n".join(lines) + "\n")
+
+
+def _head(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> Iterable[str]:
+    header, turns = trace.header, statistics.turns
+    yield f"{name}: {origin(trace)}"
+    yield f"written by flykka ({header.package}) on Python {header.python}, format {header.format_version}"
+    if statistics.begin_ms is not None:
+        begin = datetime.fromtimestamp(statistics.begin_ms / 1000, UTC)
+        yield f"from {begin:%Y-%m-%d %H:%M:%S} UTC on, {format_ms(statistics.duration_ms)} long"
+    if damage is not None:
+        yield cut_off(damage)
+    kinds = ", ".join(f"{kind}: {count:,}" for kind, count in statistics.kinds.most_common())
+    yield f"turns: {turns:,}{f' ({kinds})' if kinds else ''}"
+    yield f"actors: {len(statistics.actors):,}, of which {len(statistics.killed):,} were killed"
+    yield f"failed turns: {statistics.failed_turns:,}, dead letters: {statistics.dead_letters.total():,}"
+
+
+def origin(trace: Trace) -> str:
+    """Which system was recorded, and how much of it."""
+    ring = trace.header.ring
+    if ring is None:
+        return f"recording of actor system {trace.header.system!r}"
+    kept = f"the first {ring.not_kept:,} turns were not kept" if ring.not_kept else "nothing is missing before it"
+    return f"flight record of actor system {trace.header.system!r}: {kept}"
+
+
+def cut_off(damage: Damage) -> str:
+    """Where the trace ends before its file does."""
+    return f"the file is damaged at byte {damage.offset:,} ({damage.reason}): what comes before is shown"
+
+
+def _checkpoints(statistics: TraceStatistics) -> list[str]:
+    rows = [
+        (
+            checkpoint.job_id,
+            str(checkpoint.checkpoint_id),
+            checkpoint.state,
+            "" if checkpoint.duration_ms is None else format_ms(checkpoint.duration_ms),
+            "" if checkpoint.size_bytes is None else format_bytes(checkpoint.size_bytes),
+            "" if checkpoint.incremental_bytes is None else format_bytes(checkpoint.incremental_bytes),
+        )
+        for checkpoint in sorted(statistics.checkpoints.values(), key=lambda each: (each.job_id, each.checkpoint_id))
+    ]
+    return _table(("checkpoints of job", "id", "state", "duration", "size", "new"), rows)
+
+
+def _counts(what: str, counts: Counter[str], seconds: float) -> list[str]:
+    def rate(count: int) -> str:
+        return f"{count / seconds:,.1f}" if seconds else ""
+
+    most = counts.most_common(_ROWS)
+    rows = [(f"{count:,}", rate(count), name) for name, count in most]
+    if len(counts) > len(most):
+        rest = counts.total() - sum(count for _, count in most)
+        rows.append((f"{rest:,}", rate(rest), f"... {len(counts) - len(most):,} others"))
+    return _table(("count", "per second", what), rows)
+
+
+def _failures(statistics: TraceStatistics) -> list[str]:
+    rows = [(str(each.turn), f"{each.recipient} <- {each.message}", each.failure) for each in statistics.failures]
+    return _table(("turn", "failed", "with"), rows)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines in columns behind an empty line; none at all where there is no row. Numbers stand to the right."""
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    numeric = [all(cell[:1].isdigit() or not cell for cell in column) for column in zip(*rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        shaped = zip(cells, widths, numeric, strict=True)
+        return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in shaped).rstrip()
+
+    return ["", line(header), *map(line, rows)]

@@ -1,0 +1,66 @@
+"""Which records of a trace are wanted, in the order in which they began."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from flykka.cli.trace_text import message_name, message_tag
+from flykka.messages.ref import Ref
+from flykka.runtime.trace.records import Killed, Record
+
+_WINDOW = 1_024
+"""Records lie in a file in the order in which turns ended. None is so far from its place: threads are fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is asked for; patterns may hold `*` and `?`. An actor is named by its path, `/user/` may be left out."""
+
+    actor: str | None = None
+    type: str | None = None
+    first: int | None = None
+    last: int | None = None
+    limit: int | None = None
+
+    def of(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records that are wanted."""
+        return islice(filter(self._wants, in_order(records)), self.limit)
+
+    def _wants(self, record: Record) -> bool:
+        return (
+            (self.first is None or record.sequence >= self.first)
+            and (self.last is None or record.sequence <= self.last)
+            and (self.actor is None or _is_at(recipient_of(record), self.actor))
+            and (self.type is None or _is_called(record, self.type))
+        )
+
+
+def recipient_of(record: Record) -> Ref:
+    """Whose turn it is, or was to be."""
+    return record.ref if isinstance(record, Killed) else record.recipient
+
+
+def in_order(records: Iterable[Record]) -> Iterator[Record]:
+    """The records by their sequence numbers, with few of them in memory."""
+    waiting: list[tuple[int, int, Record]] = []
+    for position, record in enumerate(records):
+        heapq.heappush(waiting, (record.sequence, position, record))
+        if len(waiting) > _WINDOW:
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _is_at(ref: Ref, pattern: str) -> bool:
+    return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
+
+
+def _is_called(record: Record, pattern: str) -> bool:
+    if isinstance(record, Killed):
+        return False
+    names = (message_name(record.message), message_tag(record.message))
+    return any(fnmatchcase(name, pattern) for name in names)

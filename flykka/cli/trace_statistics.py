@@ -1,0 +1,124 @@
+"""What a trace amounts to: a fold over its records, whose size is that of the answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from flykka.cli.trace_selection import recipient_of
+from flykka.cli.trace_text import failure_text, message_name, unwrapped
+from flykka.messages.checkpoint import TriggerCheckpoint
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.message import Value
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn, Undecoded
+
+_FAILURES_SHOWN = 20
+_IN_PROGRESS = "IN_PROGRESS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStatistics:
+    """One checkpoint of one job. `state` is COMPLETED, IN_PROGRESS where the trace ends before it, or why it ended."""
+
+    job_id: str
+    checkpoint_id: int
+    state: str
+    duration_ms: int | None = None
+    size_bytes: int | None = None
+    incremental_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTurn:
+    """A turn that raised."""
+
+    turn: int
+    recipient: str
+    message: str
+    failure: str
+
+
+@dataclass(slots=True, kw_only=True)
+class TraceStatistics:
+    """Counts of a trace; `failures` are the first few of `failed_turns`."""
+
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    turns: int = 0
+    failed_turns: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    messages: Counter[str] = field(default_factory=Counter)
+    actors: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    killed: list[str] = field(default_factory=list)
+    failures: list[FailedTurn] = field(default_factory=list)
+    checkpoints: dict[tuple[str, int], CheckpointStatistics] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Self:
+        """The statistics of these records."""
+        made = cls()
+        for record in records:
+            made._take(record)
+        return made
+
+    @property
+    def duration_ms(self) -> int:
+        """From the first record to the last."""
+        return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
+
+    def _take(self, record: Record) -> None:
+        self.begin_ms = record.now_ms if self.begin_ms is None else min(self.begin_ms, record.now_ms)
+        self.end_ms = record.now_ms if self.end_ms is None else max(self.end_ms, record.now_ms)
+        match record:
+            case Turn():
+                self._take_turn(record)
+            case Killed(ref=ref):
+                self.killed.append(ref.path)
+            case DeadLetterRecord(message=message, reason=reason):
+                self.dead_letters[f"{message_name(message)}: {reason}"] += 1
+
+    def _take_turn(self, turn: Turn) -> None:
+        self.turns += 1
+        self.kinds[turn.kind] += 1
+        self.messages[message_name(turn.message)] += 1
+        self.actors[recipient_of(turn).path] += 1
+        if turn.failure is not None:
+            self.failed_turns += 1
+            if len(self.failures) < _FAILURES_SHOWN:
+                self.failures.append(_failed(turn))
+        for checkpoint in _checkpoints(unwrapped(turn.message)):
+            key = checkpoint.job_id, checkpoint.checkpoint_id
+            if checkpoint.state != _IN_PROGRESS or key not in self.checkpoints:
+                self.checkpoints[key] = checkpoint
+
+
+def _failed(turn: Turn) -> FailedTurn:
+    assert turn.failure is not None
+    return FailedTurn(
+        turn=turn.sequence,
+        recipient=turn.recipient.path,
+        message=message_name(turn.message),
+        failure=failure_text(turn.failure),
+    )
+
+
+def _checkpoints(message: Value | Undecoded) -> Iterator[CheckpointStatistics]:
+    match message:
+        case TriggerCheckpoint(job_id=job_id, checkpoint_id=checkpoint_id):
+            yield CheckpointStatistics(job_id=job_id, checkpoint_id=checkpoint_id, state=_IN_PROGRESS)
+        case CheckpointAborted(job_id=job_id, checkpoint_id=checkpoint_id, reason=reason):
+            yield CheckpointStatistics(job_id=job_id, checkpoint_id=checkpoint_id, state=reason)
+        case CheckpointCompleted():
+            yield CheckpointStatistics(
+                job_id=message.job_id,
+                checkpoint_id=message.checkpoint_id,
+                state="COMPLETED",
+                duration_ms=message.duration_ms,
+                size_bytes=message.size_bytes,
+                incremental_bytes=message.incremental_bytes,
+            )
+        case _:
+            return

@@ -1,0 +1,102 @@
+"""A table of turns: on a terminal in columns, elsewhere a line each, for `grep`. Neither keeps what it has shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flykka.cli.trace_selection import recipient_of
+from flykka.cli.trace_text import effects_text, failure_text, message_text
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
+
+_ROWS_AT_A_TIME = 50
+_LONG_ID = re.compile(r"[0-9a-f]{16,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One record, as it is shown. `came` says what it came of."""
+
+    turn: str
+    time: str
+    recipient: str
+    said: str
+    came: str
+    effects: str
+    failure: str = ""
+    style: str = ""
+
+
+def row_of(record: Record, began_ms: int) -> Row:
+    """The row of a record; times count from `began_ms`."""
+    failure = said = came = style = ""
+    match record:
+        case Turn():
+            said, came = message_text(record.message), _came(record)
+            failure = "" if record.failure is None else failure_text(record.failure)
+            style = "red" if failure else "dim" if record.kind == "signal" else ""
+        case Killed():
+            said, style = "KILLED", "bold red"
+        case DeadLetterRecord():
+            said, style = f"DEAD LETTER {message_text(record.message)}", "yellow"
+            came = "" if record.sender is None else f"from {record.sender.path}"
+    return Row(
+        turn=str(record.sequence),
+        time=f"{(record.now_ms - began_ms) / 1000:+.3f}",
+        recipient=recipient_of(record).path,
+        said=said,
+        came=came,
+        effects=effects_text(record),
+        failure=failure,
+        style=style,
+    )
+
+
+def _came(turn: Turn) -> str:
+    sender = "timer" if turn.kind == "timer" else "" if turn.sender is None else f"from {turn.sender.path}"
+    return sender if turn.cause is None else f"{sender} ({turn.cause})".lstrip()
+
+
+def write_lines(rows: Iterable[Row], out: TextIO) -> None:
+    """A row a line."""
+    for row in rows:
+        parts = [f"{row.turn:>7} {row.time:>10}  {row.recipient} <- {row.said}", row.came, row.effects]
+        if row.failure:
+            parts.append(f"FAILED {row.failure}")
+        out.write("  | ".join(filter(None, parts)) + "\n")
+
+
+def print_table(rows: Iterator[Row], console: Console) -> None:
+    """Columns, a screenful at a time, so that a long trace begins to show at once; long ids are cut short."""
+    shows_header = True
+    while screenful := list(islice(rows, _ROWS_AT_A_TIME)):
+        console.print(_table(screenful, shows_header=shows_header))
+        shows_header = False
+
+
+def _table(rows: Iterable[Row], *, shows_header: bool) -> Table:
+    table = Table(box=None, expand=True, show_header=shows_header, header_style="bold", pad_edge=False)
+    table.add_column("turn", width=7, justify="right")
+    table.add_column("s", width=9, justify="right")
+    table.add_column("actor", ratio=3, overflow="fold")
+    table.add_column("message", ratio=5, overflow="fold")
+    table.add_column("came from", ratio=2, overflow="fold")
+    table.add_column("what came of it", ratio=4, overflow="fold")
+    for row in rows:
+        effects = Text(_short(row.effects))
+        if row.failure:
+            effects.append(f"{'; ' if row.effects else ''}FAILED {row.failure}", style="bold red")
+        columns = (row.turn, row.time, _short(row.recipient), _short(row.said), _short(row.came))
+        table.add_row(*map(Text, columns), effects, style=row.style)
+    return table
+
+
+def _short(text: str) -> str:
+    return _LONG_ID.sub(lambda found: found[0][:6], text.replace("/user/", ""))

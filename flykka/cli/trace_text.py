@@ -1,0 +1,150 @@
+"""Turns in words: what a message says in one line, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import msgpack
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.forms import TAG_KEY
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Value
+from flykka.messages.ref import Ref
+from flykka.runtime.trace.records import (
+    CancelTimer,
+    DeadLetterRecord,
+    Effect,
+    Killed,
+    Pipe,
+    Record,
+    Reply,
+    Send,
+    Spawn,
+    StartTimer,
+    Stop,
+    Turn,
+    Undecoded,
+    Unwatch,
+    Watch,
+)
+
+_TEXT_LENGTH = 80
+_ITEMS = 3
+_DEPTH = 2
+_OMITTED = ("job_id",)
+"""In nearly every message, and in the paths of who hears it."""
+
+
+def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
+    """What was said, without the leader session that it was said under."""
+    return message.message if isinstance(message, LeaderSessionMessage) else message
+
+
+def message_name(message: Value | Undecoded) -> str:
+    """The class of what was said; its tag where this process does not know it."""
+    said = unwrapped(message)
+    return str(_raw(said).get(TAG_KEY, "?")) if isinstance(said, Undecoded) else type(said).__name__
+
+
+def message_tag(message: Value | Undecoded) -> str:
+    """The wire tag of what was said."""
+    said = unwrapped(message)
+    return message_name(said) if isinstance(said, Undecoded) else said.wire_tag
+
+
+def message_text(message: Value | Undecoded) -> str:
+    """What was said in one line: its class with the fields that are not their defaults, long ones cut short."""
+    said = unwrapped(message)
+    if isinstance(said, Undecoded) and not said.data:
+        return _cut(said.reason)
+    return _value_text(_raw(said) if isinstance(said, Undecoded) else said, _DEPTH)
+
+
+def failure_text(failure: SerializedThrowable) -> str:
+    """Type and text of a failure, in one line."""
+    return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
+
+
+def effects_text(record: Record) -> str:
+    """What came of it, in short: the fields of a message are told where it was handled."""
+    match record:
+        case Turn(effects=effects):
+            return "; ".join(map(_effect_text, effects))
+        case Killed():
+            return ""
+        case DeadLetterRecord(reason=reason):
+            return reason
+
+
+def _effect_text(effect: Effect) -> str:
+    match effect:
+        case Send(target=target, message=message):
+            return f"sends {message_name(message)} to {target.path}"
+        case Reply(message=message):
+            return f"replies {message_name(message)}"
+        case Spawn(ref=ref):
+            return f"spawns {ref.path}"
+        case Stop(ref=ref):
+            return f"stops {ref.path}"
+        case Watch(ref=ref):
+            return f"watches {ref.path}"
+        case Unwatch(ref=ref):
+            return f"unwatches {ref.path}"
+        case StartTimer(key=key, first_ms=first_ms, delay_ms=delay_ms):
+            again = "" if delay_ms is None else f", then every {delay_ms} ms"
+            return f"starts timer {key} in {first_ms} ms{again}"
+        case CancelTimer(key=key):
+            return f"cancels timer {key}"
+        case Pipe():
+            return "begins blocking work"
+
+
+def _raw(message: Undecoded) -> dict[str, Any]:
+    """The fields of a message as they stand on the wire."""
+    try:
+        fields_on_the_wire = msgpack.unpackb(message.data, use_list=False)
+    except ValueError:
+        return {}
+    return fields_on_the_wire if isinstance(fields_on_the_wire, dict) else {}
+
+
+def _value_text(value: Any, depth: int) -> str:
+    match value:
+        case SerializedThrowable():
+            return failure_text(value)
+        case Value() if depth == 0:
+            return f"{type(value).__name__}(...)"
+        case Value():
+            return f"{type(value).__name__}({_fields_text(_told_fields(value), depth - 1)})"
+        case Mapping():
+            told = {name: item for name, item in value.items() if name != TAG_KEY}
+            return f"{value.get(TAG_KEY, '')}({_fields_text(told, depth - 1) if depth else '...'})"
+        case Ref():
+            return value.path
+        case bytes():
+            return f"<{len(value)} bytes>"
+        case tuple():
+            shown = [_value_text(item, max(0, depth - 1)) for item in value[:_ITEMS]]
+            return f"({', '.join(shown)}{f', ... {len(value)} items' if len(value) > _ITEMS else ''})"
+        case _:
+            return _cut(str(value))
+
+
+def _told_fields(value: Value) -> dict[str, Any]:
+    return {
+        field.name: getattr(value, field.name)
+        for field in fields(value)  # type: ignore[arg-type]  # every declared class is a dataclass
+        if field.default is MISSING or getattr(value, field.name) != field.default
+    }
+
+
+def _fields_text(told: Mapping[str, Any], depth: int) -> str:
+    return ", ".join(f"{name}={_value_text(item, depth)}" for name, item in told.items() if name not in _OMITTED)
+
+
+def _cut(text: str, length: int = _TEXT_LENGTH) -> str:
+    one_line = " ".join(text.split())
+    return one_line if len(one_line) <= length else f"{one_line[: length - 3]}..."
