@@ -14,6 +14,7 @@ from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
+from flykka.spark_bridge.code import LateRowsCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ class _Generator:
     def add(self, transformation: Transformation) -> None:
         """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
         feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
-        parallelism = transformation.parallelism or self._defaults.parallelism
+        parallelism = self._parallelism(transformation)
         self.graph.add_node(
             StreamNode(
                 uid=transformation.uid,
@@ -74,6 +75,12 @@ class _Generator:
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):
             self._connect(uid, transformation, source, parallelism)
+
+    def _parallelism(self, transformation: Transformation) -> int:
+        if isinstance(transformation.code, LateRowsCode):
+            # It runs in the task of the windows, whose late rows never leave it by another way.
+            return self.graph.node(transformation.inputs[0].source.uid).parallelism
+        return transformation.parallelism or self._defaults.parallelism
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
         """The uid of what feeds an input of the operator: its local part, where it has one."""

@@ -49,3 +49,6 @@ class SlidingEventTimeWindows(EventTimeWindows):
         if offset_ms >= slide_ms:
             raise DurationError(f"window offset {offset!r} is not shorter than the window slide {slide!r}")
         return cls(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms)
+
+
+WindowAssigner = TumblingEventTimeWindows | SlidingEventTimeWindows

@@ -1,0 +1,63 @@
+"""Windows as arithmetic, compared with Flink's loop over the windows of a time."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.messages.exchange import WATERMARK_MAX
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+
+LENGTHS = st.integers(1, 30)
+TIMES = st.integers(-100, 100)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> EventTimeWindows:
+    """Tumbling ones, sliding ones, and such with gaps."""
+    slide_ms = draw(LENGTHS)
+    size_ms = draw(st.one_of(LENGTHS, st.just(slide_ms)))
+    return EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=draw(st.integers(0, slide_ms - 1)))
+
+
+def starts(windows: EventTimeWindows, time: int) -> list[int]:
+    """The windows of a time, as Flink's SlidingEventTimeWindows assigns them."""
+    last = time - (time - windows.offset_ms) % windows.slide_ms
+    return list(range(last, time - windows.size_ms, -windows.slide_ms))
+
+
+@given(windows(), TIMES, TIMES)
+def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
+    windows: EventTimeWindows, time: int, watermark: int
+) -> None:
+    for start in starts(windows, time):
+        is_over = start + windows.size_ms - 1 <= watermark
+
+        assert (start <= windows.last_fired_start(watermark)) is is_over
+
+
+@given(windows(), TIMES, TIMES)
+def test_a_row_is_needed_until_its_last_window_has_fired(windows: EventTimeWindows, time: int, bound: int) -> None:
+    of_time = starts(windows, time)
+
+    if of_time:
+        assert (time >= windows.next_start(bound)) is (max(of_time) > bound)
+
+
+@given(windows(), TIMES, TIMES)
+def test_a_row_is_read_when_one_of_its_windows_fires(windows: EventTimeWindows, time: int, bound: int) -> None:
+    of_time = starts(windows, time)
+
+    if of_time:
+        assert (time < windows.end_of_last(bound)) is (min(of_time) <= bound)
+
+
+@given(windows(), TIMES)
+def test_windows_overlap_or_have_gaps_as_rows_are_in_several_or_none(windows: EventTimeWindows, time: int) -> None:
+    assert windows.overlap or len(starts(windows, time)) <= 1
+    assert windows.have_gaps or len(starts(windows, time)) >= 1
+
+
+@given(windows())
+def test_the_last_watermark_fires_everything(windows: EventTimeWindows) -> None:
+    assert windows.last_fired_start(WATERMARK_MAX) == WATERMARK_MAX
