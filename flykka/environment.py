@@ -212,7 +212,7 @@ class StreamExecutionEnvironment(JobSettings):
         client = self.cluster.submit(graph, self._checkpoint_to_restore(graph), flight_record=record)
         client.wait_submitted()
         self.restore_from = None
-        self._running.append((client, frozenset(made.uid for made in self._program.transformations)))
+        self._running.append((client, self.pending_uids))
         self._program = Program()
         remember_job(client, self)
         launch.job_submitted(client, keeps_checkpoints=survives)
@@ -230,6 +230,11 @@ class StreamExecutionEnvironment(JobSettings):
                 raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
             self._cluster = LocalCluster(SparkDataPlane(self.spark, self._registry), self._settings)
         return self._cluster
+
+    @property
+    def pending_uids(self) -> frozenset[str]:
+        """The operators written down since the last job: what the next one is made of."""
+        return frozenset(made.uid for made in self._program.transformations)
 
     def close(self) -> None:
         """End the cluster, what still runs on it, and the Spark session if this environment has started it.
@@ -288,7 +293,6 @@ class StreamExecutionEnvironment(JobSettings):
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.
         self._running = [(client, uids) for client, uids in self._running if not client.done()]
-        wanted = {made.uid for made in self._program.transformations}
         for client, uids in self._running:
-            if taken := sorted(uids & wanted):
+            if taken := sorted(uids & self.pending_uids):
                 raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")

@@ -30,6 +30,7 @@ class FileSplit(SourceSplit):
 class FileBatchSplit(SourceSplit):
     """Whole files, or a range of one, that are read as one batch.
 
+    Files of text do not say how many rows they have: theirs count as none, until they are read.
     `event_time_max` (ms) is taken from the statistics of the files; None where they have none.
     """
 
@@ -37,6 +38,24 @@ class FileBatchSplit(SourceSplit):
     rows: int
     files: tuple[FileSplit, ...]
     event_time_max: int | None = None
+
+
+@value("source.partitions_split")
+class PartitionsSplit(SourceSplit):
+    """Spark partitions of rows that were computed once. How many rows they have, nobody knows until they are read."""
+
+    split_id: SplitId
+    rows: int
+    partitions: tuple[int, ...]
+
+
+@value("source.index_range_split")
+class IndexRangeSplit(SourceSplit):
+    """Rows that are made of their numbers, `start` to `start + rows`."""
+
+    split_id: SplitId
+    rows: int
+    start: int
 
 
 @value("source.reader_state")

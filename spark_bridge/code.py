@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.aggregates import AggregatePlan
     from flykka.spark_bridge.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.sinks.file_sink import FileSink
+    from flykka.spark_bridge.sinks.sink import Sink
     from flykka.spark_bridge.sources.source import Source
 
 
@@ -106,7 +106,7 @@ class LateRowsCode:
 class SinkCode:
     """Writes rows."""
 
-    sink: FileSink
+    sink: Sink
 
     @property
     def fingerprint(self) -> str:

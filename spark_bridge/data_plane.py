@@ -16,12 +16,11 @@ from flykka.runtime.props import Props
 from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.batches import BatchStore, StoreStats
 from flykka.spark_bridge.bridge import SparkBridge
-from flykka.spark_bridge.code import SinkCode, SourceCode
+from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session
-from flykka.spark_bridge.sinks.file_committer import STAGING, staging_folder
-from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
+from flykka.spark_bridge.sinks.job_sinks import check_sinks, staging_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.message import Message
     from flykka.spark_bridge.code_registry import CodeRegistry
-    from flykka.spark_bridge.sinks.file_sink import FileSink
 
 
 logger = logging.getLogger("flykka.spark_bridge")
@@ -52,6 +50,7 @@ class SparkDataPlane:
         self.session = engine_session(session)
         self._services = Services(
             session=self.session,
+            user_session=session,
             store=BatchStore(),
             registry=registry,
             filesystem=FileSystem(self.session),
@@ -59,11 +58,17 @@ class SparkDataPlane:
         )
         self._lock = Lock()
         self._latest: dict[tuple[JobId, JobVertexId, int], Attempt] = {}
-        self._sinks: dict[JobId, set[FileSink]] = {}
+        self._staging: dict[JobId, set[str]] = {}
 
     def check(self, job_graph: JobGraph) -> None:
-        """Raise `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code."""
+        """Look before a job runs whether it can. May block.
+
+        Raises:
+            UnboundOperatorError: the graph does not fit the registered code; the text names the operators.
+            SinkError: a sink cannot write where it is to; the text names the operator.
+        """
         self._services.registry.check(job_graph)
+        check_sinks(job_graph, self._services)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
@@ -74,7 +79,7 @@ class SparkDataPlane:
         code = self._services.registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
-        return FileSplitDiscovery(code.source, operator.operator_id, self._services.filesystem)
+        return code.source.split_discovery(operator.operator_id, self._services.filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""
@@ -87,12 +92,12 @@ class SparkDataPlane:
         with self._lock:
             subtasks = [key for key in self._latest if key[0] == job_id]
             attempts = [self._latest.pop(key) for key in subtasks]
-            sinks = self._sinks.pop(job_id, set())
+            staging = self._staging.pop(job_id, set())
         self._end(attempts, job_id)
         self._services.store.release_job(job_id)
-        for sink in sinks if not keep_staged else ():
-            self._services.filesystem.delete(staging_folder(sink, job_id))
-            self._services.filesystem.delete_if_empty(f"{sink.path}/{STAGING}")
+        for folder in staging if not keep_staged else ():
+            self._services.filesystem.delete(folder)
+            self._services.filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
 
     def _end(self, attempts: list[Attempt], job_id: JobId) -> None:
         for attempt in attempts:
@@ -114,13 +119,9 @@ class SparkDataPlane:
             ChainError: the operators do not form a chain that can run.
         """
         subtask = (descriptor.job_id, descriptor.vertex.vertex_id, descriptor.subtask)
-        sinks = {
-            code.sink
-            for operator in descriptor.vertex.operators
-            if isinstance(code := self._services.registry.resolve(operator.ref), SinkCode)
-        }
+        staging = staging_folders(descriptor, self._services.registry)
         with self._lock:
             attempt = Attempt(descriptor, self._services, report=report, predecessor=self._latest.get(subtask))
             self._latest[subtask] = attempt
-            self._sinks.setdefault(descriptor.job_id, set()).update(sinks)
+            self._staging.setdefault(descriptor.job_id, set()).update(staging)
         return attempt

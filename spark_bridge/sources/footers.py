@@ -1,4 +1,4 @@
-"""What the footer of a parquet file says without reading a row: how many there are, and how late they are."""
+"""What the footer of a parquet file says without reading a row: how many there are, how late, and their columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from flykka.spark_bridge.errors import UnreadableFileError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """The rows of a file and, where its statistics say, the largest event time in ms."""
+    """The rows of a file, their largest event time in ms where the statistics say it, and their columns.
+
+    `schema` is None where a column is of a type that arrow does not know; Spark may.
+    """
 
     rows: int
     event_time_max: int | None
+    schema: pyarrow.Schema | None
 
 
 def footer(path: str, event_time: str | None) -> Footer:
@@ -33,7 +38,7 @@ def footer(path: str, event_time: str | None) -> Footer:
     except (pyarrow.ArrowException, OSError) as broken:
         raise UnreadableFileError(f"cannot read {path} as parquet: {broken}") from broken
     latest = None if event_time is None else _latest(metadata, event_time)
-    return Footer(rows=metadata.num_rows, event_time_max=latest)
+    return Footer(rows=metadata.num_rows, event_time_max=latest, schema=_schema(metadata.schema))
 
 
 def _located(path: str) -> tuple[Any, str]:
@@ -42,6 +47,17 @@ def _located(path: str) -> tuple[Any, str]:
         return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
     filesystem, inner = fs.FileSystem.from_uri(path)
     return filesystem, inner
+
+
+def _schema(parquet: Any) -> pyarrow.Schema | None:
+    try:
+        found = parquet.to_arrow_schema()
+    except pyarrow.ArrowException:
+        return None
+    old = {column.path for column in map(parquet.column, range(len(parquet))) if column.physical_type == "INT96"}
+    # Arrow takes an old timestamp for one in nanoseconds. Spark writes these, and reads them in microseconds.
+    fields = (field.with_type(_TIMESTAMP) if field.name in old else field for field in found)
+    return pyarrow.schema(fields) if old else found
 
 
 def _latest(metadata: Any, column: str) -> int | None:

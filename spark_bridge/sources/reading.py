@@ -1,4 +1,4 @@
-"""From a split to a DataFrame."""
+"""From files to DataFrames: their schema, and the rows of a split."""
 
 from __future__ import annotations
 
@@ -6,23 +6,54 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from flykka.messages.source import FileBatchSplit, FileSplit
+from flykka.spark_bridge.errors import UnreadableFileError
+from flykka.spark_bridge.prototype import PrototypeError
+from flykka.spark_bridge.sources.file_formats import merged
+from flykka.spark_bridge.sources.unreadable import reason
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from flykka.spark_bridge.sources.file_source import FileSource
 
 _LARGE_FILE_ROWS = 4_000_000
 
 
-def read_split(session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit) -> DataFrame:
+def empty_frame(session: SparkSession, schema: StructType | str, source: str) -> DataFrame:
+    """No rows of this schema. Raises `PrototypeError` where it cannot be read, naming the source."""
+    try:
+        return session.createDataFrame([], schema)
+    except PySparkException as refused:
+        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from refused
+
+
+def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
+    """The schema of the files that are there.
+
+    Raises:
+        UnreadableFileError: Spark finds none.
+    """
+    options = merged({**source.file_format.reading, **source.file_format.inferring}, source.reader_options)
+    try:
+        return _reader(session, source, options).load(source.path).schema
+    except (PySparkException, Py4JJavaError) as refused:
+        raise UnreadableFileError(
+            f"no schema can be taken from the {source.format} files in {source.path}: {reason(refused)}"
+        ) from refused
+
+
+def read_split(
+    session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
+) -> tuple[DataFrame, ...]:
     """The rows of a batch, in as many Spark partitions as Spark finds fit."""
     rows = _read(session, source, schema, split.files)
-    return rows if split.files[0].whole_file else _range(rows, split.files[0])
+    return (rows if split.files[0].whole_file else _range(rows, split.files[0]),)
 
 
 def read_sliced(
@@ -33,18 +64,25 @@ def read_sliced(
     What is aggregated slice by slice needs no shuffle. A file too large for one core is read as Spark likes.
     """
     if any(not file.whole_file or file.rows > _LARGE_FILE_ROWS for file in split.files):
-        return (read_split(session, source, schema, split),)
+        return read_split(session, source, schema, split)
     slices = min(len(split.files), max(1, session.sparkContext.defaultParallelism))
     return tuple(_read(session, source, schema, split.files[number::slices]).coalesce(1) for number in range(slices))
 
 
 def _read(session: SparkSession, source: FileSource, schema: StructType, files: Sequence[FileSplit]) -> DataFrame:
+    reader = _reader(session, source, merged(source.file_format.reading, source.reader_options)).schema(schema)
+    paths = [file.path for file in files]
+    if all("/" not in file.split_id for file in files):
+        return reader.load(paths)
+    # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
+    # the others, and finds more than were declared.
+    rows = reader.option("basePath", source.path).load(paths)
+    return rows.select(*("`{}`".format(name.replace("`", "``")) for name in schema.names))
+
+
+def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) -> DataFrameReader:
     # The paths are those of files that are there: a bracket in a name is a bracket.
-    reader = session.read.schema(schema).option("__globPaths__", "false")
-    if any("/" in file.split_id for file in files):
-        # Below the source's folder: the names of the folders between may be partition columns.
-        reader = reader.option("basePath", source.path)
-    return reader.parquet(*(file.path for file in files))
+    return session.read.format(source.format).options(**options).option("__globPaths__", "false")
 
 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:

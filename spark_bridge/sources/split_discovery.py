@@ -1,5 +1,8 @@
 """Which splits a FileSource has: the files of its folder, grouped into batches.
 
+What the files say of themselves is looked at before a row is read: a file without a column that the source declares, or
+with another type of it, is refused here.
+
 The id of a split names the files relative to the source's path, percent-encoded, as `a.parquet+b.parquet`, or the rows
 of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). So what was handed out is known by the ids alone,
 after a restore too.
@@ -10,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from pyspark.sql.types import StructType
 
 from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.source import FileBatchSplit, FileSplit, SplitsDiscovered
-from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError
-from flykka.spark_bridge.sources.footers import Footer, footer
+from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
+from flykka.spark_bridge.sources.declared_columns import misfit
+from flykka.spark_bridge.sources.footers import footer
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.filesystem import FileSystem
@@ -26,6 +32,14 @@ if TYPE_CHECKING:
 class _Piece:
     name: str
     split: FileSplit
+    event_time_max: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """What a file says of itself; text says nothing, and its rows count as none."""
+
+    rows: int
     event_time_max: int | None
 
 
@@ -46,6 +60,7 @@ class FileSplitDiscovery:
             SourceNotFoundError: there is no such path; a monitored folder may come later.
             EmptySourceError: a bounded source has no file.
             UnreadableFileError: a file is not parquet.
+            FileSchemaError: a file does not have the columns of the source.
         """
         # Before the look: what arrives between the two is then seen by the look that ends the discovery.
         finished = self._source.interval_ms is None or self._is_finished()
@@ -71,7 +86,7 @@ class FileSplitDiscovery:
         for path, name in self._files():
             if name in seen:
                 continue
-            described = footer(path, self._source.event_time)
+            described = self._described(path, name)
             limit = self._source.rows_limit
             if limit is None or described.rows <= limit:
                 yield self._piece(path, name, 0, described.rows, described)
@@ -80,7 +95,19 @@ class FileSplitDiscovery:
                 rows = min(limit, described.rows - start)
                 yield self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
 
-    def _piece(self, path: str, name: str, start: int, rows: int, described: Footer) -> _Piece:
+    def _described(self, path: str, name: str) -> _Described:
+        if not self._source.file_format.has_footers:
+            return _Described(rows=0, event_time_max=None)
+        read = footer(path, self._source.event_time)
+        # A source that is not bound to a job has no schema of its own.
+        if isinstance(self._source.schema, StructType) and read.schema is not None:
+            folders = (unquote(folder).partition("=") for folder in name.split("/")[:-1])
+            wrong = misfit(self._source.schema, read.schema, {column for column, equals, _ in folders if equals})
+            if wrong is not None:
+                raise FileSchemaError(f"{path} does not fit the schema of the source: {wrong}")
+        return _Described(rows=read.rows, event_time_max=read.event_time_max)
+
+    def _piece(self, path: str, name: str, start: int, rows: int, described: _Described) -> _Piece:
         whole = rows == described.rows
         split = FileSplit(split_id=SplitId(name), path=path, start_row=start, rows=rows, whole_file=whole)
         # The statistics are those of the whole file: for a part of it they would run ahead of the rows.

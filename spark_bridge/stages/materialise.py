@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from flykka.spark_bridge.batches import Blocks
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.scope import AttemptScope
@@ -74,16 +74,14 @@ def numbers_of(observation: Observation) -> Mapping[str, Any]:
     return observation.get if observation._jo.getRow().length() else {}
 
 
-def partitions_of(materialised: Materialised, partitions: Sequence[int]) -> DataFrame:
+def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSession) -> DataFrame:
     """A frame of some of the Spark partitions; the others are not touched when it is read."""
-    frame = materialised.frame
-    session = frame.sparkSession
     jvm = session.sparkContext._jvm
     assert jvm is not None
     # A Scala set is a function that says of an element whether it is in it.
     wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(list(partitions)).toSet()
-    pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(materialised.blocks.rdd, wanted)
-    java_schema = frame._jdf.schema()
+    pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(blocks.rdd, wanted)
+    java_schema = blocks.frame._jdf.schema()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(pruned, java_schema, False), session)
 
 

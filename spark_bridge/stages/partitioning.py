@@ -62,7 +62,8 @@ def materialise_slices(
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
     made = materialise(scope, rows.repartitionById(parallelism * per_slice, partition), {**numbers, **counts})
     slices = tuple(
-        partitions_of(made, range(index * per_slice, (index + 1) * per_slice)) for index in range(parallelism)
+        partitions_of(made.blocks, range(index * per_slice, (index + 1) * per_slice), rows.sparkSession)
+        for index in range(parallelism)
     )
     return Sliced(
         materialised=made,

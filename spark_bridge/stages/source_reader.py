@@ -1,48 +1,62 @@
-"""The head of a source's chain: splits become rows, and their latest event time is known without looking at them twice.
+"""The head of a source's chain: splits become rows, and what is to be known of them without looking at them twice.
 
-It is taken from the statistics of the files. Where they have none it is counted below all operators of the chain: a
-filter behind must not hold the watermark back.
+How many rows there are and what their latest event time is, many a source knows: the statistics of parquet files say
+it. What it does not know is counted below all operators of the chain: a filter behind must not hold the watermark back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from flykka.messages.source import FileBatchSplit
 from flykka.spark_bridge.code import TransformCode
-from flykka.spark_bridge.errors import ChainError
-from flykka.spark_bridge.sources.reading import read_sliced, read_split
+from flykka.spark_bridge.sources.unreadable import unreadable_file
 from flykka.spark_bridge.stages.materialise import Slices, numbers_of
 from flykka.spark_bridge.stages.row_wise import works_row_by_row
 from flykka.spark_bridge.stages.windows import MICROS_PER_MS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from flykka.messages.source import SourceSplit
     from flykka.spark_bridge.code import SourceCode
+    from flykka.spark_bridge.sources.source import SplitRows
     from flykka.spark_bridge.stages.chain import Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceNumbers:
+    """How many rows there are, and the latest event time in ms; None where it is not known, or no row has one."""
+
+    rows: int | None
+    event_time_max: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of some splits, and how to learn their latest event time once an action has read them."""
+    """The rows of some splits, and how to learn their numbers once an action has read them."""
 
     slices: Slices
-    rows: int
-    known_event_time_max: int | None
+    known: SourceNumbers
     observations: tuple[Observation, ...]
 
-    def event_time_max(self) -> int | None:
-        """The latest event time in ms; to be asked for after the rows were computed."""
+    def numbers(self) -> SourceNumbers:
+        """The numbers; to be asked for after the rows were computed."""
         if not self.observations:
-            return self.known_event_time_max
-        found = [numbers_of(observation).get("latest") for observation in self.observations]
-        return max((micros // MICROS_PER_MS for micros in found if micros is not None), default=None)
+            return self.known
+        found = [numbers_of(observation) for observation in self.observations]
+        rows, latest = self.known.rows, self.known.event_time_max
+        if rows is None:
+            rows = sum(int(each.get(_ROWS) or 0) for each in found)
+        if latest is None:
+            times = (each.get(_LATEST) for each in found)
+            latest = max((micros // MICROS_PER_MS for micros in times if micros is not None), default=None)
+        return SourceNumbers(rows=rows, event_time_max=latest)
 
 
 class SourceReader:
@@ -50,35 +64,55 @@ class SourceReader:
 
     def __init__(self, session: SparkSession, link: Link, code: SourceCode) -> None:
         self._session = session
-        self._link = link
         self._source = code.source
         self._schema = code.source.prototype(session).schema
         functions = [behind.code.function for behind in link.walk() if isinstance(behind.code, TransformCode)]
-        self._slices = link.only_aggregates and works_row_by_row(session, self._schema, functions)
+        self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, functions)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
-        slices: list[DataFrame] = []
-        times: list[int | None] = []
-        for split in splits:
-            if not isinstance(split, FileBatchSplit):
-                raise ChainError(f"the file source {self._link.uid!r} cannot read a {type(split).__name__}")
-            if self._slices:
-                slices += read_sliced(self._session, self._source, self._schema, split)
-            else:
-                slices.append(read_split(self._session, self._source, self._schema, split))
-            times.append(split.event_time_max)
-        rows = sum(split.rows for split in splits)
-        known = [time for time in times if time is not None]
-        if self._source.event_time is None or len(known) == len(times):
-            return SourceRows(
-                slices=tuple(slices), rows=rows, known_event_time_max=max(known, default=None), observations=()
-            )
-        observations, observed = zip(*(self._observed(rows) for rows in slices), strict=True)
-        return SourceRows(slices=observed, rows=rows, known_event_time_max=None, observations=observations)
+        read = [self._source.read(self._session, self._schema, split, in_slices=self._in_slices) for split in splits]
+        slices = tuple(rows for each in read for rows in each.slices)
+        known = _known(read)
+        wanted = self._to_count(known)
+        if not wanted or not slices:
+            return SourceRows(slices=slices, known=known, observations=())
+        observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
+        return SourceRows(slices=observed, known=known, observations=observations)
 
-    def _observed(self, rows: DataFrame) -> tuple[Observation, DataFrame]:
-        observation = Observation()
-        assert self._source.event_time is not None
-        latest = F.unix_micros(F.max(self._source.event_time).cast("timestamp"))
-        return observation, rows.observe(observation, latest.alias("latest"))
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around what computes the rows. Raises `UnreadableFileError` where Spark cannot read a file, naming it."""
+        try:
+            yield
+        except Exception as raised:
+            unreadable = unreadable_file(raised, self._source.format)
+            if unreadable is None:
+                raise
+            raise unreadable from raised
+
+    def _to_count(self, known: SourceNumbers) -> Mapping[str, Column]:
+        wanted: dict[str, Column] = {}
+        if known.rows is None:
+            wanted[_ROWS] = F.count(F.lit(1))
+        if self._source.event_time is not None and known.event_time_max is None:
+            wanted[_LATEST] = F.unix_micros(F.max(self._source.event_time).cast("timestamp"))
+        return wanted
+
+
+def _known(read: list[SplitRows]) -> SourceNumbers:
+    """The numbers of all splits together, where each knows its own."""
+    rows = [each.rows for each in read if each.rows is not None]
+    times = [each.event_time_max for each in read if each.event_time_max is not None]
+    return SourceNumbers(
+        rows=sum(rows) if len(rows) == len(read) else None,
+        event_time_max=max(times) if times and len(times) == len(read) else None,
+    )
+
+
+def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
+    observation = Observation()
+    return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+
+
+_ROWS, _LATEST = "rows", "latest"

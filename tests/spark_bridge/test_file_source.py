@@ -17,6 +17,7 @@ from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sources.file_source import FileSource
 from flykka.spark_bridge.sources.reading import read_sliced, read_split
 from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
+from flykka.spark_bridge.stages.materialise import together
 from tests.spark_bridge.laboratory import at_ms, write_rows
 
 pytestmark = pytest.mark.spark
@@ -44,7 +45,8 @@ def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered
     schema = source.prototype(spark).schema
     batches = [split for split in splits.splits if isinstance(split, FileBatchSplit)]
     return [
-        sorted((row.key, row.amount) for row in read_split(spark, source, schema, batch).collect()) for batch in batches
+        sorted((row.key, row.amount) for row in together(read_split(spark, source, schema, batch)).collect())
+        for batch in batches
     ]
 
 
@@ -111,7 +113,8 @@ def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession,
 
     (split,) = discovery(spark, source).discover(frozenset()).splits
     assert isinstance(split, FileBatchSplit)
-    (row,) = read_split(spark, source, source.prototype(spark).schema, split).collect()
+    (rows,) = read_split(spark, source, source.prototype(spark).schema, split)
+    (row,) = rows.collect()
 
     assert row.day == 7
 

@@ -1,0 +1,69 @@
+"""What Spark says of a file that it cannot read: which one, and why.
+
+Spark names the file at the top of a chain of causes and the reason at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import CapturedException
+
+from flykka.spark_bridge.errors import UnreadableFileError
+
+_CONDITION = re.compile(r"^\s*\[[A-Z0-9_.]+\] ?")
+_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_UNREADABLE = "FAILED_READ_FILE"
+_MALFORMED = "MALFORMED_RECORD_IN_PARSING"
+_LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
+
+
+def unreadable_file(raised: BaseException, format_name: str) -> UnreadableFileError | None:
+    """The error that names the file, where `raised` says that Spark could not read one."""
+    for throwable in _causes(raised):
+        if _condition(throwable).startswith(_UNREADABLE):
+            path = str(throwable.getMessageParameters().get("path"))
+            return UnreadableFileError(f"cannot read {unquote(path)} as {format_name}: {reason(raised)}")
+    return None
+
+
+def reason(raised: BaseException) -> str:
+    """Why Spark has refused, by the last cause that says something, in one line."""
+    causes = list(_causes(raised))
+    said = [text for throwable in causes if (text := _plain(str(throwable.getMessage() or "")))]
+    text = said[-1] if said else _plain(str(raised)) or type(raised).__name__
+    lenient = any(_condition(throwable).startswith(_MALFORMED) for throwable in causes)
+    return text + (_LENIENT if lenient else "")
+
+
+def _causes(raised: BaseException) -> Iterator[Any]:
+    match raised:
+        case Py4JJavaError():
+            throwable = raised.java_exception
+        case CapturedException():
+            throwable = raised._origin
+        case _:
+            throwable = None
+    while throwable is not None:
+        yield throwable
+        throwable = throwable.getCause()
+
+
+def _condition(throwable: Any) -> str:
+    gateway = SparkContext._gateway
+    if gateway is None or not is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable"):
+        return ""
+    return str(throwable.getCondition() or "")
+
+
+def _plain(text: str) -> str:
+    """Without Spark's condition, SQL state and the lines that repeat a query or a file."""
+    lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
+    kept = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]
+    return " ".join(kept)
