@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
+from flykka.errors import ProgramError
 from flykka.program import at_least_one
 
 if TYPE_CHECKING:
@@ -68,6 +69,19 @@ class DataStreamSink(OperatorSettings):
     def __init__(self, program: Program, transformation: Transformation) -> None:
         self._program = program
         self._operator = transformation
+        # Nobody but the sink itself has said anything of it so far.
+        self._parallelism_limit = transformation.parallelism
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Run the sink in this many subtasks.
+
+        Raises:
+            ProgramError: the number is below 1, or above 1 for a sink that runs in one subtask only.
+        """
+        limit = self._parallelism_limit
+        if limit is not None and parallelism > limit:
+            raise ProgramError(f"the parallelism of {self._transformation} is {limit} at most, not {parallelism}")
+        return super().set_parallelism(parallelism)
 
     @property
     def _transformation(self) -> Transformation:

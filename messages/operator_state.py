@@ -23,6 +23,24 @@ class PendingFile(Value):
 
 @value("operator_state.file_sink")
 class FileSinkState(Value):
-    """What a file sink has staged and not yet published."""
+    """What a file sink has staged and not yet published; `staging` is the folder of all that it stages."""
 
     pending: tuple[PendingFile, ...] = ()
+    staging: str = ""
+
+
+@value("operator_state.staged_batch")
+class StagedBatch(Value):
+    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON."""
+
+    checkpoint_id: int
+    path: str
+    schema: str
+
+
+@value("operator_state.foreach_batch_sink")
+class ForeachBatchSinkState(Value):
+    """What a foreach-batch sink has not yet given to its function; `staging` is the folder of all that it stages."""
+
+    pending: tuple[StagedBatch, ...] = ()
+    staging: str = ""

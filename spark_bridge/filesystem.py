@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -58,9 +60,12 @@ class FileSystem:
         return sorted(found, key=lambda status: status.name)
 
     def files_below(self, folder: str) -> Iterator[FileStatus]:
-        """The files in a folder and the folders in it, without what Spark hides: names that begin with `.` or `_`."""
+        """The files in a folder and the folders in it, without what Spark hides.
+
+        These are names that begin with `.` or `_`, but for those of partitions, such as `_day=1`.
+        """
         for status in self.list(folder):
-            if status.name.startswith((".", "_")):
+            if status.name.startswith(".") or (status.name.startswith("_") and "=" not in status.name):
                 continue
             if status.is_folder:
                 yield from self.files_below(status.path)
@@ -77,11 +82,30 @@ class FileSystem:
         hadoop_path = self._path(path)
         self._of(hadoop_path).delete(hadoop_path, True)
 
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above it, where they are not there.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        hadoop_path = self._path(path)
+        try:
+            made = self._of(hadoop_path).mkdirs(hadoop_path)
+        except Py4JJavaError as refused:
+            raise OSError(str(refused.java_exception.getMessage())) from refused
+        if not made:
+            raise OSError(f"no folder {path} can be made")
+
     def delete_if_empty(self, folder: str) -> bool:
         """Delete a folder in which nothing lies; whether it is gone."""
         if self.list(folder):
             return False
-        self.delete(folder)
+        hadoop_path = self._path(folder)
+        try:
+            # Not what somebody puts there now.
+            self._of(hadoop_path).delete(hadoop_path, False)
+        except Py4JJavaError:
+            return False
         return True
 
     def _of(self, hadoop_path: Any) -> Any:

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 class Services:
     """The session with our settings, the batches in it, the code of the application, files.
 
+    `user_session` is the application's own, for its functions that are given a DataFrame to do with what they like.
+
     What is cancelled and has not returned after `cancellation_timeout_seconds` is not waited for any longer.
     """
 
     session: SparkSession
+    user_session: SparkSession
     store: BatchStore
     registry: CodeRegistry
     filesystem: FileSystem

@@ -1,27 +1,143 @@
-"""FileSink: parquet files that appear exactly once, when the checkpoint that holds them is complete."""
+"""FileSink: files that appear exactly once, when the checkpoint that holds them is complete."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Self
+
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.files import FileFormat, FileLayout
+from flykka.spark_bridge.sinks.file_writer import STAGING, FileWriter
+from flykka.spark_bridge.sinks.sink import Sink, SinkContext
+from flykka.spark_bridge.sinks.staging import in_a_name
+from flykka.spark_bridge.sinks.written_columns import check_written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.ids import JobId
+    from flykka.spark_bridge.filesystem import FileSystem
+
+OptionValue = str | int | float | bool
+
+_ROWS_PER_FILE = "maxRecordsPerFile"
+_TRIAL = "trial"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSink:
-    """Where to write. Readers of the folder see committed rows only, at every moment; what lies there is left alone.
+class FileSink(Sink):
+    """A folder to write to, whose readers see the rows of completed checkpoints, at every moment, and no others.
 
-    Made by `parquet`.
+    Made by `parquet`, `json` or `csv`; the other methods return changed copies. The folder may hold files already, and
+    others may write to it: nothing is overwritten, and nothing deleted but what the job itself has staged, in
+    `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format, partitioned by the
+    same columns.
     """
 
-    format: ClassVar[str] = "parquet"
-    publishes_per_checkpoint: ClassVar[bool] = True
-
     path: str
+    layout: FileLayout
+    files_limit: int | None = None
 
     @classmethod
-    def parquet(cls, path: str) -> FileSink:
-        """Parquet files in a folder, which is made when the first are published."""
-        return cls(path=str(path))
+    def parquet(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """Parquet files in a folder; options are those of Spark's writer: `parquet(path, compression="zstd")`."""
+        return cls._of("parquet", path, options)
+
+    @classmethod
+    def json(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """Files of json, an object a line; options are those of Spark's writer: `json(path, compression="gzip")`."""
+        return cls._of("json", path, options)
+
+    @classmethod
+    def csv(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """Files of csv; options are those of Spark's writer: `csv(path, header=True, sep=";")`."""
+        return cls._of("csv", path, options)
+
+    @classmethod
+    def _of(cls, file_format: FileFormat, path: str | PathLike[str], options: dict[str, OptionValue]) -> Self:
+        if not str(path):
+            raise ValueError("a FileSink needs the path of a folder, and got an empty text")
+        return cls(path=str(path), layout=FileLayout(format=file_format)).options(**options)
+
+    def partition_by(self, *columns: str) -> Self:
+        """Write the rows that agree in these columns to folders of their own, `<column>=<value>/`, as Spark does.
+
+        The columns are in the names of the folders, and not in the files.
+        """
+        return replace(self, layout=replace(self.layout, partition_by=columns))
+
+    def option(self, key: str, value: OptionValue) -> Self:
+        """Set an option of Spark's writer, as `DataFrameWriter.option` does."""
+        return self.options(**{key: value})
+
+    def options(self, **options: OptionValue) -> Self:
+        """Set options of Spark's writer. Spark does not look at the case of their names, and takes the last word."""
+        given = {key.lower() for key in options}
+        kept = tuple((key, value) for key, value in self.layout.options if key.lower() not in given)
+        added = tuple((key, _text(value)) for key, value in options.items())
+        return replace(self, layout=replace(self.layout, options=kept + added))
+
+    def rows_per_file(self, rows: int) -> Self:
+        """Begin another file after this many rows. Raises `ValueError` below 1."""
+        return self.option(_ROWS_PER_FILE, _positive(rows, "rows per file"))
+
+    def files_per_checkpoint(self, files: int) -> Self:
+        """Make no more files than this of a checkpoint in each subtask, and in each partition where it is partitioned.
+
+        Else every batch makes files of its own. Rows are written twice for it: as parquet when they come, and as what
+        they are to be when the checkpoint is taken, which takes that much longer. Raises `ValueError` below 1.
+        """
+        return replace(self, files_limit=_positive(files, "files per checkpoint"))
+
+    @property
+    def format(self) -> str:
+        """The format of the files."""
+        return self.layout.format
+
+    @property
+    def read_as(self) -> str:
+        """Format and partitions: Spark reads a folder in one way."""
+        return str(self.layout)
+
+    def writer(self, context: SinkContext) -> FileWriter:
+        """What stages and publishes files in one attempt."""
+        return FileWriter(self, context)
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where the columns, the partitions or the options do not fit."""
+        check_written(prototype, self.layout)
+
+    def check_target(self, filesystem: FileSystem) -> None:
+        """Raise `SinkError` where the path is a file, or no folder can be made in it."""
+        was_there = filesystem.exists(self.path)
+        if was_there and not filesystem.is_folder(self.path):
+            raise SinkError(f"{self.path} is a file; a FileSink writes into a folder: give the path of one")
+        trial = f"{self.path}/{STAGING}/{_TRIAL}"
+        try:
+            filesystem.make_folder(trial)
+        except OSError as refused:
+            raise SinkError(f"{self.path} cannot be written to: {refused}") from refused
+        for folder in (trial, f"{self.path}/{STAGING}", *(() if was_there else (self.path,))):
+            filesystem.delete_if_empty(folder)
+
+    def target(self, filesystem: FileSystem) -> str:
+        """The folder, with its scheme."""
+        return filesystem.qualified(self.path)
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
+        """Below the folder itself, for a rename must not leave the file system."""
+        return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
 
     def __str__(self) -> str:
         return f"{self.format} {self.path}"
+
+
+def _text(value: OptionValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _positive(number: int, what: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(f"{what} must be a whole number from 1, not {number!r}")
+    return number

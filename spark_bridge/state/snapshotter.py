@@ -1,7 +1,7 @@
 """The snapshots of one attempt: what is noted at the barrier, what is written behind it, what a restore reads.
 
 At the barrier, in the order of the stages, everything is a value in memory. The rest is background work: the fired rows
-are staged, new state is written, and the handles are told. When the checkpoint completes, staged files are published.
+are staged, new state is written, and the handles are told. When the checkpoint completes, the sinks commit.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.state.key_groups import key_groups_of
 from flykka.messages.codec import decode, encode
-from flykka.messages.operator_state import FileSinkState, WindowOperatorState
+from flykka.messages.operator_state import WindowOperatorState
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
-from flykka.spark_bridge.sinks.file_committer import FileCommitter
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator, read_segments
 from flykka.spark_bridge.state.segments import Written
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from flykka.messages.state import KeyGroupRange, SharedStateHandle
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.services import Services
+    from flykka.spark_bridge.sinks.sink import SinkWriter
 
 Staged = tuple[tuple["OperatorId", tuple[str, ...]], ...]
 
@@ -56,24 +56,24 @@ class Snapshotter:
         descriptor: TaskDeploymentDescriptor,
         services: Services,
         windows: WindowOperator | None,
-        committers: Mapping[OperatorId, FileCommitter],
+        writers: Mapping[OperatorId, SinkWriter],
     ) -> None:
         self._descriptor = descriptor
         self._services = services
         self._windows = windows
-        self._committers = committers
+        self._writers = writers
         self._lock = Lock()
         self._staged: Staged = ()
         self._aborted: set[int] = set()
 
     def restore(self, restore: TaskStateSnapshot | None) -> None:
-        """Begin from a checkpoint: read its state, publish the files it holds, discard whatever else was staged."""
+        """Begin from a checkpoint: read its state, commit what the sinks have in it, discard what else was staged."""
         states: dict[OperatorId, list[OperatorSubtaskState]] = {}
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
-        for operator_id, committer in self._committers.items():
-            pending = tuple(file for state in states.get(operator_id, ()) for file in _sink_state(state).pending)
-            committer.restore(FileSinkState(pending=pending))
+        for operator_id, writer in self._writers.items():
+            kept = (state.operator_state for state in states.get(operator_id, ()))
+            writer.restore([decode(state) for state in kept if state])
         if self._windows is not None:
             self._restore_windows(self._windows, states.get(self._head, []))
 
@@ -90,16 +90,17 @@ class Snapshotter:
         return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged)
 
     def prepare_commit(self, barrier: Barrier, staged: Staged) -> tuple[OperatorSubtaskState, ...]:
-        """The sinks' part of a snapshot, with the files `staged` that were written for it since the barrier.
+        """The sinks' part of a snapshot, with what was `staged` for it since the barrier.
 
-        From here on these files are in every snapshot to come, whatever becomes of this one. So it is called for each
+        From here on this is in every snapshot to come, whatever becomes of this one. So it is called for each
         barrier, in their order. Background work.
         """
         states: list[OperatorSubtaskState] = []
-        for operator_id, committer in self._committers.items():
-            files = tuple(file for sink, files in barrier.staged + staged if sink == operator_id for file in files)
-            pending = committer.prepare_commit(barrier.checkpoint_id, files)
-            states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=encode(pending)))
+        for operator_id, writer in self._writers.items():
+            names = tuple(name for sink, names in barrier.staged + staged if sink == operator_id for name in names)
+            kept = writer.prepare_commit(barrier.checkpoint_id, names)
+            if kept is not None:
+                states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=encode(kept)))
         return tuple(states)
 
     def abort(self, checkpoint_id: int) -> None:
@@ -121,10 +122,10 @@ class Snapshotter:
         return WrittenSnapshot(state=TaskStateSnapshot(operators=states), size_bytes=size, incremental_bytes=written)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """A checkpoint is complete: publish; the published files."""
+        """A checkpoint is complete: let the sinks commit; the published files."""
         if self._windows is not None:
             self._windows.confirm(checkpoint_id)
-        return tuple(file for committer in self._committers.values() for file in committer.commit(checkpoint_id))
+        return tuple(file for writer in self._writers.values() for file in writer.commit(checkpoint_id))
 
     def _is_aborted(self, checkpoint_id: int) -> bool:
         with self._lock:
@@ -183,12 +184,4 @@ class Snapshotter:
 def _window_state(state: OperatorSubtaskState) -> WindowOperatorState:
     decoded = decode(state.operator_state)
     assert isinstance(decoded, WindowOperatorState), f"{state.operator_id} restored from {type(decoded).__name__}"
-    return decoded
-
-
-def _sink_state(state: OperatorSubtaskState) -> FileSinkState:
-    if not state.operator_state:
-        return FileSinkState()
-    decoded = decode(state.operator_state)
-    assert isinstance(decoded, FileSinkState), f"{state.operator_id} restored from {type(decoded).__name__}"
     return decoded

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flykka.messages.state import SharedStateHandle
-from flykka.spark_bridge.parquet import write_parquet
+from flykka.spark_bridge.files import write_files
 from flykka.spark_bridge.stages.materialise import together
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 
@@ -34,7 +34,7 @@ def write_state(
     """Write state and name it. One Spark job."""
     folder = filesystem.qualified(path)
     files = estimated_rows // _ROWS_PER_FILE + 1
-    size = sum(status.size_bytes for status in write_parquet(filesystem, rows.coalesce(files), folder))
+    size = sum(status.size_bytes for status in write_files(filesystem, rows.coalesce(files), folder))
     return SharedStateHandle(state_id=state_id, path=folder, rows=estimated_rows, size_bytes=size)
 
 

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.ids import JobId
-from flykka.messages.operator_state import FileSinkState
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.sinks.file_committer import FileCommitter, staging_folder
 from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.spark_bridge.sinks.file_writer import FileWriter
+from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -37,20 +37,29 @@ class CrashingFileSystem(FileSystem):
 
 
 class Sink:
-    """A folder, and committers of one subtask that write to it."""
+    """A folder, and writers of one subtask that write to it."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
 
-    def committer(self, attempt: int = 0, filesystem: FileSystem | None = None, uid: str = "my sink") -> FileCommitter:
-        return FileCommitter(
-            FileSink.parquet(str(self.folder)),
-            filesystem or FileSystem(self.spark),
-            job_id=JobId("job"),
-            uid=uid,
-            subtask=3,
-            attempt_number=attempt,
+    def writer(
+        self,
+        attempt: int = 0,
+        filesystem: FileSystem | None = None,
+        uid: str = "my sink",
+        job: str = "job",
+        sink: FileSink | None = None,
+    ) -> FileWriter:
+        return FileWriter(
+            sink or FileSink.parquet(str(self.folder)),
+            sink_context(
+                self.spark,
+                FileSink.parquet(str(self.folder)).staging_folder(JobId(job), "unused"),
+                filesystem=filesystem,
+                uid=uid,
+                attempt_number=attempt,
+            ),
         )
 
     def rows(self, *numbers: int) -> DataFrame:
@@ -71,13 +80,13 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
 
 
 def test_a_checkpoint_publishes_what_it_holds_and_no_later_one(sink: Sink) -> None:
-    committer = sink.committer()
-    committer.prepare_commit(1, committer.stage(sink.rows(1, 2)))
-    committer.prepare_commit(2, committer.stage(sink.rows(3)))
+    writer = sink.writer()
+    writer.prepare_commit(1, writer.stage(sink.rows(1, 2)).names)
+    writer.prepare_commit(2, writer.stage(sink.rows(3)).names)
 
-    committer.commit(1)
+    writer.commit(1)
     first = sink.seen()
-    committer.commit(2)
+    writer.commit(2)
 
     assert first == [1, 2]
     assert sink.seen() == [1, 2, 3]
@@ -85,11 +94,11 @@ def test_a_checkpoint_publishes_what_it_holds_and_no_later_one(sink: Sink) -> No
 
 
 def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink) -> None:
-    committer = sink.committer()
-    committer.prepare_commit(1, committer.stage(sink.rows(1)))
-    state = committer.prepare_commit(2, committer.stage(sink.rows(2)))
+    writer = sink.writer()
+    writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    state = writer.prepare_commit(2, writer.stage(sink.rows(2)).names)
 
-    committer.commit(2)
+    writer.commit(2)
 
     assert [file.checkpoint_id for file in state.pending] == [1, 2]
     assert sink.seen() == [1, 2]
@@ -97,28 +106,28 @@ def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink
 
 @pytest.mark.parametrize("survives", [0, 1, 2, 3])
 def test_a_restore_completes_a_commit_that_was_interrupted(sink: Sink, survives: int) -> None:
-    committer = sink.committer(filesystem=CrashingFileSystem(sink.spark, survives))
-    state = committer.prepare_commit(1, committer.stage(sink.rows(1, 2, 3)))
+    writer = sink.writer(filesystem=CrashingFileSystem(sink.spark, survives))
+    state = writer.prepare_commit(1, writer.stage(sink.rows(1, 2, 3)).names)
     try:
-        committer.commit(1)
+        writer.commit(1)
     except CrashError:
         pass
     else:
         assert survives == 3
 
-    sink.committer(attempt=1).restore(state)
-    sink.committer(attempt=2).restore(state)
+    sink.writer(attempt=1).restore([state])
+    sink.writer(attempt=2).restore([state])
 
     assert sink.seen() == [1, 2, 3]
 
 
 def test_a_restore_discards_what_its_checkpoint_does_not_hold(sink: Sink) -> None:
-    committer = sink.committer()
-    state = committer.prepare_commit(1, committer.stage(sink.rows(1)))
-    committer.prepare_commit(2, committer.stage(sink.rows(2)))
-    committer.stage(sink.rows(3))
+    writer = sink.writer()
+    state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    writer.prepare_commit(2, writer.stage(sink.rows(2)).names)
+    writer.stage(sink.rows(3))
 
-    sink.committer(attempt=1).restore(state)
+    sink.writer(attempt=1).restore([state])
 
     assert sink.seen() == [1]
     assert sink.staged() == []
@@ -127,49 +136,50 @@ def test_a_restore_discards_what_its_checkpoint_does_not_hold(sink: Sink) -> Non
 def test_what_lay_in_the_folder_before_is_left_alone(sink: Sink) -> None:
     sink.rows(7).write.parquet(str(sink.folder))
 
-    committer = sink.committer()
-    committer.restore(FileSinkState())
-    committer.prepare_commit(1, committer.stage(sink.rows(1)))
-    committer.commit(1)
+    writer = sink.writer()
+    writer.restore([])
+    writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    writer.commit(1)
 
     assert sink.seen() == [1, 7]
 
 
 def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
-    committer = sink.committer()
-    state = committer.prepare_commit(1, committer.stage(sink.rows(1)))
+    writer = sink.writer()
+    state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     for path in sink.staged():
         path.unlink()
 
     with pytest.raises(SinkError, match="is gone: the output would lack its rows"):
-        sink.committer(attempt=1).restore(state)
+        sink.writer(attempt=1).restore([state])
 
 
 def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
-    committer = sink.committer()
-    (pending,) = committer.prepare_commit(1, committer.stage(sink.rows(1))).pending
-    Path(pending.target).write_bytes(b"somebody else's")
+    writer = sink.writer()
+    (pending,) = writer.prepare_commit(1, writer.stage(sink.rows(1)).names).pending
+    in_the_way = Path(pending.target.removeprefix("file:"))
+    in_the_way.write_bytes(b"somebody else's")
 
     with pytest.raises(SinkError, match="is there already"):
-        committer.commit(1)
+        writer.commit(1)
 
-    assert Path(pending.target).read_bytes() == b"somebody else's"
+    assert in_the_way.read_bytes() == b"somebody else's"
 
 
 def test_final_names_tell_operator_subtask_and_checkpoint(sink: Sink) -> None:
-    committer = sink.committer()
-    (pending,) = committer.prepare_commit(5, committer.stage(sink.rows(1))).pending
+    writer = sink.writer()
+    (pending,) = writer.prepare_commit(5, writer.stage(sink.rows(1)).names).pending
 
     assert fnmatch(Path(pending.target).name, "part-my_sink-????????-3-5-0-*.parquet")
 
 
 @pytest.mark.parametrize(("one", "other"), [("out-1", "out_1"), ("流れ", "川"), ("a" * 99 + "1", "a" * 99 + "2")])
 def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink, one: str, other: str) -> None:
-    committer = sink.committer(uid=one)
-    state = committer.prepare_commit(1, committer.stage(sink.rows(1)))
+    writer = sink.writer(uid=one)
+    state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
 
-    sink.committer(uid=other).restore(FileSinkState())
-    sink.committer(uid=one).restore(state)
+    sink.writer(uid=other).restore([])
+    sink.writer(uid=one).restore([state])
 
     assert sink.seen() == [1]
 
@@ -177,4 +187,4 @@ def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink
 def test_jobs_whose_names_read_alike_stage_apart() -> None:
     sink = FileSink.parquet("out")
 
-    assert staging_folder(sink, JobId("job-1")) != staging_folder(sink, JobId("job_1"))
+    assert sink.staging_folder(JobId("job-1"), "") != sink.staging_folder(JobId("job_1"), "")

@@ -1,0 +1,44 @@
+"""Rows written as files into a folder of their own, which is used or discarded as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.spark_bridge.filesystem import FileStatus, FileSystem
+
+FileFormat = Literal["parquet", "json", "csv"]
+Options = tuple[tuple[str, str], ...]
+
+_COMMITTER: Options = (
+    # Nobody reads the folder before it is complete: neither a second rename nor a marker is needed.
+    ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
+    ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """How rows become files: the format, options of Spark's writer for it, the columns that name their folders."""
+
+    format: FileFormat = "parquet"
+    options: Options = ()
+    partition_by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.format + (f" partitioned by {', '.join(self.partition_by)}" if self.partition_by else "")
+
+
+PARQUET = FileLayout()
+
+
+def write_files(
+    filesystem: FileSystem, rows: DataFrame, folder: str, layout: FileLayout = PARQUET
+) -> tuple[FileStatus, ...]:
+    """Write rows into a folder that is not there yet; the files. One Spark job."""
+    writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
+    writer.partitionBy(*layout.partition_by).format(layout.format).save(folder)
+    return tuple(filesystem.files_below(folder))

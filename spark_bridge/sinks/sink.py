@@ -1,0 +1,114 @@
+"""The port for sinks: what a sink is asked before its job runs, and what writes for it in one execution attempt.
+
+Flink's two phases (TwoPhaseCommittingSink): rows are staged as they come, where nobody sees them; at a barrier the
+writer says what the checkpoint must hold of them; when the checkpoint is complete they are committed. A commit may be
+asked for twice, or come from a later attempt that was restored from the checkpoint. A sink that shows rows at once has
+nothing to prepare and nothing to commit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.ids import JobId
+    from flykka.messages.message import Value
+    from flykka.spark_bridge.filesystem import FileSystem
+    from flykka.spark_bridge.scope import AttemptScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What became of one batch: how many rows it had, and names that mean something to the sink alone."""
+
+    rows: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkContext:
+    """For which subtask of which operator a writer works, and with what.
+
+    `operator` is how the operator is called in an error, `name` how the user has called it. `staging_folder` is the
+    job's, as the sink has named it. `user_session` is the session of the application, without our settings.
+    """
+
+    filesystem: FileSystem
+    scope: AttemptScope
+    user_session: SparkSession
+    uid: str
+    name: str
+    operator: str
+    subtask: int
+    parallelism: int
+    attempt_number: int
+    staging_folder: str | None
+
+
+class SinkWriter(ABC):
+    """Writes in one attempt.
+
+    `stage` is called by two stages at once; `restore`, before all else, and `prepare_commit` and `commit`, one at a
+    time, by other threads than that. All may block.
+    """
+
+    @abstractmethod
+    def stage(self, rows: DataFrame) -> Staged:
+        """Take one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Value | None:
+        """What the checkpoint must hold; `names` were staged for it. None: nothing."""
+        return None
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
+        return ()
+
+    def restore(self, states: Sequence[Value]) -> None:
+        """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
+        return
+
+
+class Sink(ABC):
+    """Where rows go."""
+
+    publishes_per_checkpoint: ClassVar[bool] = True
+    """Whether nobody sees a row before the checkpoint that holds it is complete."""
+
+    parallelism_limit: ClassVar[int | None] = None
+    """In how many subtasks the sink may run; None: in any number."""
+
+    @property
+    @abstractmethod
+    def format(self) -> str:
+        """What the rows become: the kind of sink, or of files."""
+
+    @abstractmethod
+    def writer(self, context: SinkContext) -> SinkWriter:
+        """What writes in one attempt. Does not block."""
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where rows with the schema of the prototype cannot be written."""
+        return
+
+    def check_target(self, filesystem: FileSystem) -> None:
+        """Raise `SinkError` where nothing can be written to where the rows are to go. Leaves no trace. May block."""
+        return
+
+    def target(self, filesystem: FileSystem) -> str | None:
+        """Where the rows go, named the same by all sinks that write to it; None where that concerns nobody."""
+        return None
+
+    @property
+    def read_as(self) -> str:
+        """What readers of the target rely on: sinks with one target must agree in it."""
+        return self.format
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
+        """Where a job stages its rows; None for a sink that stages none. It is deleted with the job."""
+        return None

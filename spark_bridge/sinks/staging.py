@@ -1,0 +1,133 @@
+"""Where one subtask of a sink stages its rows: `<the job's staging folder>/<uid>-<subtask>/<attempt>-<batch>/`.
+
+uid and job are there with a digest behind them, for two that read alike in a file name must not discard each other's
+files. A job with a new id that goes on from a checkpoint of another one stages in a folder of its own. The other's stays
+until the new job has completed a checkpoint: until then one may still go back to what the other had staged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from flykka.messages.operator_state import StagedBatch
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.files import PARQUET, FileLayout, write_files
+from flykka.spark_bridge.sinks.sink import Staged
+from flykka.spark_bridge.stages.materialise import counted, numbers_of, together
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.spark_bridge.sinks.sink import SinkContext
+
+_READABLE = 64
+_DIGITS = 8
+
+
+def in_a_name(text: str) -> str:
+    """What may stand in a file name on every file system, and is another for another text."""
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "_", text).strip(".")[:_READABLE]
+    return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFiles:
+    """One batch: its folder, the files in it, and how many rows they have; of no rows there is nothing."""
+
+    folder: str
+    files: tuple[str, ...] = ()
+    rows: int = 0
+
+
+class Staging:
+    """The staging folder of one subtask, in one attempt."""
+
+    def __init__(self, context: SinkContext) -> None:
+        assert context.staging_folder is not None, f"{context.uid!r} stages nothing"
+        self.name = f"{in_a_name(context.uid)}-{context.subtask}"
+        self._context = context
+        self._filesystem = context.filesystem
+        self._job_folder = context.staging_folder
+        self._numbers = count(1)
+        self._inherited: frozenset[str] = frozenset()
+
+    @cached_property
+    def folder(self) -> str:
+        """All that the subtask has staged, named so that it is found from anywhere."""
+        return self._filesystem.qualified(f"{self._job_folder}/{self.name}")
+
+    def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> StagedFiles:
+        """Write one batch. One Spark job. Safe to call from any thread."""
+        self._context.scope.check()
+        folder = f"{self.folder}/{self._context.attempt_number}-{next(self._numbers)}"
+        observation, observed = counted(rows, {})
+        files = write_files(self._filesystem, observed, folder, layout)
+        written = int(numbers_of(observation).get("rows", 0))
+        if not written:
+            # Spark makes a file for no rows too.
+            self._filesystem.delete(folder)
+            return StagedFiles(folder=folder)
+        if not files:
+            raise SinkError(f"{self._context.operator} has written {written} rows to {folder}, where no file is found")
+        return StagedFiles(folder=folder, files=tuple(status.path for status in files), rows=written)
+
+    def discard(self, batches: Iterable[str]) -> None:
+        """Delete the folders of batches that nobody needs any more."""
+        for folder in set(batches):
+            self._filesystem.delete(folder)
+
+    def restore(self, folders: Iterable[str]) -> None:
+        """Discard all that attempts before have staged; `folders` are those the restored checkpoint names."""
+        self._filesystem.delete(self.folder)
+        self._inherited = frozenset(folders) - {self.folder, ""}
+
+    def release_inherited(self) -> None:
+        """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""
+        for folder in self._inherited:
+            self._filesystem.delete(folder)
+            self._filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
+        self._inherited = frozenset()
+
+
+class StagedRows:
+    """Batches kept just as they are until they are read again, by this attempt or a later one."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._schemas: dict[str, str] = {}
+
+    def stage(self, rows: DataFrame) -> Staged:
+        """Write one batch. One Spark job. Safe to call from any thread."""
+        batch = self._staging.write(rows)
+        if not batch.rows:
+            return Staged(rows=0)
+        self._schemas[batch.folder] = rows.schema.json()
+        return Staged(rows=batch.rows, names=(batch.folder,))
+
+    def take(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
+        """The batches of these names, in a form that a checkpoint can keep."""
+        return tuple(
+            StagedBatch(checkpoint_id=checkpoint_id, path=name, schema=self._schemas.pop(name)) for name in names
+        )
+
+
+def read_staged(session: SparkSession, batches: Sequence[StagedBatch]) -> DataFrame:
+    """The rows of batches."""
+    paths: dict[str, list[str]] = {}
+    for batch in batches:
+        paths.setdefault(batch.schema, []).append(batch.path)
+    return together(
+        [
+            session.read.schema(StructType.fromJson(json.loads(schema))).parquet(*folders)
+            for schema, folders in paths.items()
+        ]
+    )
