@@ -97,8 +97,9 @@ class Flow:
     def move_late(self, windows: Link, rows: DataFrame | None, stage: int) -> Moved:
         """Take the late rows of windows to what reads these; None are none."""
         moved = Moved()
-        for reader in () if rows is None else windows.late_readers:
-            moved += self.move(reader, (rows,), stage)
+        if rows is not None:
+            for reader in windows.late_readers:
+                moved += self.move(reader, (rows,), stage)
         return moved
 
     def _hand_on(self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int) -> Moved:
