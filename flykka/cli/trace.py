@@ -3,27 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from fsspec.core import url_to_fs
-from rich.console import Console
-
-from flykka.cli.trace_json import record_json
-from flykka.cli.trace_report import cut_off, origin, report_json, write_report
-from flykka.cli.trace_selection import Selection
-from flykka.cli.trace_statistics import TraceStatistics
-from flykka.cli.trace_table import print_table, row_of, write_lines
-from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.reader import Trace
-
-OK, UNREADABLE, BROKEN = 0, 2, 3
 
 _EPILOG = """\
 exit codes:
@@ -64,102 +43,30 @@ def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     show.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
     show.add_argument("--limit", metavar="N", type=_positive, help="at most N turns")
     show.add_argument("--json", action="store_true", help="whole records, one JSON object per line")
-    show.set_defaults(run=_guarded(_show))
+    show.set_defaults(run=_show)
 
     stats = commands.add_parser(
         "stats", help="what it amounts to", description=_STATS, epilog=_EPILOG, formatter_class=raw
     )
     stats.add_argument("file", metavar="FILE", help="a trace; an address such as s3://bucket/run.trace too")
     stats.add_argument("--json", action="store_true", help="everything, as one JSON object")
-    stats.set_defaults(run=_guarded(_stats))
+    stats.set_defaults(run=_stats)
 
 
-def _show(trace: Trace, arguments: argparse.Namespace) -> None:
-    notes = sys.stderr if arguments.json else sys.stdout
-    if trace.header.ring is not None:
-        print(f"# {origin(trace)}", file=notes)
-    wanted = Selection(
-        actor=arguments.actor,
-        type=arguments.type,
-        first=arguments.first,
-        last=arguments.last,
-        limit=arguments.limit,
-    ).of(trace.records())
-    if arguments.json:
-        for record in wanted:
-            print(json.dumps(record_json(record)))
-    else:
-        began_ms = next((record.now_ms for record in trace.records()), 0)
-        rows = (row_of(record, began_ms) for record in wanted)
-        console = Console(highlight=False)
-        if console.is_terminal and not console.is_dumb_terminal:
-            print_table(rows, console)
-        else:
-            write_lines(rows, sys.stdout)
-    if (damage := trace.truncated) is not None:
-        print(f"# {cut_off(damage)}", file=notes)
+def _show(arguments: argparse.Namespace) -> int:
+    # Imported when it is wanted: `flykka --help` is to be there at once.
+    from flykka.cli.trace_commands import show
+
+    return show(arguments)
 
 
-def _stats(trace: Trace, arguments: argparse.Namespace) -> None:
-    statistics, damage = TraceStatistics.of(trace.records()), trace.truncated
-    if arguments.json:
-        print(json.dumps(report_json(trace, statistics, damage), indent=2))
-    else:
-        write_report(arguments.file, trace, statistics, damage, sys.stdout)
+def _stats(arguments: argparse.Namespace) -> int:
+    from flykka.cli.trace_commands import stats
 
-
-def _guarded(command: Callable[[Trace, argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:
-    """`command` over the trace that the arguments name, with its exit code."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        try:
-            with _opened(arguments.file) as trace:
-                command(trace, arguments)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except (TraceError, OSError, ImportError) as unreadable:
-            print(f"flykka trace: {_reason(arguments.file, unreadable)}", file=sys.stderr)
-            return UNREADABLE
-        except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
-            traceback.print_exc()
-            print(f"flykka trace: could not show {arguments.file}: this is an error of flykka's own", file=sys.stderr)
-            return BROKEN
-        return OK
-
-    return run
-
-
-@contextmanager
-def _opened(address: str) -> Iterator[Trace]:
-    """The trace at a path, or a copy of one that is somewhere else."""
-    if "://" not in address:
-        yield Trace.open(address)
-        return
-    with TemporaryDirectory(prefix="flykka-") as folder:
-        fs, location = url_to_fs(address)
-        copy = Path(folder, "copy.trace")
-        fs.get_file(location, str(copy))
-        yield Trace.open(copy)
-
-
-def _reason(address: str, unreadable: Exception) -> str:
-    match unreadable:
-        case FileNotFoundError():
-            return f"there is no file {address}"
-        case IsADirectoryError():
-            return f"{address} is a folder; a trace is a file"
-        case OSError(strerror=str(why)):
-            return f"{address} cannot be read: {why}"
-        case TraceError():
-            return str(unreadable)
-        case _:
-            return f"{address} cannot be read: {unreadable}"
+    return stats(arguments)
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
-    return number
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

@@ -18,6 +18,7 @@ from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 
 _ROWS_AT_A_TIME = 50
 _LONG_ID = re.compile(r"[0-9a-f]{16,}")
+_PATH = re.compile(r"/user(?:/[^\s/,;()#]+)*/([^\s/,;()#]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +88,22 @@ def _table(rows: Iterable[Row], *, shows_header: bool) -> Table:
     table.add_column("s", width=9, justify="right")
     table.add_column("actor", ratio=3, overflow="fold")
     table.add_column("message", ratio=5, overflow="fold")
-    table.add_column("came from", ratio=2, overflow="fold")
+    table.add_column("from (turn)", ratio=2, overflow="fold")
     table.add_column("what came of it", ratio=4, overflow="fold")
     for row in rows:
-        effects = Text(_short(row.effects))
+        effects = Text(_named(row.effects))
         if row.failure:
             effects.append(f"{'; ' if row.effects else ''}FAILED {row.failure}", style="bold red")
-        columns = (row.turn, row.time, _short(row.recipient), _short(row.said), _short(row.came))
+        actor = _LONG_ID.sub(_first_few, row.recipient.removeprefix("/user/"))
+        columns = (row.turn, row.time, actor, _named(row.said), _named(row.came.removeprefix("from ")))
         table.add_row(*map(Text, columns), effects, style=row.style)
     return table
 
 
-def _short(text: str) -> str:
-    return _LONG_ID.sub(lambda found: found[0][:6], text.replace("/user/", ""))
+def _named(text: str) -> str:
+    """The text with the names of actors in the place of their paths, and ids cut short."""
+    return _LONG_ID.sub(_first_few, _PATH.sub(r"\1", text))
+
+
+def _first_few(identifier: re.Match[str]) -> str:
+    return identifier[0][:6]

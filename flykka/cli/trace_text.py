@@ -34,8 +34,8 @@ from flykka.runtime.trace.records import (
 _TEXT_LENGTH = 80
 _ITEMS = 3
 _DEPTH = 2
-_OMITTED = ("job_id",)
-"""In nearly every message, and in the paths of who hears it."""
+_OMITTED = ("job_id", "timestamp_ms")
+"""In nearly every message of a job: the path of who hears it names the one, the turn's own time is near the other."""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
