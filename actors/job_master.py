@@ -286,7 +286,7 @@ class JobMaster(Actor):
         self._de_activator.tell(changed)
         self._tell_listeners(changed)
         if self._is_stopping and status is not JobStatus.FINISHED:
-            because = f" ({cause.type_name}: {cause.message})" if cause else ""
+            because = f": {cause.type_name}: {cause.message}" if cause else ""
             self._refuse_stop(f"it became {status} meanwhile{because}")
         if status is JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))

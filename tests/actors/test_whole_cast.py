@@ -19,6 +19,9 @@ from flykka.messages.job import (
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
     SubmitJob,
     TaskManagerLost,
 )
@@ -197,20 +200,25 @@ class Stage:
         self.client = Peer(system, "client")
         self.folder = folder
 
-    def submit(self, name: str = "job", parallelism: int = 2) -> None:
+    def submit(self, name: str = "job", parallelism: int = 2, restore_path: str | None = None) -> None:
         graph = graph_of(
             vertex("source", parallelism, outputs=1),
             vertex("sink", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH),
         )
         checkpointing = CheckpointingSettings(directory=str(self.folder), interval_ms=1_000)
-        self.client.ref.tell(
-            Utter(
-                receiver=self.job_manager,
-                message=SubmitJob(
-                    job_graph=replace(graph, job_id=JobId(name), checkpointing=checkpointing), client=self.client.ref
-                ),
+        self._ask(
+            SubmitJob(
+                job_graph=replace(graph, job_id=JobId(name), checkpointing=checkpointing),
+                client=self.client.ref,
+                restore_path=restore_path,
             )
         )
+
+    def stop(self, name: str = "job") -> None:
+        self._ask(StopJob(job_id=JobId(name), client=self.client.ref))
+
+    def _ask(self, message: Message) -> None:
+        self.client.ref.tell(Utter(receiver=self.job_manager, message=message))
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -335,3 +343,43 @@ def test_whatever_moment_the_resource_manager_is_killed_at_the_job_fails_and_nam
         assert failed.cause.type_name == "ResourceManagerLostError"
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
         assert stage.data_plane.released == ["job"]
+
+
+@pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_is_stopped_and_continued_counts_each_file_once(after_ms: int, seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path)
+        stage.submit("first")
+        system.advance(after_ms)
+        stage.stop("first")
+        system.advance(50)
+
+        stopped = stage.client.expect(StoppingSuccess)
+        published = stage.data_plane.sink.published
+        stage.submit("second", restore_path=stopped.checkpoint_path)
+        stage.run(seconds=5)
+
+        assert len(published) < FILES
+        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_says_so(
+    moment: type[Message], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path)
+        stage.submit()
+        system.advance(300)
+        kill = kill_when(system, "/user/task-manager-1", is_a(moment))
+        stage.stop()
+
+        stage.run(seconds=10)
+
+        assert kill.done
+        assert stage.client.expect(StoppingFailure).cause.message.startswith("it became FAILING meanwhile")
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES

@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster, TellPeer
-from flykka.actors.execution.events import StartTask, TaskEvent
-from flykka.actors.execution.stream_task import SPLITS_AHEAD, StreamTask
-from flykka.messages.batch import BatchRef
+from flykka.actors.execution.effects import EndAttempt, TellPeer
+from flykka.actors.execution.events import StartTask
+from flykka.actors.execution.stream_task import SPLITS_AHEAD
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointOptions,
     DeclineCheckpoint,
     NotifyCheckpointComplete,
-    TriggerCheckpoint,
 )
 from flykka.messages.exchange import (
     WATERMARK_MAX,
     WATERMARK_MIN,
     AddCredit,
-    Buffer,
-    BufferResponse,
-    CheckpointBarrier,
     EndOfData,
     EndOfPartition,
     PartitionRequest,
     Watermark,
 )
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import (
-    AllocationId,
-    BatchId,
-    ExecutionAttemptId,
-    JobId,
-    JobVertexId,
-    OperatorId,
-    ResultPartitionId,
-    SplitId,
-)
-from flykka.messages.job_graph import FiringMode, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.source import AddSplits, FileSplit, NoMoreSplits, RequestSplits
+from flykka.messages.job_graph import FiringMode, OperatorKind
+from flykka.messages.source import NoMoreSplits, RequestSplits
 from flykka.messages.stage import (
     AdvanceWatermark,
     BridgeClosed,
@@ -55,148 +37,35 @@ from flykka.messages.stage import (
     RunStage,
     SnapshotState,
     StageFailed,
-    StageFinished,
-    StageOutput,
-    StateSnapshotted,
 )
-from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import (
     ExecutionState,
-    InputChannelDescriptor,
-    InputGateDescriptor,
     NotifyEndOfData,
-    ReportTaskMetrics,
-    ResultPartitionDescriptor,
-    TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
-
-JOB = JobId("job")
-ATTEMPT = ExecutionAttemptId("job_vertex_0_0")
-OUT = ResultPartitionId(f"{ATTEMPT}:0")
-UPSTREAM = (ResultPartitionId("up-0:0"), ResultPartitionId("up-1:0"))
-SOURCE = OperatorId("source")
-TASK, CONSUMER, MANAGER = Ref("/task", 1), Ref("/consumer", 2), Ref("/manager", 3)
-
-
-def descriptor(kind: OperatorKind, channels: int = 0, outputs: int = 0, **vertex: Any) -> TaskDeploymentDescriptor:
-    operator = Operator(operator_id=SOURCE, ref=OperatorRef(uid="op", fingerprint="f"), name="op", kind=kind)
-    gate = InputGateDescriptor(
-        gate=0,
-        channels=tuple(
-            InputChannelDescriptor(partition_id=UPSTREAM[channel], subpartition=0, task_manager=MANAGER)
-            for channel in range(channels)
-        ),
-    )
-    partition = ResultPartitionDescriptor(
-        partition_id=OUT, output=0, subpartitions=1, ship_strategy=ShipStrategy.HASH, max_parallelism=128
-    )
-    made = JobVertex(
-        vertex_id=JobVertexId("vertex"), name="op", operators=(operator,), parallelism=1, max_parallelism=128
-    )
-    return TaskDeploymentDescriptor(
-        job_id=JOB,
-        attempt=ATTEMPT,
-        attempt_number=0,
-        vertex=replace(made, **vertex),
-        subtask=0,
-        allocation_id=AllocationId("slot"),
-        outputs=(partition,) * outputs,
-        inputs=(gate,) if channels else (),
-        checkpoint_directory="/checkpoints",
-    )
-
-
-class Harness:
-    """A machine that is fed events and validated after each."""
-
-    def __init__(self, deployed: TaskDeploymentDescriptor) -> None:
-        self.machine = StreamTask(deployed, TASK)
-        self._sequence_numbers = [0, 0]
-
-    def feed(self, *events: TaskEvent) -> list[TaskEffect]:
-        effects: list[TaskEffect] = []
-        for event in events:
-            effects += self.machine.handle(event, now=1000)
-            self.machine.check()
-        return effects
-
-    def arrive(self, channel: int, *buffers: Buffer) -> list[TaskEffect]:
-        effects: list[TaskEffect] = []
-        for buffer in buffers:
-            number = self._sequence_numbers[channel]
-            self._sequence_numbers[channel] += 1
-            effects += self.feed(
-                BufferResponse(
-                    partition_id=UPSTREAM[channel], subpartition=0, sequence_number=number, buffer=buffer, backlog=0
-                )
-            )
-        return effects
-
-
-def source() -> Harness:
-    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=100))
-    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
-    task.feed(StartTask(), BridgeOpened(), request)
-    return task
-
-
-def window(firing: FiringMode, channels: int = 1) -> Harness:
-    task = Harness(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=channels, firing_mode=firing))
-    task.feed(StartTask(), BridgeOpened())
-    return task
-
-
-def batch(name: str) -> BatchRef:
-    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
-
-
-def split(name: str) -> FileSplit:
-    return FileSplit(split_id=SplitId(name), path=name, start_row=0, rows=1)
-
-
-def splits(*names: str) -> AddSplits:
-    return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(split(name) for name in names))
-
-
-def finished(stage: int, *outputs: str, event_time_max: int | None = None) -> StageFinished:
-    made = tuple(StageOutput(output=0, batch=batch(name)) for name in outputs)
-    return StageFinished(stage=stage, outputs=made, event_time_max=event_time_max)
-
-
-def trigger(checkpoint_id: int, *, is_final: bool = False) -> TriggerCheckpoint:
-    options = CheckpointOptions(is_final=is_final)
-    return TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
-
-
-def barrier(checkpoint_id: int, *, is_final: bool = False) -> CheckpointBarrier:
-    options = CheckpointOptions(is_final=is_final)
-    return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
-
-
-def durable(checkpoint_id: int) -> StateSnapshotted:
-    return StateSnapshotted(
-        checkpoint_id=checkpoint_id,
-        state=TaskStateSnapshot(),
-        size_bytes=0,
-        incremental_bytes=0,
-        sync_ms=0,
-        async_ms=0,
-    )
-
-
-def to_bridge(effects: list[TaskEffect]) -> list[Message]:
-    return [effect.message for effect in effects if isinstance(effect, TellBridge)]
-
-
-def to_job_master(effects: list[TaskEffect]) -> list[Message]:
-    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
-    return [message for message in told if not isinstance(message, ReportTaskMetrics)]
-
-
-def down(effects: list[TaskEffect]) -> list[Buffer]:
-    sent = [effect.message for effect in effects if isinstance(effect, TellPeer) and effect.receiver == CONSUMER]
-    return [message.buffer for message in sent if isinstance(message, BufferResponse)]
+from tests.actors.execution.task_machine import (
+    ATTEMPT,
+    CONSUMER,
+    JOB,
+    MANAGER,
+    OUT,
+    SOURCE,
+    UPSTREAM,
+    Harness,
+    barrier,
+    batch,
+    descriptor,
+    down,
+    durable,
+    finished,
+    source,
+    split,
+    splits,
+    to_bridge,
+    to_job_master,
+    trigger,
+    window,
+)
 
 
 def test_a_running_source_asks_for_splits_ahead() -> None:

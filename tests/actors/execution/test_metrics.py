@@ -1,0 +1,108 @@
+"""How an attempt spends its time: busy, back-pressured and idle add up to how long it runs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.execution.events import StartTask
+from flykka.actors.execution.metrics import Activity, TaskMeter
+from flykka.actors.execution.task_outputs import UNSENT_BATCHES_LIMIT
+from flykka.messages.job_graph import OperatorKind
+from flykka.messages.stage import BridgeClosed, BridgeOpened
+from flykka.messages.task import CancelTask, MetricsDue, TaskIOMetrics
+from tests.actors.execution.task_machine import (
+    ATTEMPT,
+    Harness,
+    descriptor,
+    finished,
+    metrics,
+    source,
+    splits,
+)
+
+
+def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
+    return reported.busy_ms, reported.back_pressured_ms, reported.idle_ms
+
+
+def unread() -> Harness:
+    """A source whose output nobody reads."""
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    task.feed(StartTask(), BridgeOpened())
+    return task
+
+
+def test_what_an_attempt_has_done_is_reported_whenever_it_is_due() -> None:
+    task = source()
+    task.feed(splits("a"), finished(0, "rows", event_time_max=1_000))
+
+    reported = metrics(task.feed(MetricsDue()))
+
+    assert (reported.batches_in, reported.batches_out, reported.watermark_ms) == (1, 1, 899)
+
+
+def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
+    task = source()
+
+    task.now += 30
+    task.feed(splits("a"))
+    task.now += 500
+    task.feed(finished(0))
+    task.now += 7
+
+    assert times(metrics(task.feed(MetricsDue()))) == (500, 0, 37)
+
+
+def test_two_stages_at_once_do_not_count_twice() -> None:
+    task = source()
+
+    task.feed(splits("a", "b"))
+    task.now += 100
+    task.feed(finished(0))
+    task.now += 100
+    task.feed(finished(1))
+
+    assert times(metrics(task.feed(MetricsDue()))) == (200, 0, 0)
+
+
+def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
+    task = unread()
+    full = range(UNSENT_BATCHES_LIMIT + 1)
+    task.feed(splits(*(f"file-{number}" for number in full)))
+    for stage in full:
+        task.feed(finished(stage, f"batch-{stage}"))
+    task.now += 10
+
+    without_input = metrics(task.feed(MetricsDue(), splits("more")))
+    task.now += 400
+    with_input = metrics(task.feed(MetricsDue()))
+
+    assert times(without_input) == (0, 0, 10)
+    assert times(with_input) == (0, 400, 10)
+
+
+def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE))
+
+    task.feed(StartTask())
+    task.now += 1_000
+    task.feed(BridgeOpened())
+    task.now += 5
+    task.feed(CancelTask(attempt=ATTEMPT))
+    task.now += 1_000
+
+    assert times(metrics(task.feed(BridgeClosed()))) == (0, 0, 5)
+
+
+@given(st.lists(st.tuples(st.sampled_from(Activity), st.integers(0, 1_000))))
+def test_the_times_add_up_to_the_time_the_attempt_runs(spent: list[tuple[Activity, int]]) -> None:
+    meter, now = TaskMeter(), 0
+
+    for activity, for_ms in spent:
+        meter.activity = activity
+        now += for_ms
+        meter.pass_time(now)
+
+    running = sum(for_ms for activity, for_ms in spent if activity is not Activity.NOT_RUNNING)
+    assert sum(times(meter.report(ATTEMPT).metrics)) == running

@@ -1,0 +1,185 @@
+"""A client that stops a job hears when it has FINISHED, or that it was not stopped, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, TriggerCheckpoint
+from flykka.messages.ids import ExecutionAttemptId, JobId
+from flykka.messages.job import (
+    CheckpointAborted,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
+)
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB, failure
+from tests.actors.job_cluster import JobCluster
+
+SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(3) as system:
+        yield JobCluster(system, tmp_path / "checkpoints")
+
+
+def stop(cluster: JobCluster, job_id: JobId = JOB) -> None:
+    cluster.job_manager.tell(StopJob(job_id=job_id, client=cluster.client))
+    cluster.system.run_until_idle()
+
+
+def complete(cluster: JobCluster, checkpoint_id: int = 1) -> None:
+    """Both tasks have taken the snapshot."""
+    for attempt in (SOURCE, SINK):
+        cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
+
+
+def report(cluster: JobCluster, state: ExecutionState) -> None:
+    """Both tasks have come to the same end."""
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, state)
+
+
+def refusal(cluster: JobCluster) -> str:
+    """Why the job was not stopped; it is said once."""
+    [told] = cluster.heard(cluster.client, StoppingFailure)
+    return told.cause.message
+
+
+def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    stop(cluster)
+    complete(cluster)
+    too_early = cluster.heard(cluster.client, StoppingSuccess)
+    report(cluster, ExecutionState.FINISHED)
+
+    path = str(cluster.folder / JOB / "chk-1")
+    assert too_early == []
+    assert cluster.heard(cluster.client, StoppingSuccess) == [StoppingSuccess(job_id=JOB, checkpoint_path=path)]
+    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, checkpoint_path=path)]
+    assert CheckpointStorage(str(cluster.folder)).read_metadata(path).checkpoint_id == 1
+    assert cluster.data_plane.keeps_staged == [False]
+
+
+def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    stop(cluster)
+    stop(cluster)
+    complete(cluster)
+    report(cluster, ExecutionState.FINISHED)
+
+    assert len(cluster.heard(task_manager, TriggerCheckpoint)) == 1
+    assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
+
+
+def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_again(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    stop(cluster)
+    cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
+    refused = refusal(cluster)
+    stop(cluster)
+    complete(cluster, 2)
+    report(cluster, ExecutionState.FINISHED)
+
+    assert refused == ("its last checkpoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on")
+    assert [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)] == [
+        JobStatus.RUNNING,
+        JobStatus.FINISHED,
+    ]
+
+
+def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    stop(cluster)
+
+    cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+
+    assert refusal(cluster) == "it became FAILING meanwhile: TestError: boom"
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+    assert len(cluster.heard(cluster.client, CheckpointAborted)) == 1
+
+
+def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    stop(cluster)
+    complete(cluster)
+
+    cluster.report(SOURCE, ExecutionState.FINISHED)
+    cluster.report(SINK, ExecutionState.FAILED, failure("cannot publish"))
+    cluster.system.advance(1)
+
+    assert "cannot publish" in refusal(cluster)
+    assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
+
+
+def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    stop(cluster)
+
+    cluster.cancel()
+    report(cluster, ExecutionState.CANCELED)
+
+    assert refusal(cluster) == "it became CANCELLING meanwhile"
+    assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
+
+
+def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(delay_ms=1_000)), slots=1)
+    cluster.report(SINK, ExecutionState.FAILED, failure())
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+
+    stop(cluster)
+
+    assert refusal(cluster).startswith("it is RESTARTING, and only a RUNNING job")
+
+
+def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    cluster.accept_job_master()
+    task_manager = cluster.start_task_manager("tm-1")
+
+    stop(cluster)
+    cluster.offer("tm-1", 1)
+    before = cluster.heard(task_manager, TriggerCheckpoint)
+    report(cluster, ExecutionState.RUNNING)
+
+    assert before == []
+    assert cluster.last(task_manager, TriggerCheckpoint).options.is_final
+
+
+@pytest.mark.parametrize("job_id", [JobId("another"), JOB])
+def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    cluster.cancel()
+    report(cluster, ExecutionState.CANCELED)
+
+    stop(cluster, job_id)
+
+    assert refusal(cluster) == f"there is no job {job_id} that could be stopped"
+
+
+def test_whoever_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    stop(cluster)
+
+    cluster.job_manager.stop(block=False)
+    cluster.system.run_until_idle()
+
+    assert refusal(cluster) == "its cluster is shut down"
