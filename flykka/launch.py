@@ -69,7 +69,7 @@ class Launch:
         if options.checkpoint_interval_ms is not None:
             settings.checkpointing = replace(settings.checkpointing, interval_ms=options.checkpoint_interval_ms)
         if options.retention is not None:
-            settings.checkpointing = replace(settings.checkpointing, retention=options.retention)
+            settings.set_externalized_checkpoint_retention(options.retention)
         if self._continues is not None:
             settings.from_checkpoint(self._continues)
             self._continues = None

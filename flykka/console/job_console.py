@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from rich.console import Console as RichConsole
 
@@ -14,7 +14,7 @@ from flykka.job_details import JobDetails
 from flykka.messages.job import JobResultFailure, JobResultSuccess
 from flykka.messages.message import Message
 
-Epilogue = Callable[[JobClient], Sequence[tuple[str, str]]]
+Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
 """What is to be added to the summary of a job that has ended: labels and texts."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console as RichConsole
 from rich.text import Text
@@ -18,7 +18,7 @@ _RESTARTS = 5
 _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
 
 
-def print_summary(output: RichConsole, details: JobDetails, more: Sequence[tuple[str, str]] = ()) -> None:
+def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple[str, str]] = ()) -> None:
     """Print the summary of a job that has ended; `more` are further lines, each with its label."""
     head = Text(f"job {details.name!r} ").append(details.status, _STYLES.get(details.status, "bold"))
     head.append(f" in {format_ms(details.duration_ms)}")
@@ -42,8 +42,6 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
         yield "restarts", f"{len(details.restarts)}"
     for restart in details.restarts[-_RESTARTS:]:
         yield "", _restart(restart, details.started_ms or restart.at_ms)
-    if details.last_failure is not None and details.status is JobStatus.FAILED:
-        yield "failed with", format_cause(details.last_failure)
 
 
 def _written(vertex: JobVertexDetails) -> str:

@@ -1,0 +1,82 @@
+"""An app: a Python script that is run as `python` runs it, and whose errors are told without our own frames."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from traceback import FrameSummary, StackSummary, TracebackException
+
+import flykka
+from flykka.errors import FlykkaError
+
+_OURS = str(Path(flykka.__file__).parent)
+_MACHINERY = ("/pyspark/", "/py4j/")
+
+
+class App:
+    """A script with its arguments."""
+
+    def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
+        self.path = path
+        self._arguments = list(arguments)
+
+    def problem(self) -> str | None:
+        """Why it cannot be run at all; None where it can."""
+        path = Path(self.path)
+        if path.is_dir():
+            return f"{self.path} is a folder: name the Python file of the app"
+        if not path.exists():
+            return f"there is no file {self.path}"
+        try:
+            path.open("rb").close()
+        except OSError as refused:
+            return f"{self.path} cannot be read: {refused.strerror}"
+        return None
+
+    def run(self) -> None:
+        """Run it as `__main__`, its folder first on the path. What it raises is raised, SystemExit too."""
+        before = list(sys.argv), list(sys.path)
+        sys.argv[:] = [self.path, *self._arguments]
+        sys.path.insert(0, str(Path(self.path).resolve().parent))
+        try:
+            runpy.run_path(self.path, run_name="__main__")
+        finally:
+            sys.argv[:], sys.path[:] = before
+
+    def explained(self, raised: BaseException, *, whole: bool = False) -> str:
+        """What an error of the app is told as, the error itself last.
+
+        One of flykka's own is told with the line of the app that it came from, any other with its traceback, in which
+        the frames of flykka and of what drives Spark are left out unless the `whole` is wanted.
+        """
+        if whole:
+            return "".join(TracebackException.from_exception(raised).format()).rstrip()
+        told = TracebackException.from_exception(raised)
+        if not is_ours(raised):
+            self._leave_out(told)
+            return "".join(told.format()).rstrip()
+        frames = self._of_the_app(told.stack)
+        where = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n" if frames else ""
+        return f"{where}flykka: {type(raised).__name__}: {raised}"
+
+    def _leave_out(self, told: TracebackException) -> None:
+        told.stack = StackSummary.from_list(self._of_the_app(told.stack))
+        for before in (told.__cause__, told.__context__):
+            if before is not None:
+                self._leave_out(before)
+
+    def _of_the_app(self, stack: StackSummary) -> list[FrameSummary]:
+        """The frames from the app's first one on, without those that are not its author's concern."""
+        numbers = (number for number, frame in enumerate(stack) if frame.filename == self.path)
+        return [frame for frame in stack[next(numbers, 0) :] if not _is_machinery(frame.filename)]
+
+
+def is_ours(raised: BaseException) -> bool:
+    """Whether an error is one of flykka's: its text was written for the reader, and says what to do."""
+    return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith((_OURS, "<frozen")) or any(part in file for part in _MACHINERY)

@@ -1,0 +1,119 @@
+"""One run of an app by `flykka run`: its environments and jobs, as they come, and what is left of them at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+from rich.console import Console as RichConsole
+
+from flykka.cli.interrupts import Interrupts, Wish
+from flykka.console.job_console import JobConsole
+from flykka.environment import StreamExecutionEnvironment
+from flykka.errors import FlykkaError, JobExecutionError
+from flykka.job_client import JobClient
+from flykka.job_settings import JobSettings
+from flykka.launch import Launch, LaunchOptions
+from flykka.messages.ids import JobId
+from flykka.messages.job import JobStatus
+
+Continue = Callable[[str], str]
+"""The command line that goes on from the checkpoint of this path."""
+
+
+class NoMoreJobsError(KeyboardInterrupt):
+    """The app wants to run another job, but it was told to stop."""
+
+
+class AppRun(Launch):
+    """Shows every job, stops them when interrupted, and waits for those that the app does not wait for."""
+
+    shows_jobs = True
+
+    def __init__(self, options: LaunchOptions, output: RichConsole, continue_with: Continue) -> None:
+        super().__init__(options)
+        self._continue_with = continue_with
+        self._console = JobConsole(output, self._epilogue)
+        self.interrupts = Interrupts(self.running, self._console.say)
+        self._clients: list[JobClient] = []
+        self._environments: list[StreamExecutionEnvironment] = []
+        self._kept_for_long: set[JobId] = set()
+
+    def settle(self, settings: JobSettings) -> None:
+        """As `Launch.settle`. Raises `NoMoreJobsError` after an interrupt: who stops an app wants no further job."""
+        if self.interrupts.wish is not Wish.GO_ON:
+            raise NoMoreJobsError
+        super().settle(settings)
+
+    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+        """Note an environment, to close it if the app does not."""
+        self._environments.append(environment)
+        self.interrupts.handle()
+        wanted, there = self.options.master, environment.spark.sparkContext.master
+        if wanted not in (None, there):
+            self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
+
+    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
+        """Show a job."""
+        self._clients.append(client)
+        if keeps_checkpoints:
+            self._kept_for_long.add(client.job_id)
+        self.interrupts.handle()
+        self._console.show(client)
+
+    def block_ended(self, environment: StreamExecutionEnvironment) -> None:
+        """Let the jobs that nobody waited for come to their end, before the environment goes."""
+        for client in self.running():
+            self._end_of(client)
+
+    def say(self, text: str) -> None:
+        """Print a line above whatever is live."""
+        self._console.say(text)
+
+    def running(self) -> list[JobClient]:
+        """The jobs that have not ended."""
+        return [client for client in self._clients if not client.done()]
+
+    def has_jobs(self) -> bool:
+        """Whether the app has had any job run."""
+        return bool(self._clients)
+
+    def forgotten_operators(self) -> int:
+        """How many operators were written down that no job has run."""
+        return sum(len(environment.pending_uids) for environment in self._environments)
+
+    def failures(self) -> list[JobExecutionError]:
+        """Of the jobs that have failed."""
+        ended = (client.exception for client in self._clients if client.status is JobStatus.FAILED)
+        return [failure for failure in ended if isinstance(failure, JobExecutionError)]
+
+    def wait(self) -> None:
+        """Wait until every job has ended, in whatever way."""
+        for client in self._clients:
+            self._end_of(client)
+
+    def close(self) -> None:
+        """Close every environment that is still open, and with it what still runs."""
+        with ExitStack() as last_first:
+            last_first.callback(self._console.close)
+            for environment in self._environments:
+                last_first.callback(environment.close)
+
+    def _end_of(self, client: JobClient) -> None:
+        try:
+            client.wait()
+        except FlykkaError:
+            # It is told with the others, when the app has ended.
+            return
+
+    def _epilogue(self, client: JobClient) -> Iterator[tuple[str, str]]:
+        kept = client.details.kept_checkpoint
+        if kept is not None and client.job_id in self._kept_for_long:
+            yield "kept", kept
+            if client is self._clients[0]:
+                yield "continue", self._continue_with(kept)
+        elif kept is not None:
+            yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
+        failure = client.exception
+        if isinstance(failure, JobExecutionError) and failure.flight_record is not None:
+            yield "recorded", f"flykka trace show {failure.flight_record}"

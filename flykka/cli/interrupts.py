@@ -1,0 +1,87 @@
+"""Ctrl-C: once stops the jobs that run, twice cancels them; SIGTERM is as good as a Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from enum import Enum
+from queue import SimpleQueue
+from types import FrameType
+
+from flykka.errors import FlykkaError
+from flykka.job_client import JobClient
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Wish(Enum):
+    """What whoever interrupts has come to want."""
+
+    GO_ON = 0
+    STOP = 1
+    CANCEL = 2
+
+
+class Interrupts:
+    """Handles the two signals from `__enter__` to `__exit__`, in the main thread.
+
+    While no job runs, and when even the cancellation is interrupted, a signal is a KeyboardInterrupt, as in any Python
+    program. Else the handler only takes note: it may have interrupted somebody who holds a lock.
+    """
+
+    def __init__(self, running: Callable[[], Sequence[JobClient]], say: Callable[[str], object]) -> None:
+        self.wish = Wish.GO_ON
+        self._running = running
+        self._say = say
+        self._noted: SimpleQueue[Wish] = SimpleQueue()
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Interrupts:
+        threading.Thread(target=self._perform, name="interrupts", daemon=True).start()
+        # Whoever started us may want a signal to be ignored, as shells do for what runs in the background.
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.handle()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type] # as getsignal gave it
+        self._noted.put(Wish.GO_ON)
+
+    def handle(self) -> None:
+        """See to it that the signals come to us: a SparkContext that the app makes takes SIGINT for itself."""
+        if threading.current_thread() is threading.main_thread():
+            for number, before in self._before.items():
+                if before is not signal.SIG_IGN:
+                    signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.wish is Wish.CANCEL or not self._running():
+            raise KeyboardInterrupt
+        self.wish = Wish(self.wish.value + 1)
+        self._noted.put(self.wish)
+
+    def _perform(self) -> None:
+        while (wish := self._noted.get()) is not Wish.GO_ON:
+            perform = self._stop if wish is Wish.STOP else self._cancel
+            self._say(
+                "stopping: taking a last checkpoint (Ctrl-C again cancels)" if wish is Wish.STOP else "cancelling"
+            )
+            for client in self._running():
+                # On a thread of its own: a stop takes as long as a checkpoint, and may be followed by a cancellation.
+                threading.Thread(target=perform, args=(client,), name=f"{wish.name.lower()}-job", daemon=True).start()
+
+    def _stop(self, client: JobClient) -> None:
+        try:
+            client.stop()
+        except (FlykkaError, TimeoutError) as failed:
+            if self.wish is Wish.STOP and not client.done():
+                self._say(f"not stopped, it goes on (Ctrl-C again cancels): {failed}")
+
+    def _cancel(self, client: JobClient) -> None:
+        try:
+            client.cancel()
+        except (FlykkaError, TimeoutError) as failed:
+            if not client.done():
+                self._say(f"not cancelled: {failed}")

@@ -1,0 +1,100 @@
+"""The command `flykka`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from flykka.cli.exit_codes import CANCELLED, EXIT_CODES
+from flykka.cli.run_command import add_run_command, unknown_option
+from flykka.cli.trace import add_trace_commands
+
+_DESCRIPTION = """\
+Flink-style jobs as Pykka actors, with their data on Spark.
+
+An app is a Python script that writes jobs down with flykka's DataStream API. It
+can be run by `python` as well; `flykka run` adds what one wants while developing
+and operating: a live view of its jobs, options that need no change of the app, a
+clean stop, and a summary at the end.
+"""
+
+_EPILOG = f"""\
+examples:
+  flykka run delays.py                         run an app
+  flykka run --help                            the options of a run
+  flykka trace show flight-record.trace        what happened before a failure
+
+{EXIT_CODES}"""
+
+_NEGATIVE = re.compile(r"-\d.*")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; the exit code. Raises SystemExit, as argparse does, where it is wrong."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    ours, theirs = _parted(words)
+    parser = _parser()
+    options, rest = parser.parse_known_args(_with_negatives_joined(ours))
+    _hand_on(options, rest, theirs, parser)
+    options.command_line = words
+    try:
+        code: int = options.run(options)
+    except KeyboardInterrupt:
+        return CANCELLED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="flykka",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"flykka {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_run_command(commands)
+    add_trace_commands(commands)
+    return parser
+
+
+def _parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before `--`, and what stands behind it."""
+    if "--" not in words:
+        return words, []
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _with_negatives_joined(words: list[str]) -> list[str]:
+    """`--option -5s` as `--option=-5s`: argparse would miss a value, where the value is what is wrong."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1].startswith("--") and "=" not in joined[-1] and _NEGATIVE.fullmatch(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _hand_on(options: argparse.Namespace, rest: list[str], theirs: list[str], parser: argparse.ArgumentParser) -> None:
+    """What is no option of ours is for the app, where there is one."""
+    wrong = [word for word in rest if word.startswith("-")]
+    if not hasattr(options, "app"):
+        if rest or theirs:
+            parser.error(f"unrecognized arguments: {' '.join([*rest, *theirs])}")
+    elif wrong:
+        options.parser.error(unknown_option(wrong[0], options.parser))
+    else:
+        options.arguments = [*rest, *theirs]
+
+
+def _version() -> str:
+    try:
+        return version("flykka")
+    except PackageNotFoundError:
+        return "(run from its sources)"

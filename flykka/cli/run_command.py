@@ -1,0 +1,183 @@
+"""The arguments of `flykka run`: what they are called, what is said about them, and what is wrong with them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shlex
+from collections.abc import Sequence
+
+from flykka.cli.app import App
+from flykka.cli.exit_codes import EXIT_CODES
+from flykka.launch import LaunchOptions
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.runtime.durations import positive_duration_ms
+from flykka.runtime.errors import DurationError
+
+_USAGE = "flykka run APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
+
+_DESCRIPTION = """\
+Run an app: a Python script that makes jobs. It runs as with `python APP.py`, and
+every job that it executes is shown: live where there is a terminal, else as plain
+lines. At the end of each job there is a summary.
+
+What is no option of flykka's is handed to the app; what looks like an option and
+is meant for the app goes behind `--`.
+
+An option given here has the last word: it wins over what the app says for its
+environment as a whole (such as env.set_parallelism or env.set_checkpoint_dir).
+What the app says of a single operator (such as stream.set_parallelism) stays.
+"""
+
+_EPILOG = f"""\
+while it runs:
+  Ctrl-C once stops: the jobs take a last checkpoint, publish what it holds and
+  finish; the checkpoint is kept, and the summary says how to continue from it.
+  Ctrl-C twice cancels. SIGTERM is as good as a Ctrl-C.
+
+examples:
+  flykka run delays.py
+  flykka run delays.py --parallelism 4 --task-managers 2
+  flykka run delays.py --checkpoint-dir /data/checkpoints --checkpoint-interval 10s
+  flykka run delays.py --checkpoint-dir /data/checkpoints --from-checkpoint latest
+  flykka run delays.py --master 'local[4]' flights/ -- --airport JFK
+
+{EXIT_CODES}"""
+
+_RETENTIONS = {retention.value.lower().replace("_", "-"): retention for retention in ExternalizedCheckpointRetention}
+
+
+def add_run_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """Add `run`. The function to call with the arguments is their `run`; `arguments` are those of the app."""
+    parser = subparsers.add_parser(
+        "run",
+        help="run an app, and show what its jobs do",
+        usage=_USAGE,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=_perform, arguments=[], parser=parser)
+    parser.add_argument("app", metavar="APP.py", help="the script")
+    _add_cluster(parser.add_argument_group("the cluster"))
+    _add_jobs(parser.add_argument_group("the jobs"))
+    _add_seeing(parser.add_argument_group("looking inside"))
+    return parser
+
+
+def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
+    """What to say of an option that there is not."""
+    known = [text for action in parser._actions for text in action.option_strings]
+    close = difflib.get_close_matches(option.partition("=")[0], known, n=1)
+    meant = f" (did you mean {close[0]}?)" if close else ""
+    return f"unknown option {option}{meant}; options for the app itself go behind --"
+
+
+def _add_cluster(group: argparse._ArgumentGroup) -> None:
+    said = "(default: what the app says"
+    group.add_argument("--master", metavar="URL", help=f"where Spark runs, such as local[4] {said}, else local[*])")
+    group.add_argument(
+        "--task-managers", metavar="N", type=_at_least_one, help=f"how many TaskManagers {said}, else 1)"
+    )
+    group.add_argument(
+        "--slots",
+        metavar="N",
+        type=_at_least_one,
+        help=f"how many slots each TaskManager has {said}, else as many as its first job needs)",
+    )
+
+
+def _add_jobs(group: argparse._ArgumentGroup) -> None:
+    said = "(default: what the app says"
+    group.add_argument(
+        "--parallelism",
+        metavar="N",
+        type=_at_least_one,
+        help=f"of every operator that has none of its own {said}, else 1)",
+    )
+    group.add_argument(
+        "--checkpoint-dir",
+        metavar="DIR",
+        help=f"where checkpoints are kept, a folder or an address such as s3://bucket/dir {said},"
+        " else a temporary folder)",
+    )
+    group.add_argument(
+        "--checkpoint-interval",
+        metavar="TIME",
+        type=_duration_ms,
+        help=f"take a checkpoint so often: 10s, 500ms, 5min {said}, else only at the end)",
+    )
+    group.add_argument(
+        "--from-checkpoint",
+        metavar="latest|PATH",
+        help="let the first job continue from the newest checkpoint in the checkpoint folder, or from this one"
+        " (default: from the beginning)",
+    )
+    group.add_argument(
+        "--retention",
+        metavar="WHICH",
+        choices=sorted(_RETENTIONS),
+        help="which jobs keep their last checkpoint, besides those that are stopped: no-externalized-checkpoints:"
+        " none; delete-on-cancellation: those that fail; retain-on-cancellation: those that are cancelled too"
+        f" {said}, else delete-on-cancellation)",
+    )
+
+
+def _add_seeing(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--record",
+        metavar="FILE",
+        help="write down what every actor does, for `flykka trace` (default: only the last turns before a failure)",
+    )
+    group.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
+
+
+def _perform(options: argparse.Namespace) -> int:
+    app = App(options.app, options.arguments)
+    if (problem := app.problem()) is not None:
+        options.parser.error(problem)
+    launch = LaunchOptions(
+        master=options.master,
+        task_managers=options.task_managers,
+        slots_per_task_manager=options.slots,
+        parallelism=options.parallelism,
+        checkpoint_directory=options.checkpoint_dir,
+        checkpoint_interval_ms=options.checkpoint_interval,
+        retention=None if options.retention is None else _RETENTIONS[options.retention],
+        from_checkpoint=options.from_checkpoint,
+        record=options.record,
+    )
+    # What follows takes a second to load, and a wrong command line should not have to wait for it.
+    from flykka.cli.run import run
+
+    return run(app, launch, continue_with=lambda path: _continuing(options, path), verbose=options.verbose)
+
+
+def _continuing(options: argparse.Namespace, path: str) -> str:
+    return shlex.join(continuing(options.command_line, path))
+
+
+def continuing(command_line: Sequence[str], path: str) -> list[str]:
+    """The command line that continues from a checkpoint what this one has begun."""
+    words = list(command_line)
+    theirs = words[words.index("--") :] if "--" in words else []
+    ours = words[: len(words) - len(theirs)]
+    option = "--from-checkpoint"
+    if option in ours:
+        del ours[ours.index(option) : ours.index(option) + 2]
+    ours = [word for word in ours if not word.startswith(f"{option}=")]
+    return ["flykka", *ours, option, path, *theirs]
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return positive_duration_ms(text, "the length of time")
+    except DurationError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
