@@ -1,0 +1,149 @@
+"""A rich function where the program is written: tried between its open and its close, or taken at its word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import RichFunction, RuntimeContext
+from flykka.errors import StreamTypeError
+from flykka.program import Program
+from flykka.spark_bridge.code import TransformCode
+from tests.flykka.programs import bids
+
+spark_test = pytest.mark.spark
+
+
+class Rates(RichFunction):
+    """Adds a column that it knows of only while it is open."""
+
+    def __init__(self, *, fails_at: str = "") -> None:
+        self.fails_at = fails_at
+        self.calls: list[str] = []
+        self.rate: int | None = None
+        self.context: RuntimeContext | None = None
+
+    def open(self, context: RuntimeContext) -> None:
+        self._called("open")
+        self.context = context
+        self.rate = 7
+
+    def close(self) -> None:
+        self._called("close")
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        self._called("call")
+        return rows.withColumn("rate", F.lit(self.rate))
+
+    def _called(self, what: str) -> None:
+        # One list for all copies.
+        self.calls.append(what)
+        if what in self.fails_at:
+            raise OSError(f"no {what} today")
+
+
+class Declared(Rates):
+    schema = "auction long, rate int"
+
+
+@spark_test
+def test_it_is_opened_called_once_and_closed_to_learn_its_columns(spark: SparkSession) -> None:
+    program, rates = Program(), Rates()
+
+    made = bids(spark, program).transform(rates)
+
+    assert made._type.prototype.columns[-1] == "rate"
+    assert rates.calls == ["open", "call", "close"]
+    assert program.transformations[-1].name == "Rates"
+
+
+@spark_test
+def test_the_one_that_is_tried_is_a_copy(spark: SparkSession) -> None:
+    program, rates = Program(), Rates()
+
+    bids(spark, program).transform(rates)
+
+    assert rates.rate is None
+    code = program.transformations[-1].code
+    assert isinstance(code, TransformCode)
+    assert code.function is rates
+
+
+@spark_test
+@pytest.mark.parametrize(
+    ("fails_at", "called"),
+    [("open", ["open", "close"]), ("call", ["open", "call", "close"]), ("close", ["open", "call", "close"])],
+)
+def test_whatever_fails_it_is_closed_and_the_failure_is_its_own(
+    spark: SparkSession, fails_at: str, called: list[str]
+) -> None:
+    program, rates = Program(), Rates(fails_at=fails_at)
+    stream = bids(spark, program)
+
+    with pytest.raises(OSError, match=f"no {fails_at} today") as raised:
+        stream.transform(rates)
+
+    assert rates.calls == called
+    assert "stateless-2 (Rates)" in raised.value.__notes__[-1]
+    assert len(program.transformations) == 1
+
+
+@spark_test
+def test_a_close_that_fails_too_does_not_hide_what_failed_first(spark: SparkSession) -> None:
+    with pytest.raises(OSError, match="no open today") as raised:
+        bids(spark).transform(Rates(fails_at="open close"))
+
+    assert raised.value.__notes__[0] == "flykka: and then its close() raised OSError: no close today"
+
+
+@spark_test
+def test_one_that_declares_its_columns_is_not_opened(spark: SparkSession) -> None:
+    rates = Declared()
+
+    made = bids(spark).transform(rates)
+
+    assert made._type.prototype.columns == ["auction", "rate"]
+    assert rates.calls == []
+
+
+@spark_test
+def test_a_declaration_that_cannot_be_read_is_refused(spark: SparkSession) -> None:
+    rates = Rates()
+    rates.schema = "auction, rate"
+
+    with pytest.raises(StreamTypeError, match=r"stateless-2 \(Rates\): the declared schema cannot be read"):
+        bids(spark).transform(rates)
+
+
+@spark_test
+def test_the_trial_is_subtask_0_of_1_of_no_job(spark: SparkSession) -> None:
+    seen: list[RuntimeContext] = []
+
+    class Looks(Rates):
+        def open(self, context: RuntimeContext) -> None:
+            seen.append(context)
+
+    bids(spark).transform(Looks())
+
+    (context,) = seen
+    assert (context.uid, context.task_name, context.session) == ("stateless-2", "Looks", spark)
+    assert (context.job_id, context.task_name_with_subtasks) == (None, "Looks (1/1)")
+
+
+def test_a_function_without_a_call_cannot_be_made() -> None:
+    class Forgets(RichFunction):
+        pass
+
+    with pytest.raises(TypeError, match="__call__"):
+        Forgets()  # type: ignore[abstract]
+
+
+@pytest.mark.slow
+def test_a_rich_function_is_defined_without_pyspark() -> None:
+    code = "import sys; from flykka import RichFunction, RuntimeContext; assert 'pyspark' not in sys.modules"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
