@@ -119,7 +119,10 @@ class Segments(Generic[Frame]):
         for segment in self._live:
             alike.setdefault((segment.level, self._closed_to(segment)), []).append(segment)
         enough = [segments for segments in alike.values() if len(segments) >= at_least]
-        return tuple(min(enough, key=lambda segments: segments[0].level)) if enough else ()
+        if not enough:
+            return ()
+        lowest = min(enough, key=lambda segments: segments[0].level)
+        return tuple(lowest)
 
     def replace(self, old: Sequence[Segment[Frame]], merged: Segment[Frame]) -> None:
         """Put one segment in the place of those it was merged from."""

@@ -46,6 +46,7 @@ from flykka.spark_bridge.aggregates import analyze
 from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.code import (
     KeyByCode,
+    LateRowsCode,
     LocalWindowCode,
     OperatorCode,
     SinkCode,
@@ -291,6 +292,7 @@ class Laboratory:
 _KINDS: dict[type, OperatorKind] = {
     SourceCode: OperatorKind.SOURCE,
     TransformCode: OperatorKind.STATELESS,
+    LateRowsCode: OperatorKind.STATELESS,
     LocalWindowCode: OperatorKind.LOCAL_WINDOW_AGGREGATE,
     WindowCode: OperatorKind.WINDOW_AGGREGATE,
     SinkCode: OperatorKind.SINK,

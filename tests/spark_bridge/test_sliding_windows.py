@@ -1,0 +1,152 @@
+"""Sliding windows through attempts: what is published is what a plain batch computes, however the job went."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import Column, Row
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.job_graph import FiringMode, ShipStrategy
+from flykka.messages.stage import AdvanceWatermark, StageFinished
+from flykka.spark_bridge.code import LocalWindowCode, WindowCode
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SALES = [(key, key * 10 + second, second + key / 10) for second in range(12) for key in range(3)]
+SIZES = [(4000, 2000, 0), (5000, 3000, 700)]
+
+
+@pytest.fixture
+def files(laboratory: Laboratory) -> Laboratory:
+    """Four files of three seconds each."""
+    for number in range(4):
+        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 3 == number])
+    return laboratory
+
+
+def expected(laboratory: Laboratory, windows: WindowCode) -> list[Row]:
+    """The windows of the whole input, as a plain batch gives them."""
+    cut = windows.windows
+    size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
+    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
+    grouped = rows.groupBy(F.window("at", size, slide, offset).alias("w"), "key").agg(*windows.aggregates)
+    return grouped.select("w.start", "w.end", *grouped.columns[1:]).collect()
+
+
+def pipeline(
+    laboratory: Laboratory, windows: WindowCode, *, readers: int = 1, number: int = 0
+) -> tuple[Told, list[Told]]:
+    """A source that aggregates by pane, and the windows behind it that write; none is open yet."""
+    source = laboratory.begin(laboratory.source(LocalWindowCode(window=windows)), readers=readers, number=number)
+    vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
+    return source, [
+        laboratory.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)
+    ]
+
+
+def distinct() -> Column:
+    return F.countDistinct("amount").alias("different")
+
+
+@pytest.mark.parametrize(("size_ms", "slide_ms", "offset_ms"), SIZES)
+def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
+    files: Laboratory, size_ms: int, slide_ms: int, offset_ms: int
+) -> None:
+    code = files.windows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms)
+    source, windows = pipeline(files, code, readers=2)
+    source.open()
+    for window in windows:
+        window.open()
+
+    for number, split in enumerate(files.splits(source.attempt.descriptor.vertex), start=1):
+        read = source.read([split])
+        for subtask, window in enumerate(windows):
+            window.run(read, subpartition=subtask)
+            window.snapshot(number, at_ms(3 * number) - 1)
+            window.commit(number)
+    for window in windows:
+        window.snapshot(9, END)
+        window.commit(9)
+
+    assertDataFrameEqual(files.published().collect(), expected(files, code))
+
+
+@pytest.mark.parametrize("keeps_rows", [False, True])
+def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files: Laboratory, keeps_rows: bool) -> None:
+    aggregates = (distinct(),) if keeps_rows else ()
+    code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
+    source, (window,) = pipeline(files, code)
+    splits = files.splits(source.open().attempt.descriptor.vertex)
+    window.open().run(source.read(splits[:2]))
+    state = window.snapshot(1, at_ms(6) - 1).state
+    window.commit(1)
+    window.run(source.read(splits[2:]))
+    window.snapshot(2, at_ms(9) - 1)
+    source.close(cancel=True)
+    window.close(cancel=True)
+
+    again, (restored,) = pipeline(files, code, number=1)
+    again.open()
+    restored.open(state).run(again.read(splits[2:]))
+    restored.snapshot(3, END)
+    restored.commit(3)
+
+    assertDataFrameEqual(files.published().collect(), expected(files, code))
+
+
+def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
+    code = files.windows(size_ms=4000, slide_ms=2000)
+    source = files.begin(files.source(LocalWindowCode(window=code))).open()
+    vertex = files.vertex("windows", code, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
+    window = files.begin(vertex, reads=source, strategy=ShipStrategy.FORWARD).open()
+    window.run(source.read(files.splits(source.attempt.descriptor.vertex)))
+
+    fired = []
+    for stage, seconds in enumerate((2, 3, 8, None), start=9):
+        watermark_ms = END if seconds is None else at_ms(seconds) - 1
+        window.tell(AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))
+        fired.append(sum(output.batch.rows for output in window.expect(StageFinished).outputs))
+
+    # Three keys in each of the windows that begin at -2; none; 0, 2, 4; 6, 8, 10.
+    assert fired == [3, 0, 9, 9]
+    assert sum(fired) == len(expected(files, code))
+    assert files.plane.stats().batches == len([each for each in fired if each])
+
+
+def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laboratory) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0)])
+    write_rows(laboratory.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
+    code = laboratory.windows(size_ms=4000, slide_ms=2000)
+    source, (window,) = pipeline(laboratory, code)
+    first, second = laboratory.splits(source.open().attempt.descriptor.vertex)
+
+    window.open().run(source.read([first]))
+    (run,) = window.run(source.read([second]), watermark_ms=at_ms(4) - 1)
+    window.snapshot(1, END)
+    window.commit(1)
+
+    # The window from 0 was closed when 3.5 came, though it had not fired: only the one from 2 counts it.
+    published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
+    assert run.late_rows == 2
+    assert published == {(0, 1), (2, 3), (4, 1)}
+
+
+def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(laboratory: Laboratory) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
+    code = laboratory.windows(size_ms=4000, slide_ms=2000)
+    source, (window,) = pipeline(laboratory, code)
+    (split,) = laboratory.splits(source.open().attempt.descriptor.vertex)
+    window.open()
+
+    for number in range(20):
+        window.run(source.read([split]), watermark_ms=WATERMARK_MIN if number < 3 else at_ms(4) - 1)
+    held = laboratory.plane.stats().batches
+    window.snapshot(1, END)
+    window.commit(1)
+
+    published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
+    assert held == 5
+    assert published == {(0, 3), (2, 40), (4, 20)}
