@@ -107,9 +107,11 @@ def _latest(directory: str) -> CompletedCheckpoint:
 def _what_is_there(storage: CheckpointStorage, path: str) -> str:
     if not storage.exists(path):
         return "there is no such file or folder"
-    below = list_checkpoints(path)
-    if below.completed:
-        return f"the newest checkpoint below it is {below.completed[0].path!r}"
+    # The folder of one job, or of all.
+    for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
+        below = [found.path for found in list_checkpoints(directory).completed if found.path.startswith(f"{path}/")]
+        if below:
+            return f"the newest checkpoint below it is {below[0]!r}"
     return "it is neither the folder of a checkpoint (chk-<n>) nor its _metadata file"
 
 

@@ -19,7 +19,7 @@ from flykka.messages.job import (
     JobSubmitSuccess,
     ListeningBehaviour,
 )
-from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
 from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster
 from flykka.messages.task import CancelTask, ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
@@ -172,3 +172,19 @@ def test_a_client_hears_as_much_as_it_wanted(
 
     assert bool(cluster.heard(cluster.client, JobStatusChanged)) == hears_changes
     assert bool(cluster.heard(cluster.client, JobResultFailure)) == hears_result
+
+
+@pytest.mark.parametrize(("name", "what"), [("", "is a file"), ("/below", "cannot be written: Not a directory")])
+def test_a_job_whose_checkpoints_cannot_be_written_is_refused_with_the_directory(
+    name: str, what: str, cluster: JobCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    directory = f"{tmp_path}/file{name}"
+
+    cluster.submit(replace(cluster.graph(), checkpointing=CheckpointingSettings(directory=directory)))
+
+    refused = cluster.last(cluster.client, JobResultFailure)
+    assert (refused.cause.type_name, refused.cause.message) == (
+        "CheckpointDirectoryError",
+        f"the checkpoint directory {directory!r} {what}",
+    )

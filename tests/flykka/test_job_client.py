@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from flykka.client_actor import JobExecutionResult
-from flykka.errors import JobCancellationError, JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.errors import (
+    JobCancellationError,
+    JobCancelledError,
+    JobExecutionError,
+    JobStoppingError,
+    JobSubmissionError,
+)
 from flykka.job_client import JobClient
 from flykka.job_history import HISTORY
 from flykka.messages.failure import SerializedThrowable
@@ -25,6 +31,9 @@ from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
     JobSubmitSuccess,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
     SubmitJob,
 )
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph
@@ -48,16 +57,19 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="
 
 
 class JobManagerDesk(Actor):
-    """Notes what clients ask of the JobManager, and answers a cancellation as told."""
+    """Notes what clients ask of the JobManager, and answers a cancellation and a stop as told."""
 
-    def __init__(self, asked: list[Message], cancellation: Message) -> None:
+    def __init__(self, asked: list[Message], cancellation: Message, stopping: Message | None) -> None:
         self._asked = asked
         self._cancellation = cancellation
+        self._stopping = stopping
 
     def handle_message(self, message: Message) -> None:
         self._asked.append(message)
         if isinstance(message, CancelJob):
             message.client.tell(self._cancellation)
+        if isinstance(message, StopJob) and self._stopping is not None:
+            message.client.tell(self._stopping)
 
 
 class FinishingDesk(Actor):
@@ -76,9 +88,11 @@ class Cluster:
     system: SeededSystem = field(default_factory=SeededSystem)
     asked: list[Message] = field(default_factory=list)
     cancellation: Message = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
+    stopping: Message | None = None
 
     def __post_init__(self) -> None:
-        self.desk = self.system.spawn(Props(JobManagerDesk, self.asked, self.cancellation), "job-manager")
+        desk = Props(JobManagerDesk, self.asked, self.cancellation, self.stopping)
+        self.desk = self.system.spawn(desk, "job-manager")
 
     def submit(self) -> JobClient:
         client = JobClient(self.system, self.desk, GRAPH)
@@ -216,6 +230,47 @@ def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
 
     with pytest.raises(JobCancellationError, match="boom"):
         client.cancel()
+
+
+def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
+    cluster = Cluster(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4"))
+    client = cluster.submit()
+
+    path = client.stop()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB, checkpoint_path=path))
+
+    assert path == "/checkpoints/job/chk-4"
+    assert client.wait(timeout=0).checkpoint_path == path
+
+
+def test_a_job_that_goes_on_was_not_stopped() -> None:
+    cluster = Cluster(stopping=StoppingFailure(job_id=JOB, cause=BOOM))
+    client = cluster.submit()
+
+    with pytest.raises(JobStoppingError, match=r"job 'counts' \(job\) was not stopped: boom"):
+        client.stop()
+
+
+def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    with pytest.raises(TimeoutError, match=r"job 'counts' \(job\) has not stopped after 2 s"):
+        client.stop(timeout=2)
+
+
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
+def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
+
+    with pytest.raises(JobExecutionError, match=r"continue with from_checkpoint\('/kept/chk-4'\)") as failed:
+        client.wait(timeout=0)
+    assert failed.value.checkpoint_path == "/kept/chk-4"
+
+
+def test_the_plan_is_there_before_anything_runs(cluster: Cluster) -> None:
+    assert cluster.submit().job_graph == GRAPH
 
 
 def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: Cluster) -> None:

@@ -8,7 +8,11 @@ import pytest
 
 from flykka.errors import DurationError, ProgramError
 from flykka.job_settings import JobSettings
-from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    RestartStrategyConfiguration,
+)
 from flykka.restart_strategies import RestartStrategies
 from flykka.stream_graph_generator import Defaults
 
@@ -63,3 +67,25 @@ def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
     settings = JobSettings().enable_checkpointing("1s", tolerable_failures=0)
 
     assert settings.checkpointing.tolerable_failures == 0
+
+
+@pytest.mark.parametrize(
+    "retention", [ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, "RETAIN_ON_CANCELLATION"]
+)
+def test_the_retention_of_checkpoints_is_given_as_flinks_enum_or_by_its_name(
+    retention: ExternalizedCheckpointRetention | str,
+) -> None:
+    settings = JobSettings().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
+
+    assert settings.checkpointing.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+
+
+def test_a_retention_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ProgramError, match=r"one of NO_EXTERNALIZED_CHECKPOINTS, .*, not 'KEEP'"):
+        JobSettings().set_externalized_checkpoint_retention("KEEP")
+
+
+def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
+    assert JobSettings().from_checkpoint("latest").restore_from == "latest"
+    with pytest.raises(ProgramError, match="must be a path or 'latest'"):
+        JobSettings().from_checkpoint("")

@@ -36,6 +36,14 @@ def test_monotonous_timestamps_are_waited_for_no_time_and_none_not_at_all() -> N
     assert WatermarkStrategy.no_watermarks().delay_ms is None
 
 
+def test_a_source_that_falls_silent_holds_nobody_back_for_longer_than_its_idleness() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("30s")
+
+    assert (strategy.delay_ms, strategy.idle_timeout_ms) == (0, 30_000)
+    with pytest.raises(DurationError, match="idle timeout"):
+        strategy.with_idleness(0)
+
+
 def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:
     limited = RestartStrategies.fixed_delay_restart(attempts=3, delay="10s")
     endless = RestartStrategies.fixed_delay_restart()
