@@ -18,7 +18,7 @@ import msgpack
 
 from flykka.messages.errors import DeclarationError
 from flykka.messages.forms import TAG_KEY, Alternative, ClassForm, FieldForm, Form, Misfit
-from flykka.messages.message import Value, class_of
+from flykka.messages.message import Value, class_of, is_a, is_declared
 from flykka.messages.ref import Ref, Resolve
 
 REF_CODE = 1
@@ -33,7 +33,7 @@ def class_form(cls: type[Value]) -> ClassForm:
     """The form of a declared class, compiled at its first use.
 
     Raises:
-        Misfit: the class is not declared, or its tag has gone to a later declaration.
+        Misfit: the class is not declared.
         DeclarationError: a field is annotated with what the wire has no form for.
     """
     form = _class_forms.get(cls)
@@ -43,7 +43,7 @@ def class_form(cls: type[Value]) -> ClassForm:
 
 
 def _compile(cls: type[Value]) -> ClassForm:
-    if class_of(cls.wire_tag) is not cls:
+    if not is_declared(cls):
         raise Misfit(f"{cls.__qualname__} is not a declared value")
     try:
         annotations = get_type_hints(cls)
@@ -115,11 +115,11 @@ def _values(bases: tuple[type[Value], ...]) -> Alternative:
         cls = class_of(tag) if isinstance(tag, str) else None
         if cls is None:
             raise Misfit(f"unknown tag {tag!r}")
-        if not issubclass(cls, bases):
+        if not is_a(cls, bases):
             raise Misfit(f"expected {_names(bases)}, found {tag}")
         return class_form(cls).from_wire(wire, resolve)
 
-    return Alternative(dict, lambda kind: issubclass(kind, bases), encode, decode)
+    return Alternative(dict, lambda kind: is_a(kind, bases), encode, decode)
 
 
 def _enum(enum: type[StrEnum]) -> Alternative:
@@ -131,7 +131,7 @@ def _enum(enum: type[StrEnum]) -> Alternative:
             raise Misfit(f"{wire!r} is no {enum.__qualname__}")
         return member
 
-    return Alternative(str, lambda kind: kind is enum, lambda member: member.value, decode)
+    return Alternative(str, lambda kind: is_a(kind, (enum,)), lambda member: member.value, decode)
 
 
 def _tuple(args: tuple[Any, ...]) -> Alternative:

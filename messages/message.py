@@ -3,6 +3,11 @@
 Both make a frozen, slotted, keyword-only dataclass and enter it, under its wire tag, into one registry that the codec
 reads. A tag names a class for ever: fields are added with defaults and never renamed, so that an old trace and an old
 checkpoint stay readable.
+
+In a notebook a cell that declares a class is run again and again. So a class of the same module and name takes the tag
+over from its earlier declaration, and that one stays what it was for those who still hold it: their instances are
+encoded with the fields they have, and decoded as the newest class. `isinstance` and `match` tell the two apart, as they
+do for any class in a notebook; an actor looks the name up when it matches, and so knows the newest.
 """
 
 from __future__ import annotations
@@ -55,8 +60,21 @@ def registered() -> dict[str, type[Value]]:
 
 
 def class_of(tag: str) -> type[Value] | None:
-    """The class declared under a wire tag, if there is one."""
+    """The class declared under a wire tag, if there is one; the newest of its declarations."""
     return _registry.get(tag)
+
+
+def is_declared(cls: type[Value]) -> bool:
+    """Whether the class was itself declared, now or earlier: a class that only derives from a declared one was not."""
+    return "wire_tag" in vars(cls) and bool(cls.wire_tag)
+
+
+def is_a(cls: type, bases: tuple[type, ...]) -> bool:
+    """Whether `cls` derives from one of `bases`, or from what one of them was or has become by a later declaration."""
+    if issubclass(cls, bases):
+        return True
+    names = {_full_name(base) for base in bases}
+    return any(_full_name(ancestor) in names for ancestor in cls.__mro__)
 
 
 def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
@@ -76,9 +94,13 @@ def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
 
 def _enter(tag: str, cls: type[Value]) -> None:
     known = _registry.get(tag)
-    # A notebook cell that is run again declares the same class anew: the newer one takes the tag.
-    if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+    if known is not None and _full_name(known) != _full_name(cls):
         raise ValueError(
-            f"wire tag {tag!r} of {cls.__qualname__} already names {known.__module__}.{known.__qualname__}"
+            f"wire tag {tag!r} of {cls.__qualname__} already names {'.'.join(_full_name(known))}: "
+            "a tag belongs to one class for ever, choose another one"
         )
     _registry[tag] = cls
+
+
+def _full_name(cls: type) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__
