@@ -213,6 +213,7 @@ class StreamExecutionEnvironment(JobSettings):
         client.wait_submitted()
         self.restore_from = None
         self._running.append((client, self.pending_uids))
+        self._program.close()
         self._program = Program()
         remember_job(client, self)
         launch.job_submitted(client, keeps_checkpoints=survives)

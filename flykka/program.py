@@ -19,6 +19,7 @@ class Program:
 
     def __init__(self) -> None:
         self._transformations: list[Transformation] = []
+        self._executed = False
 
     @property
     def transformations(self) -> tuple[Transformation, ...]:
@@ -31,9 +32,23 @@ class Program:
         return len(self._transformations) + 1
 
     def add(self, transformation: Transformation) -> None:
-        """Take an operator in. Raises `DuplicateUidError` where another was given the uid that this one has."""
+        """Take an operator in.
+
+        Raises:
+            DuplicateUidError: another was given the uid that this one has.
+            ProgramError: the program was executed, and would go on without it.
+        """
+        if self._executed:
+            raise ProgramError(
+                f"{transformation.name!r} comes too late: the job of its input was executed already; begin the next"
+                " one with from_source(...)"
+            )
         self._check_free(transformation, transformation.uid)
         self._transformations.append(transformation)
+
+    def close(self) -> None:
+        """It was executed: its streams are at their end."""
+        self._executed = True
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
         """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""
