@@ -105,7 +105,10 @@ class StageFailed(Message):
 
 @message("stage.state_snapshotted")
 class StateSnapshotted(Message):
-    """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`."""
+    """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`.
+
+    `rows_out` left the chain while it was written: windows that fire with a checkpoint fire then.
+    """
 
     checkpoint_id: int
     state: TaskStateSnapshot
@@ -113,6 +116,7 @@ class StateSnapshotted(Message):
     incremental_bytes: int
     sync_ms: int
     async_ms: int
+    rows_out: int = 0
 
 
 @message("stage.snapshot_failed")

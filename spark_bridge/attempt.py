@@ -219,8 +219,8 @@ class Attempt:
     ) -> None:
         begun = time.monotonic_ns()
         # If this fails the attempt does: the windows have left the state.
-        staged = self._fire(firing, command.stage).staged
-        sinks = self._snapshots.prepare_commit(barrier, staged)
+        moved = self._fire(firing, command.stage)
+        sinks = self._snapshots.prepare_commit(barrier, moved.staged)
         try:
             written = self._snapshots.write(barrier, sinks)
         except Exception as raised:  # noqa: BLE001 - it is reported, and the checkpoint declined
@@ -238,6 +238,7 @@ class Attempt:
                 incremental_bytes=written.incremental_bytes,
                 sync_ms=sync_ms,
                 async_ms=_since(begun),
+                rows_out=moved.rows,
             )
         )
 

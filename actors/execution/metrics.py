@@ -53,6 +53,10 @@ class TaskMeter:
             late_rows=so_far.late_rows + finished.late_rows,
         )
 
+    def count_late_output(self, rows_out: int) -> None:
+        """Rows left the chain while a snapshot was written, behind the stage that began it."""
+        self._metrics = replace(self._metrics, rows_out=self._metrics.rows_out + rows_out)
+
     def watermark(self, watermark_ms: int) -> None:
         """A watermark went down the outputs."""
         self._metrics = replace(self._metrics, watermark_ms=watermark_ms)

@@ -24,7 +24,7 @@ from flykka.messages.exchange import (
     PartitionRequest,
     Watermark,
 )
-from flykka.messages.stage import StageFinished
+from flykka.messages.stage import StageFinished, StateSnapshotted
 from flykka.messages.task import NotifyEndOfData, TaskDeploymentDescriptor
 
 STAGES_IN_FLIGHT = 2
@@ -119,6 +119,11 @@ class StageLine:
         for event in self._own_events(purpose, finished):
             effects += self._send_down(event)
         return purpose, effects + self._send_released()
+
+    def snapshotted(self, snapshotted: StateSnapshotted) -> TaskEffect:
+        """A snapshot is durable: count what left the chain with it, and report."""
+        self._meter.count_late_output(snapshotted.rows_out)
+        return self.report()
 
     def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
         """A consumer asks, has room, or leaves."""

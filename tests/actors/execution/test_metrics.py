@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,10 +17,12 @@ from tests.actors.execution.task_machine import (
     ATTEMPT,
     Harness,
     descriptor,
+    durable,
     finished,
     metrics,
     source,
     splits,
+    trigger,
 )
 
 
@@ -40,6 +44,15 @@ def test_what_an_attempt_has_done_is_reported_whenever_it_is_due() -> None:
     reported = metrics(task.feed(MetricsDue()))
 
     assert (reported.batches_in, reported.batches_out, reported.watermark_ms) == (1, 1, 899)
+
+
+def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> None:
+    task = source()
+    task.feed(splits("a"), trigger(1), finished(0), finished(1))
+
+    reported = metrics(task.feed(replace(durable(1), rows_out=7)))
+
+    assert reported.rows_out == 7
 
 
 def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
