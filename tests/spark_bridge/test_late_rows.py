@@ -1,0 +1,109 @@
+"""Rows that come too late for their windows, and the side output that takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.messages.job_graph import JobVertex
+from flykka.spark_bridge.code import LateRowsCode, SinkCode, WindowCode
+from flykka.spark_bridge.sinks.file_sink import FileSink
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+Sale = tuple[int, int, float]
+
+
+@pytest.fixture
+def files(laboratory: Laboratory) -> Laboratory:
+    """Two files; the second one has old rows too."""
+    write_rows(laboratory.input / "0.parquet", [(1, 10, 0.5), (2, 20, 2.5)])
+    write_rows(laboratory.input / "1.parquet", [(1, 11, 0.6), (1, 12, 2.7), (2, 21, 1.0), (2, 22, 3.9)])
+    return laboratory
+
+
+def windows_with_late_rows(laboratory: Laboratory, windows: WindowCode) -> JobVertex:
+    """Windows whose results are written to `output`, and whose late rows to `late`."""
+    late = SinkCode(sink=FileSink.parquet(str(laboratory.folder / "late")))
+    made = laboratory.vertex("windows", windows, laboratory.sink(), LateRowsCode(), late)
+    window, results, late_rows, late_sink = made.operators
+    return replace(
+        made, operators=(window, results, replace(late_rows, input_operator=0), replace(late_sink, input_operator=2))
+    )
+
+
+def pipeline(laboratory: Laboratory, windows: WindowCode) -> tuple[Told, Told]:
+    """A source that sends its rows as they are, and windows with a side output; both are open."""
+    source = laboratory.begin(laboratory.source()).open()
+    return source, laboratory.begin(windows_with_late_rows(laboratory, windows), reads=source).open()
+
+
+def late_rows(laboratory: Laboratory) -> list[Sale]:
+    """What a reader of the side output sees."""
+    rows = laboratory.plane.session.read.parquet(str(laboratory.folder / "late")).collect()
+    return sorted((row.key, row.amount, (row["at"] - at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
+
+
+@pytest.mark.parametrize("slide_ms", [1000, 500])
+def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files: Laboratory, slide_ms: int) -> None:
+    code = replace(files.windows(slide_ms=slide_ms), side_outputs_late_data=True)
+    source, window = pipeline(files, code)
+    first, second = files.splits(source.attempt.descriptor.vertex)
+
+    window.run(source.read([first]))
+    (run,) = window.run(source.read([second]), watermark_ms=at_ms(2.5) - 1)
+    window.snapshot(1, END)
+    window.commit(1)
+
+    assert run.late_rows == 0
+    assert late_rows(files) == [(1, 11, 0.6), (2, 21, 1.0)]
+    assert files.published().selectExpr("sum(n)").first() == (4 * 1000 // slide_ms,)
+
+
+def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files: Laboratory) -> None:
+    code = replace(files.windows(), side_outputs_late_data=True)
+    source, window = pipeline(files, code)
+    first, second = files.splits(source.attempt.descriptor.vertex)
+    window.run(source.read([first]))
+    state = window.snapshot(1, at_ms(2) - 1).state
+    window.commit(1)
+    window.run(source.read([second]), watermark_ms=at_ms(2) - 1)
+    window.snapshot(2, at_ms(2) - 1)
+    window.close(cancel=True)
+
+    restored = files.begin(window.attempt.descriptor.vertex, number=1, reads=source).open(state)
+    restored.run(source.read([second]), watermark_ms=at_ms(2) - 1)
+    restored.snapshot(2, END)
+    restored.commit(2)
+
+    assert late_rows(files) == [(1, 11, 0.6), (2, 21, 1.0)]
+    assert files.published().count() == 4
+
+
+def test_without_a_side_output_late_rows_that_came_as_they_are_are_counted(files: Laboratory) -> None:
+    source = files.begin(files.source()).open()
+    window = files.begin(files.vertex("windows", files.windows(), files.sink()), reads=source).open()
+    first, second = files.splits(source.attempt.descriptor.vertex)
+
+    window.run(source.read([first]))
+    (run,) = window.run(source.read([second]), watermark_ms=at_ms(2.5) - 1)
+    window.snapshot(1, END)
+    window.commit(1)
+
+    assert run.late_rows == 2
+    assert files.published().selectExpr("sum(n)").first() == (4,)
+
+
+def test_a_row_between_two_windows_is_not_late(laboratory: Laboratory) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 10, 0.5), (1, 11, 1.5), (1, 12, 4.5)])
+    code = replace(laboratory.windows(size_ms=1000, slide_ms=2000), side_outputs_late_data=True)
+    source, window = pipeline(laboratory, code)
+
+    window.run(source.read(laboratory.splits(source.attempt.descriptor.vertex)), watermark_ms=at_ms(3) - 1)
+    window.snapshot(1, END)
+    window.commit(1)
+
+    assert late_rows(laboratory) == [(1, 10, 0.5)]
+    assert laboratory.published().selectExpr("sum(n)").first() == (1,)
