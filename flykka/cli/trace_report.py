@@ -18,14 +18,21 @@ _ROWS = 15
 
 def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> dict[str, Any]:
     """Everything, for programs."""
-    counts = asdict(statistics)
     return {
         "file": str(trace.path),
         "header": asdict(trace.header),
         "truncated": None if damage is None else asdict(damage),
+        "begin_ms": statistics.begin_ms,
         "duration_ms": statistics.duration_ms,
-        **counts,
-        "checkpoints": list(counts["checkpoints"].values()),
+        "turns": statistics.turns,
+        "kinds": dict(statistics.kinds.most_common()),
+        "messages": dict(statistics.messages.most_common()),
+        "actors": dict(statistics.actors.most_common()),
+        "checkpoints": [asdict(checkpoint) for checkpoint in statistics.in_order()],
+        "failed_turns": statistics.failed_turns,
+        "failures": [asdict(failure) for failure in statistics.failures],
+        "dead_letters": dict(statistics.dead_letters.most_common()),
+        "killed": statistics.killed,
     }
 
 
@@ -79,7 +86,7 @@ def _checkpoints(statistics: TraceStatistics) -> list[str]:
             "" if checkpoint.size_bytes is None else format_bytes(checkpoint.size_bytes),
             "" if checkpoint.incremental_bytes is None else format_bytes(checkpoint.incremental_bytes),
         )
-        for checkpoint in sorted(statistics.checkpoints.values(), key=lambda each: (each.job_id, each.checkpoint_id))
+        for checkpoint in statistics.in_order()
     ]
     return _table(("checkpoints of job", "id", "state", "duration", "size", "new"), rows)
 

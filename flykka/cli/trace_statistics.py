@@ -69,6 +69,10 @@ class TraceStatistics:
         """From the first record to the last."""
         return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
 
+    def in_order(self) -> list[CheckpointStatistics]:
+        """The checkpoints, job by job."""
+        return [checkpoint for _, checkpoint in sorted(self.checkpoints.items())]
+
     def _take(self, record: Record) -> None:
         self.begin_ms = record.now_ms if self.begin_ms is None else min(self.begin_ms, record.now_ms)
         self.end_ms = record.now_ms if self.end_ms is None else max(self.end_ms, record.now_ms)

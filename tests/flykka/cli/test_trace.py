@@ -1,0 +1,334 @@
+"""`flykka trace`: what is shown of a trace, and what is said of a file that is none."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import msgpack
+import pytest
+
+from flykka.cli.trace import add_trace_commands
+from flykka.messages.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobSubmitSuccess
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.recording import Effect, Recorder
+from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.format import FramePacker
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.runtime.players import says
+
+JOB = JobId("0123456789abcdef0123456789abcdef")
+COORDINATOR = Ref(f"/user/job-manager/job-{JOB}/checkpoint-coordinator", 1)
+TASK_MANAGER = Ref("/user/task-manager-1", 1)
+BOOM = SerializedThrowable(type_name="ValueError", message="boom\nat line 2")
+BEGIN_MS = 1_700_000_000_000
+
+Shell = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def flykka(capfd: pytest.CaptureFixture[str]) -> Shell:
+    """Runs `flykka trace ...`: its exit code, and what it printed."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        parser = argparse.ArgumentParser(prog="flykka")
+        add_trace_commands(parser.add_subparsers())
+        try:
+            parsed = parser.parse_args(["trace", *map(str, arguments)])
+            code = parsed.run(parsed)
+        except SystemExit as usage:
+            code = usage.code
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def take_turn(
+    recorder: Recorder,
+    number: int,
+    recipient: Ref,
+    message: Message,
+    *effects: Effect,
+    sender: Ref | None = None,
+    cause: int | None = None,
+    failure: SerializedThrowable | None = None,
+) -> None:
+    """Turn `number` begins `number` tenths of a second behind the beginning."""
+    envelope = Envelope(message, sender, cause)
+    recorder.turn(number, BEGIN_MS + 100 * (number - 1), recipient, envelope, list(effects), failure)
+
+
+def play(recorder: Recorder) -> None:
+    """A job with a checkpoint that completes, one that is aborted and one that nobody ends."""
+    completed = CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=7,
+        duration_ms=1_500,
+        size_bytes=2_048,
+        incremental_bytes=1_024,
+        path="/checkpoints/chk-7",
+        timestamp_ms=BEGIN_MS,
+    )
+    aborted = CheckpointAborted(
+        job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION, timestamp_ms=BEGIN_MS
+    )
+    trigger = TriggerCheckpoint(
+        job_id=JOB, attempt=ExecutionAttemptId("attempt"), checkpoint_id=9, timestamp_ms=BEGIN_MS
+    )
+    recorder.open(system="shown", seed=0)
+    take_turn(recorder, 1, TASK_MANAGER, says("hello"), ("spawn", Ref("/user/task-manager-1/task", 1)))
+    # The turn that began later may end earlier: another thread took it.
+    take_turn(recorder, 3, COORDINATOR, completed, ("start_timer", "trigger", 500, says("tick"), None))
+    take_turn(
+        recorder, 2, COORDINATOR, says("x" * 200), ("send", TASK_MANAGER, completed), sender=TASK_MANAGER, cause=1
+    )
+    session = LeaderSessionMessage(leader_session_id=LeaderSessionId("session"), message=aborted)
+    take_turn(recorder, 4, COORDINATOR, session)
+    take_turn(recorder, 5, TASK_MANAGER, trigger, sender=COORDINATOR, cause=3, failure=BOOM)
+    recorder.killed(6, BEGIN_MS + 500, TASK_MANAGER)
+    recorder.dead_letter(7, BEGIN_MS + 600, says("late"), None, TASK_MANAGER, "it has ended")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "run.trace"
+    recorder = TraceRecorder(path)
+    play(recorder)
+    recorder.close()
+    return path
+
+
+def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka: Shell, trace: Path) -> None:
+    code, out, err = flykka("show", trace)
+
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "      1     +0.000  /user/task-manager-1 <- Say(text=hello)  | spawns /user/task-manager-1/task",
+        f"      2     +0.100  {COORDINATOR.path} <- Say(text={'x' * 77}...)  | from /user/task-manager-1 (1)"
+        "  | sends CheckpointCompleted to /user/task-manager-1",
+        f"      3     +0.200  {COORDINATOR.path} <- CheckpointCompleted(checkpoint_id=7, duration_ms=1500, "
+        "size_bytes=2048, incremental_bytes=1024, path=/checkpoints/chk-7)  | starts timer trigger in 500 ms",
+        f"      4     +0.300  {COORDINATOR.path} <- CheckpointAborted(checkpoint_id=8, reason=JOB_FAILOVER_REGION)",
+        "      5     +0.400  /user/task-manager-1 <- TriggerCheckpoint(attempt=attempt, checkpoint_id=9)"
+        f"  | from {COORDINATOR.path} (3)  | FAILED ValueError: boom at line 2",
+        "      6     +0.500  /user/task-manager-1 <- KILLED",
+        "      7     +0.600  /user/task-manager-1 <- DEAD LETTER Say(text=late)  | it has ended",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "turns"),
+    [
+        (["--actor", "/user/task-manager-1"], [1, 5, 6, 7]),
+        (["--actor", "task-manager-1"], [1, 5, 6, 7]),
+        (["--actor", "*coordinator"], [2, 3, 4]),
+        (["--type", "Say"], [1, 2, 7]),
+        (["--type", "job.checkpoint_*"], [3, 4]),
+        (["--from", "2", "--to", "4"], [2, 3, 4]),
+        (["--type", "*Checkpoint*", "--limit", "2"], [3, 4]),
+        (["--type", "NobodySaysThis"], []),
+    ],
+    ids=str,
+)
+def test_show_takes_what_is_asked_for(flykka: Shell, trace: Path, options: list[str], turns: list[int]) -> None:
+    code, out, _ = flykka("show", trace, *options)
+
+    assert code == 0
+    assert [int(line.split()[0]) for line in out.splitlines()] == turns
+
+
+def test_show_gives_whole_records_as_json(flykka: Shell, trace: Path) -> None:
+    code, out, _ = flykka("show", trace, "--json")
+
+    records: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [record["turn"] for record in records] == [1, 2, 3, 4, 5, 6, 7]
+    assert records[1]["message"] == {"type": "test.say", "text": "x" * 200}
+    assert records[1]["sender"] == "/user/task-manager-1#1"
+    assert records[1]["effects"][0]["message"]["checkpoint_id"] == 7
+    assert records[4]["failure"]["message"] == "boom\nat line 2"
+    assert [record["kind"] for record in records[5:]] == ["killed", "dead_letter"]
+
+
+def test_show_says_what_a_flight_recorder_has_not_kept(flykka: Shell, tmp_path: Path) -> None:
+    recorder = FlightRecorder(turns=3)
+    play(recorder)
+    recorder.dump(tmp_path / "ring.trace")
+
+    text, as_json = flykka("show", tmp_path / "ring.trace"), flykka("show", tmp_path / "ring.trace", "--json")
+
+    note = "# flight record of actor system 'shown': the first 4 turns were not kept"
+    assert text[1].splitlines()[0] == note
+    assert [line.split()[0] for line in text[1].splitlines()[1:]] == ["5", "6", "7"]
+    assert as_json[2].strip() == note
+    assert len(as_json[1].splitlines()) == 3
+
+
+def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka: Shell, trace: Path) -> None:
+    trace.write_bytes(trace.read_bytes()[:-5])
+
+    show, stats = flykka("show", trace), flykka("stats", trace)
+
+    assert (show[0], stats[0]) == (0, 0)
+    assert [line.split()[0] for line in show[1].splitlines()] == ["1", "2", "3", "4", "5", "6", "#"]
+    assert "the file is damaged at byte" in show[1].splitlines()[-1]
+    assert "the file is damaged at byte" in stats[1]
+
+
+def test_stats_say_what_there_was(flykka: Shell, trace: Path) -> None:
+    code, out, _ = flykka("stats", trace)
+
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == f"{trace}: recording of actor system 'shown'"
+    assert lines[2:6] == [
+        "from 2023-11-14 22:13:20 UTC on, 600 ms long",
+        "turns: 5 (message: 5)",
+        "actors: 2, of which 1 were killed",
+        "failed turns: 1, dead letters: 1",
+    ]
+    assert f"{JOB} 7 COMPLETED 1.5 s 2.0 KiB 1.0 KiB" in lines
+    assert f"{JOB} 8 JOB_FAILOVER_REGION" in lines
+    assert f"{JOB} 9 IN_PROGRESS" in lines
+    assert "2 3.3 Say" in lines
+    assert f"3 5.0 {COORDINATOR.path}" in lines
+    assert "5 /user/task-manager-1 <- TriggerCheckpoint ValueError: boom at line 2" in lines
+    assert "1 1.7 Say: it has ended" in lines
+
+
+def test_stats_give_everything_as_json(flykka: Shell, trace: Path) -> None:
+    code, out, _ = flykka("stats", trace, "--json")
+
+    found = json.loads(out)
+    assert code == 0
+    assert (found["turns"], found["duration_ms"], found["killed"]) == (5, 600, ["/user/task-manager-1"])
+    assert found["header"]["system"] == "shown"
+    assert [each["state"] for each in found["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
+
+
+@pytest.mark.parametrize("command", ["show", "stats"])
+def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
+    flykka: Shell, tmp_path: Path, command: str
+) -> None:
+    text, newer = tmp_path / "notes.txt", tmp_path / "newer.trace"
+    text.write_text("this is no trace at all")
+    newer.write_bytes(FramePacker().pack({"format": "flykka.trace", "version": 99, "package": "9.1"}))
+
+    for path, said in [
+        (tmp_path / "nothing.trace", "there is no file"),
+        (tmp_path, "is a folder; a trace is a file"),
+        (text, "has no whole header"),
+        (newer, "has format 99, and this version reads up to 1: read it with flykka 9.1 or newer"),
+    ]:
+        code, out, err = flykka(command, path)
+
+        assert (code, out) == (2, "")
+        assert err.startswith("flykka trace: ")
+        assert str(path) in err
+        assert said in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "few"])
+def test_a_limit_is_a_number_above_0(flykka: Shell, trace: Path, limit: str) -> None:
+    code, _, err = flykka("show", trace, "--limit", limit)
+
+    assert code == 2
+    assert "argument --limit" in err
+
+
+def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka: Shell, trace: Path) -> None:
+    unknown = {"": "user.own_word", "job_id": JOB, "letters": 3, "inner": {"": "user.part", "size": 1}}
+    turn = [0, 1, BEGIN_MS, ["/user/a", 1], None, None, "message", msgpack.packb(unknown), [], None]
+    head = {"system": "s", "seed": 0, "package": "1", "python": "3", "hash_seed": "0"}
+    frames = FramePacker()
+    trace.write_bytes(frames.pack({"format": "flykka.trace", "version": 1, **head}) + frames.pack(turn))
+
+    _, shown, _ = flykka("show", trace, "--type", "user.*")
+
+    assert shown.split(maxsplit=2)[2] == "/user/a <- user.own_word(letters=3, inner=user.part(size=1))\n"
+
+
+def test_a_trace_that_is_far_away_is_fetched(flykka: Shell, trace: Path) -> None:
+    far = "memory://traces/run.trace"
+    fsspec.filesystem("memory").pipe_file("/traces/run.trace", trace.read_bytes())
+
+    assert flykka("show", far)[1] == flykka("show", trace)[1]
+    assert flykka("show", "memory://traces/other.trace")[0] == 2
+
+
+PROGRAM = """
+import argparse, sys
+from flykka.cli.trace import add_trace_commands
+parser = argparse.ArgumentParser(prog="flykka")
+add_trace_commands(parser.add_subparsers())
+arguments = parser.parse_args()
+code = arguments.run(arguments)
+assert "pyspark" not in sys.modules
+sys.exit(code)
+"""
+
+
+@pytest.mark.slow
+def test_whoever_has_read_enough_may_close_the_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "long.trace"
+    recorder = TraceRecorder(path)
+    recorder.open(system="long", seed=0)
+    for number in range(1, 20_000):
+        take_turn(recorder, number, TASK_MANAGER, JobSubmitSuccess(job_id=JOB))
+    recorder.close()
+
+    command = [sys.executable, "-c", PROGRAM, "trace", "show", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+
+    assert first.split()[0] == b"1"
+    assert (process.returncode, err) == (0, b"")
+
+
+@pytest.mark.slow
+def test_on_a_terminal_there_are_columns_and_failures_are_red(trace: Path) -> None:
+    terminal, inside = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "300"}
+    environment.pop("NO_COLOR", None)
+    command = [sys.executable, "-c", PROGRAM, "trace", "show", str(trace)]
+    with subprocess.Popen(command, stdout=inside, env=environment) as process:
+        os.close(inside)
+        screen = _read_to_the_end(terminal)
+
+    assert process.returncode == 0
+    failed = next(line for line in screen.splitlines() if "FAILED" in line)
+    assert "\x1b[31m" in failed
+    assert "job-manager/job-012345/checkpoint-coordinator" in screen
+    assert screen.count("what came of it") == 1
+
+
+def _read_to_the_end(terminal: int) -> str:
+    read = b""
+    try:
+        while part := os.read(terminal, 65_536):
+            read += part
+    except OSError:
+        pass  # So Linux says that nobody writes to a terminal any more.
+    finally:
+        os.close(terminal)
+    return read.decode()
