@@ -9,7 +9,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
-from weakref import WeakSet
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
@@ -36,7 +35,7 @@ from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
 from flykka.program import Program, at_least_one, not_negative
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
-from flykka.sources import computed_frame, source_stream
+from flykka.sources import ComputedFrames, source_stream
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.session import session_is_there, spark_session
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from flykka.data_stream import DataStream
     from flykka.job_client import JobClient
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
-    from flykka.spark_bridge.sources.dataframe_source import ComputedFrame
     from flykka.spark_bridge.sources.source import Source
     from flykka.watermark_strategy import WatermarkStrategy
 
@@ -69,8 +67,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._registry = CodeRegistry()
         self._cluster: LocalCluster | None = None
         self._temporary: str | None = None
-        # What nothing refers to any more, Spark frees.
-        self._computed: WeakSet[ComputedFrame] = WeakSet()
+        self._computed = ComputedFrames()
         self._running: list[tuple[JobClient, frozenset[str]]] = []
 
     @classmethod
@@ -139,7 +136,7 @@ class StreamExecutionEnvironment(JobSettings):
         *,
         partitions_per_batch: int | None = None,
     ) -> DataStream:
-        """A stream of the rows of a DataFrame, which are computed now and kept until the environment closes.
+        """A stream of the rows of a DataFrame, which are computed now and kept until their job is over.
 
         So a job that restarts reads the same rows again. A batch is a group of the DataFrame's Spark partitions, as
         many as there are cores where `partitions_per_batch` does not say. A checkpoint tells which partitions were
@@ -152,9 +149,7 @@ class StreamExecutionEnvironment(JobSettings):
             DuplicateUidError: another operator has the uid.
         """
         limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
-        computed = computed_frame(self.spark, frame)
-        self._computed.add(computed)
-        source = DataFrameSource(computed=computed, partitions_limit=limit)
+        source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
 
     def get_stream_graph(self) -> StreamGraph:
@@ -213,6 +208,7 @@ class StreamExecutionEnvironment(JobSettings):
         client.wait_submitted()
         self.restore_from = None
         self._running.append((client, self.pending_uids))
+        self._computed.belong_to(client)
         self._program.close()
         self._program = Program()
         remember_job(client, self)
@@ -248,8 +244,7 @@ class StreamExecutionEnvironment(JobSettings):
                 last_first.callback(self.spark.stop)
             if self._temporary is not None:
                 last_first.callback(shutil.rmtree, self._temporary, ignore_errors=True)
-            for computed in self._computed:
-                last_first.callback(computed.free)
+            last_first.callback(self._computed.free)
             if self._cluster is not None:
                 last_first.callback(self._cluster.shutdown)
             self._owns_session, self._temporary, self._cluster = False, None, None
@@ -294,6 +289,7 @@ class StreamExecutionEnvironment(JobSettings):
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.
         self._running = [(client, uids) for client, uids in self._running if not client.done()]
+        self._computed.free_finished()
         for client, uids in self._running:
             if taken := sorted(uids & self.pending_uids):
                 raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")

@@ -14,6 +14,7 @@ from flykka.transformation import Transformation
 from flykka.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
+    from flykka.job_client import JobClient
     from flykka.program import Program
     from flykka.spark_bridge.prototype import SparkSession
     from flykka.spark_bridge.sources.source import Source
@@ -58,15 +59,44 @@ def source_stream(
     return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable))
 
 
-def computed_frame(session: SparkSession, frame: object) -> ComputedFrame:
-    """The DataFrame, to be computed. Raises `ProgramError` where it is none, or none that can be read to its end."""
-    if not isinstance(frame, DataFrame):
-        raise ProgramError(f"from_dataframe needs a DataFrame of Spark, not a {type(frame).__name__}")
-    if frame.isStreaming:
-        raise ProgramError("from_dataframe needs a DataFrame that ends, not a streaming one")
-    if frame.sparkSession.sparkContext is not session.sparkContext:
-        raise ProgramError("from_dataframe needs a DataFrame of this environment's Spark, not of another one")
-    return ComputedFrame(frame)
+class ComputedFrames:
+    """The DataFrames of an environment whose rows are kept, each until the job that reads it is over."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[ComputedFrame, JobClient | None]] = []
+
+    def keep(self, session: SparkSession, frame: object) -> ComputedFrame:
+        """A DataFrame that is to be computed, for the next job.
+
+        Raises:
+            ProgramError: it is none, or none of this Spark that can be read to its end.
+        """
+        if not isinstance(frame, DataFrame):
+            raise ProgramError(f"from_dataframe needs a DataFrame of Spark, not a {type(frame).__name__}")
+        if frame.isStreaming:
+            raise ProgramError("from_dataframe needs a DataFrame that ends, not a streaming one")
+        if frame.sparkSession.sparkContext is not session.sparkContext:
+            raise ProgramError("from_dataframe needs a DataFrame of this environment's Spark, not of another one")
+        computed = ComputedFrame(frame)
+        self._kept.append((computed, None))
+        return computed
+
+    def belong_to(self, client: JobClient) -> None:
+        """All that belong to no job yet are read by this one."""
+        self._kept = [(computed, reader or client) for computed, reader in self._kept]
+
+    def free_finished(self) -> None:
+        """Free what was read by jobs that are over."""
+        over = [kept for kept in self._kept if kept[1] is not None and kept[1].done()]
+        for computed, _ in over:
+            computed.free()
+        self._kept = [kept for kept in self._kept if kept not in over]
+
+    def free(self) -> None:
+        """Free all."""
+        for computed, _ in self._kept:
+            computed.free()
+        self._kept = []
 
 
 def _bound(session: SparkSession, source: Source, event_time: str | None) -> tuple[Source, DataFrame]:

@@ -112,9 +112,10 @@ def check_event_time(prototype: DataFrame, column: str) -> None:
         )
     found = prototype.schema[column].dataType
     if not isinstance(found, TimestampType):
+        hint = ": a file that was written without a time zone can be read as timestamp where its schema is declared"
         raise PrototypeError(
             f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
-            " (parquet written without a time zone reads as timestamp_ntz)"
+            + (hint if isinstance(found, TimestampNTZType) else "")
         )
 
 

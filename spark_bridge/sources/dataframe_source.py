@@ -2,7 +2,7 @@
 
 A plan that is run again may give other rows, or the same ones in other partitions. So the rows are computed once, under
 the settings of the session that they belong to, and kept on the executors: that is what a job reads, and what it reads
-again after a failure. They are freed with the environment, or when nothing refers to them any more.
+again after a failure.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ComputedFrame:
     def blocks(self) -> Blocks:
         """The rows. Raises `SourceError` where they were freed."""
         if self._blocks is None:
-            raise SourceError("the rows of the DataFrame are gone: they are freed with the environment they were for")
+            raise SourceError("the rows of the DataFrame are gone: they are freed when their job is over")
         return self._blocks
 
     def free(self) -> None:
@@ -66,7 +66,7 @@ class DataFrameSource:
         return "dataframe"
 
     def __str__(self) -> str:
-        return f"DataFrame[{', '.join(self.computed.frame.columns)}]"
+        return "DataFrame"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, and with the rows computed. Raises what computing them raises."""
@@ -115,7 +115,7 @@ class PartitionsDiscovery:
         read = {partition for split_id in seen for partition in _partitions(split_id)}
         if read and max(read) >= there:
             raise SourceError(
-                f"{self._source} has {there} Spark partitions, but the checkpoint was taken when it had more: to"
+                f"the DataFrame has {there} Spark partitions, but the checkpoint was taken when it had more: to"
                 " continue from it the DataFrame must have the same rows in the same partitions"
             )
         limit = self._source.partitions_limit or blocks.frame.sparkSession.sparkContext.defaultParallelism

@@ -118,10 +118,8 @@ class DataGenSource:
     def _indexes(self, session: SparkSession, first: int, rows: int, partitions: int) -> DataFrame:
         """The indexes of some rows.
 
-        The numbers differ from batch to batch, and Spark writes numbers into the code that it compiles; decimals it
+        The first differs from batch to batch, and Spark writes numbers into the code that it compiles; decimals it
         hands over, so the code is compiled once.
         """
-        from_zero = session.range(0, rows, 1, partitions).withColumnRenamed("id", INDEX)
-        return from_zero.select(
-            (F.col(INDEX).cast("decimal(20,0)") + F.lit(Decimal(first))).cast("bigint").alias(INDEX)
-        )
+        index = (F.col("id").cast("decimal(17,0)") + F.lit(Decimal(first))).cast("bigint")
+        return session.range(0, rows, 1, partitions).select(index.alias(INDEX))

@@ -168,7 +168,12 @@ class FileSource:
         return f"{self.format} {self.path}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, and the schema as it is now. Raises as `prototype` does."""
+        """With this event-time column, and the schema as it is now.
+
+        Raises as `prototype` does, and where there is nothing to read: only a monitored folder may come later.
+        """
+        if self.interval_ms is None:
+            self._check_there(session)
         return replace(self, event_time=event_time, schema=self.prototype(session).schema)
 
     def prototype(self, session: SparkSession) -> DataFrame:
@@ -195,9 +200,16 @@ class FileSource:
         return SplitRows(slices=slices, rows=batch.rows if knows else None, event_time_max=batch.event_time_max)
 
     def _schema_there(self, session: SparkSession) -> StructType:
+        self._check_there(session)
+        return inferred_schema(session, self)
+
+    def _check_there(self, session: SparkSession) -> None:
         filesystem = FileSystem(session)
         if not filesystem.exists(self.path):
             raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file")
         if filesystem.is_folder(self.path) and next(filesystem.files_below(self.path), None) is None:
-            raise EmptySourceError(f"no file in {self.path} yet to take the schema from: declare it with schema=...")
-        return inferred_schema(session, self)
+            if self.schema is None:
+                raise EmptySourceError(
+                    f"no file in {self.path} yet to take the schema from: declare it with schema=..."
+                )
+            raise EmptySourceError(f"no files to read in {self.path}")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from flykka.messages.source import FileBatchSplit, FileSplit
-from flykka.spark_bridge.errors import UnreadableFileError
+from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
 from flykka.spark_bridge.prototype import PrototypeError
 from flykka.spark_bridge.sources.file_formats import merged
 from flykka.spark_bridge.sources.unreadable import reason
@@ -38,14 +38,18 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
 
     Raises:
         UnreadableFileError: Spark finds none.
+        EmptySourceError: the files have no columns.
     """
     options = merged({**source.file_format.reading, **source.file_format.inferring}, source.reader_options)
     try:
-        return _reader(session, source, options).load(source.path).schema
+        schema = _reader(session, source, options).load(source.path).schema
     except (PySparkException, Py4JJavaError) as refused:
-        raise UnreadableFileError(
-            f"no schema can be taken from the {source.format} files in {source.path}: {reason(refused)}"
-        ) from refused
+        why = reason(refused)
+        hint = ": write timestamps in microseconds" if "TIMESTAMP(NANOS" in why else ""
+        raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from refused
+    if not schema.names:
+        raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
+    return schema
 
 
 def read_split(
@@ -88,9 +92,8 @@ def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:
     """Some rows of a file, by their number in it.
 
-    The bounds differ from batch to batch, and Spark writes numbers into the code that it compiles; decimals it hands
-    over, so the code is compiled once.
+    The bounds differ from batch to batch, and Spark writes numbers into the code that it compiles. Decimals it hands
+    over, unless it can turn the comparison into one of numbers: so the first bound is subtracted.
     """
-    number = F.col("_metadata.row_index").cast("decimal(20,0)")
-    first, behind = Decimal(split.start_row), Decimal(split.start_row + split.rows)
-    return rows.where((number >= F.lit(first)) & (number < F.lit(behind)))
+    number = F.col("_metadata.row_index").cast("decimal(17,0)") - F.lit(Decimal(split.start_row))
+    return rows.where((number >= 0) & (number < F.lit(Decimal(split.rows))))

@@ -36,10 +36,16 @@ def unreadable_file(raised: BaseException, format_name: str) -> UnreadableFileEr
 def reason(raised: BaseException) -> str:
     """Why Spark has refused, by the last cause that says something, in one line."""
     causes = list(_causes(raised))
-    said = [text for throwable in causes if (text := _plain(str(throwable.getMessage() or "")))]
+    said = [text for throwable in causes if (text := _said(throwable))]
     text = said[-1] if said else _plain(str(raised)) or type(raised).__name__
     lenient = any(_condition(throwable).startswith(_MALFORMED) for throwable in causes)
     return text + (_LENIENT if lenient else "")
+
+
+def _said(throwable: Any) -> str:
+    """What one cause says; a library's, which Spark has not put into words, with its type."""
+    text = _plain(str(throwable.getMessage() or ""))
+    return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
 
 
 def _causes(raised: BaseException) -> Iterator[Any]:
@@ -55,15 +61,17 @@ def _causes(raised: BaseException) -> Iterator[Any]:
         throwable = throwable.getCause()
 
 
-def _condition(throwable: Any) -> str:
+def _of_spark(throwable: Any) -> bool:
     gateway = SparkContext._gateway
-    if gateway is None or not is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable"):
-        return ""
-    return str(throwable.getCondition() or "")
+    return gateway is not None and is_instance_of(gateway, throwable, "org.apache.spark.SparkThrowable")
+
+
+def _condition(throwable: Any) -> str:
+    return str(throwable.getCondition() or "") if _of_spark(throwable) else ""
 
 
 def _plain(text: str) -> str:
     """Without Spark's condition, SQL state and the lines that repeat a query or a file."""
     lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
     kept = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]
-    return " ".join(kept)
+    return " ".join(kept).removesuffix(".")
