@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.output_tag import OutputTag as OutputTag
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
+    from flykka.runtime.trace.reader import Trace as Trace
     from flykka.spark_bridge.rich_function import RichFunction as RichFunction
     from flykka.spark_bridge.rich_function import RuntimeContext as RuntimeContext
     from flykka.spark_bridge.sinks.console_sink import ConsoleSink as ConsoleSink
@@ -52,6 +53,7 @@ _MODULES = {
     "RuntimeContext": "spark_bridge.rich_function",
     "SlidingEventTimeWindows": "windows",
     "StreamExecutionEnvironment": "environment",
+    "Trace": "runtime.trace.reader",
     "TumblingEventTimeWindows": "windows",
     "WatermarkStrategy": "watermark_strategy",
     "WindowedStream": "data_stream",
