@@ -17,6 +17,7 @@ from flykka.messages.ids import JobId
 from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJob, StoppingFailure
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
+from flykka.notebook.interrupts import interruptible, waking_loop
 from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.future import Future
 from flykka.runtime.props import Props
@@ -124,7 +125,8 @@ class JobClient:
             TimeoutError: it still runs after `timeout` seconds.
         """
         try:
-            return self._get(self._view.outcome, timeout, f"is still {self.status}")
+            with interruptible(self.job_name):
+                return self._get(self._view.outcome, timeout, f"is still {self.status}")
         finally:
             if self._view.outcome.done():
                 self._wait_for_listeners()
@@ -201,7 +203,8 @@ class JobClient:
 
     async def _ended(self) -> JobExecutionResult:
         try:
-            return await self._view.outcome
+            with interruptible(self.job_name), waking_loop():
+                return await self._view.outcome
         finally:
             if self._view.outcome.done():
                 await self._listeners_have_heard()
