@@ -12,7 +12,7 @@ from copy import copy
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.errors import NotADataFrameError
