@@ -80,4 +80,4 @@ class ConsoleWriter(SinkWriter):
         with self._lock:
             heading = f"{self._context.name}{subtask}, batch {next(self._numbers)}: {number_of_rows:,} {noun}"
             # In one piece: subtasks print side by side.
-            print(f"{heading}\n{table}", flush=True)
+            print(f"{heading}\n{table.rstrip()}\n", flush=True)

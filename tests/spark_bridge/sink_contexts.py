@@ -1,4 +1,4 @@
-"""What a writer of a sink works with, with defaults."""
+"""What a writer of a sink works with, with defaults, and a file system that dies on the way."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from flykka.messages.ids import ExecutionAttemptId
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.sink import SinkContext
+
+
+class CrashError(Exception):
+    """The process is gone."""
+
+
+class CrashingFileSystem(FileSystem):
+    """Dies right before the rename with this number, from 0."""
+
+    def __init__(self, session: SparkSession, survives: int) -> None:
+        super().__init__(session)
+        self._left = survives
+
+    def rename(self, source: str, target: str) -> bool:
+        if self._left == 0:
+            raise CrashError
+        self._left -= 1
+        return super().rename(source, target)
 
 
 def sink_context(

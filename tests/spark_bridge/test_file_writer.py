@@ -9,31 +9,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.ids import JobId
+from flykka.messages.operator_state import ForeachBatchSinkState
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.spark_bridge.sinks.file_writer import FileWriter
-from tests.spark_bridge.sink_contexts import sink_context
+from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem, sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-class CrashError(Exception):
-    """The process is gone."""
-
-
-class CrashingFileSystem(FileSystem):
-    """Dies right before the rename with this number, from 0."""
-
-    def __init__(self, session: SparkSession, survives: int) -> None:
-        super().__init__(session)
-        self._left = survives
-
-    def rename(self, source: str, target: str) -> bool:
-        if self._left == 0:
-            raise CrashError
-        self._left -= 1
-        return super().rename(source, target)
 
 
 class Sink:
@@ -70,8 +53,8 @@ class Sink:
         """What a reader of the folder sees."""
         return sorted(row.number for row in self.spark.read.parquet(str(self.folder)).collect())
 
-    def staged(self) -> list[Path]:
-        return [path for path in (self.folder / ".flykka-staging").rglob("*.parquet") if path.is_file()]
+    def staged(self, suffix: str = ".parquet") -> list[Path]:
+        return [path for path in (self.folder / ".flykka-staging").rglob(f"[!.]*{suffix}") if path.is_file()]
 
 
 @pytest.fixture
@@ -188,3 +171,98 @@ def test_jobs_whose_names_read_alike_stage_apart() -> None:
     sink = FileSink.parquet("out")
 
     assert sink.staging_folder(JobId("job-1"), "") != sink.staging_folder(JobId("job_1"), "")
+
+
+def test_what_the_job_before_has_staged_stays_until_the_job_that_goes_on_from_it_completes_a_checkpoint(
+    sink: Sink,
+) -> None:
+    before = sink.writer(job="before")
+    state = before.prepare_commit(1, before.stage(sink.rows(1)).names)
+    before.stage(sink.rows(9))
+
+    after = sink.writer(job="after")
+    after.restore([state])
+    restored = sink.staged()
+    after.prepare_commit(2, after.stage(sink.rows(2)).names)
+    after.commit(2)
+
+    assert len(restored) == 1
+    assert sink.staged() == []
+    assert sink.seen() == [1, 2]
+
+
+def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
+    before = sink.writer(job="before")
+    state = before.prepare_commit(1, ())
+    before.stage(sink.rows(9))
+
+    after = sink.writer(job="after")
+    after.restore([state])
+    after.commit(2)
+
+    assert list((sink.folder / ".flykka-staging").iterdir()) == []
+
+
+def test_of_a_batch_without_rows_nothing_stays(sink: Sink) -> None:
+    staged = sink.writer().stage(sink.rows(1).where("number > 1"))
+
+    assert (staged.rows, staged.names) == (0, ())
+    assert sink.staged() == []
+
+
+def test_a_state_of_another_kind_of_sink_is_refused(sink: Sink) -> None:
+    with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint holds a ForeachBatchSinkState"):
+        sink.writer().restore([ForeachBatchSinkState()])
+
+
+def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
+    rows = sink.spark.createDataFrame(
+        [(1, "a/b"), (2, "c: %"), (3, None), (4, "a/b")], "number long, _group string"
+    ).coalesce(1)
+    writer = sink.writer(sink=FileSink.csv(sink.folder, header=True).partition_by("_group"))
+    state = writer.prepare_commit(1, writer.stage(rows).names)
+
+    writer.commit(1)
+    sink.writer(attempt=1).restore([state])
+
+    read = sink.spark.read.csv(str(sink.folder), header=True, schema="number long, _group string")
+    assert sorted(tuple(row) for row in read.collect()) == [(1, "a/b"), (2, "c: %"), (3, None), (4, "a/b")]
+    assert len(list(sink.folder.glob("_group=*/part-my_sink-*-3-1-*.csv"))) == 3
+    assert sink.staged(".csv") == []
+
+
+@pytest.mark.parametrize("there_before", [False, True])
+def test_partitions_may_be_there_before(sink: Sink, there_before: bool) -> None:
+    rows = sink.rows(1, 2).selectExpr("number", "number % 2 AS odd")
+    if there_before:
+        sink.rows(7).selectExpr("number", "number % 2 AS odd").write.partitionBy("odd").parquet(str(sink.folder))
+
+    writer = sink.writer(sink=FileSink.parquet(sink.folder).partition_by("odd"))
+    writer.prepare_commit(1, writer.stage(rows).names)
+    writer.commit(1)
+
+    assert sink.seen() == ([1, 2, 7] if there_before else [1, 2])
+
+
+def test_a_file_has_no_more_rows_than_it_may(sink: Sink) -> None:
+    writer = sink.writer(sink=FileSink.parquet(sink.folder).rows_per_file(2))
+    writer.prepare_commit(1, writer.stage(sink.rows(*range(5)).coalesce(1)).names)
+
+    writer.commit(1)
+
+    assert len(list(sink.folder.glob("part-*.parquet"))) == 3
+    assert sink.seen() == [0, 1, 2, 3, 4]
+
+
+def test_a_checkpoint_has_no_more_files_than_it_may_whatever_the_number_of_batches(sink: Sink) -> None:
+    writer = sink.writer(sink=FileSink.json(sink.folder, compression="gzip").files_per_checkpoint(1))
+    names = writer.stage(sink.rows(1, 2)).names + writer.stage(sink.rows(3)).names
+    state = writer.prepare_commit(1, names)
+
+    writer.commit(1)
+
+    (file,) = sink.folder.glob("part-*")
+    assert file.name.endswith(".json.gz")
+    assert sorted(row.number for row in sink.spark.read.json(str(file)).collect()) == [1, 2, 3]
+    assert len(state.pending) == 1
+    assert sink.staged(".gz") == []

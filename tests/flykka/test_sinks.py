@@ -1,0 +1,116 @@
+"""What a sink cannot write, or a user cannot mean, is refused on the line that says it."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka import ConsoleSink, FileSink, ForeachBatchSink
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.spark_bridge.sinks.sink import Sink
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "auction, bidder, price, channel, at"
+
+
+@pytest.mark.parametrize(
+    ("sink", "text"),
+    [
+        (
+            FileSink.parquet("/out").partition_by("chanel"),
+            f"sink-2 (parquet /out): there is no column 'chanel' to partition the output by; the columns are {COLUMNS}",
+        ),
+        (
+            FileSink.json("/out").partition_by("at", "price", "channel", "bidder", "auction"),
+            "sink-2 (json /out): the output is to be partitioned by all columns of the stream, at, price, channel, bidder,"
+            " auction: none is left to be written into the files",
+        ),
+        (
+            FileSink.csv("/out").partition_by("price", "at", "PRICE"),
+            "sink-2 (csv /out): the output is to be partitioned by 'price' twice",
+        ),
+    ],
+)
+def test_partitions_must_be_columns_of_the_stream(spark: SparkSession, sink: FileSink, text: str) -> None:
+    stream = bids(spark)
+
+    with pytest.raises(StreamTypeError) as refused:
+        stream.sink_to(sink)
+
+    assert str(refused.value) == text
+
+
+def test_a_partition_must_be_named_by_a_value(spark: SparkSession) -> None:
+    stream = bids(spark).select("auction", F.struct("price", "at").alias("both"))
+
+    with pytest.raises(StreamTypeError, match="a value of type struct<price:bigint,at:timestamp> names no folder"):
+        stream.sink_to(FileSink.parquet("/out").partition_by("both"))
+
+
+def test_a_format_must_know_the_types_of_the_columns(spark: SparkSession) -> None:
+    stream = bids(spark).select("auction", F.array("price").alias("both"))
+
+    with pytest.raises(StreamTypeError, match="The CSV datasource doesn't support the column `both` of the type"):
+        stream.sink_to(FileSink.csv("/out"))
+
+
+def test_a_codec_must_be_one_of_the_format(spark: SparkSession) -> None:
+    with pytest.raises(StreamTypeError, match="The codec zippy is not available. Available codecs are"):
+        bids(spark).sink_to(FileSink.json("/out", compression="zippy"))
+
+
+def test_a_refused_sink_leaves_nothing_in_the_program(spark: SparkSession) -> None:
+    stream = bids(spark)
+    with pytest.raises(StreamTypeError):
+        stream.sink_to(FileSink.parquet("/out").partition_by("chanel"))
+
+    sink = stream.sink_to(FileSink.parquet("/out").partition_by("channel"))
+
+    assert str(sink._transformation) == "sink-2 (parquet /out)"
+
+
+def test_what_is_no_sink_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ProgramError, match=r"takes a sink such as FileSink\.parquet\(path\), not '/out'"):
+        bids(spark).sink_to("/out")  # type: ignore[arg-type]
+
+
+def test_a_function_of_batches_runs_in_one_subtask_whatever_the_environment_says(spark: SparkSession) -> None:
+    sink = bids(spark).sink_to(ForeachBatchSink(lambda rows, checkpoint_id: None))
+
+    assert sink._transformation.parallelism == 1
+    with pytest.raises(ProgramError, match="the parallelism of sink-2 .* is 1 at most, not 2"):
+        sink.set_parallelism(2)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 2.5])
+def test_hints_are_whole_numbers_from_1(limit: int) -> None:
+    with pytest.raises(ValueError, match="rows per file must be a whole number from 1"):
+        FileSink.parquet("/out").rows_per_file(limit)
+    with pytest.raises(ValueError, match="files per checkpoint must be a whole number from 1"):
+        FileSink.parquet("/out").files_per_checkpoint(limit)
+
+
+def test_a_file_sink_needs_a_path() -> None:
+    with pytest.raises(ValueError, match="needs the path of a folder"):
+        FileSink.json("")
+
+
+def test_options_are_told_to_spark_as_its_writers_take_them_and_the_last_word_counts() -> None:
+    sink = FileSink.csv("/out", header=True, sep=";").option("Header", False).options(nullValue="-")
+
+    assert dict(sink.layout.options) == {"sep": ";", "Header": "false", "nullValue": "-"}
+
+
+@pytest.mark.parametrize(
+    ("sink", "name", "waits"),
+    [
+        (FileSink.csv("/out").partition_by("a"), "csv /out", True),
+        (ConsoleSink(), "console", False),
+        (ForeachBatchSink(print), "foreach_batch print", True),
+    ],
+)
+def test_a_sink_says_what_it_is_and_whether_rows_wait_for_a_checkpoint(sink: Sink, name: str, waits: bool) -> None:
+    assert (str(sink), sink.publishes_per_checkpoint) == (name, waits)

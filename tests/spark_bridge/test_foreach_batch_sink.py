@@ -1,0 +1,178 @@
+"""A ForeachBatchSink gives each checkpoint's rows to its function, the same under one id, until it has taken them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka.messages.operator_state import FileSinkState
+from flykka.spark_bridge.errors import OperatorFailedError, SinkError
+from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchSink, ForeachBatchWriter
+from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem, sink_context
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@dataclass
+class Table:
+    """Takes rows by checkpoint; `raises` comes behind the rows. Its writers stage in `folder`."""
+
+    spark: SparkSession
+    folder: Path
+    calls: list[tuple[int, list[int]]] = field(default_factory=list)
+    raises: Exception | None = None
+
+    def take(self, rows: DataFrame, checkpoint_id: int) -> None:
+        self.calls.append((checkpoint_id, sorted(row.number for row in rows.collect())))
+        if self.raises is not None:
+            raise self.raises
+
+    def writer(self, attempt: int = 0, filesystem: FileSystem | None = None, job: str = "job") -> ForeachBatchWriter:
+        context = sink_context(
+            self.spark, str(self.folder / job / "staged"), filesystem=filesystem, attempt_number=attempt
+        )
+        return ForeachBatchWriter(self.take, context)
+
+    def rows(self, *numbers: int) -> DataFrame:
+        return self.spark.createDataFrame([(number,) for number in numbers], "number long")
+
+    def staged(self) -> list[Path]:
+        return [path for path in self.folder.rglob("[!.]*.parquet") if path.is_file()]
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Table:
+    return Table(spark, tmp_path)
+
+
+def test_a_checkpoint_is_given_as_a_whole_when_it_is_complete(table: Table) -> None:
+    writer = table.writer()
+    writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names + writer.stage(table.rows(3)).names)
+    writer.prepare_commit(2, writer.stage(table.rows(4)).names)
+    before = list(table.calls)
+
+    writer.commit(1)
+    writer.commit(2)
+
+    assert before == []
+    assert table.calls == [(1, [1, 2, 3]), (2, [4])]
+    assert table.staged() == []
+
+
+def test_of_a_checkpoint_without_rows_the_function_hears_nothing(table: Table) -> None:
+    writer = table.writer()
+    writer.prepare_commit(1, writer.stage(table.rows(1).where("number > 1")).names)
+
+    writer.commit(1)
+
+    assert table.calls == []
+
+
+def test_rows_of_a_checkpoint_that_was_given_up_come_with_the_next_under_their_own_id(table: Table) -> None:
+    writer = table.writer()
+    writer.prepare_commit(1, writer.stage(table.rows(1)).names)
+    writer.prepare_commit(2, writer.stage(table.rows(2)).names)
+
+    writer.commit(2)
+
+    assert table.calls == [(1, [1]), (2, [2])]
+
+
+def test_what_the_function_raises_names_the_operator_and_the_same_rows_come_again(table: Table) -> None:
+    writer = table.writer()
+    state = writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names)
+    table.raises = ConnectionError("no database")
+
+    with pytest.raises(OperatorFailedError, match=r"operator 'my sink', .* checkpoint 1") as failed:
+        writer.commit(1)
+    table.raises = None
+    table.writer(attempt=1).restore([state])
+
+    assert isinstance(failed.value.__cause__, ConnectionError)
+    assert table.calls == [(1, [1, 2]), (1, [1, 2])]
+
+
+def test_a_death_before_the_call_is_known_to_have_finished_lets_it_come_again(table: Table) -> None:
+    writer = table.writer(filesystem=CrashingFileSystem(table.spark, survives=0))
+    state = writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names)
+
+    with pytest.raises(CrashError):
+        writer.commit(1)
+    table.writer(attempt=1).restore([state])
+    table.writer(attempt=2).restore([state])
+
+    assert table.calls == [(1, [1, 2]), (1, [1, 2])]
+    assert table.staged() == []
+
+
+def test_a_restore_discards_what_its_checkpoint_does_not_hold(table: Table) -> None:
+    writer = table.writer()
+    state = writer.prepare_commit(1, writer.stage(table.rows(1)).names)
+    writer.commit(1)
+    writer.prepare_commit(2, writer.stage(table.rows(2)).names)
+
+    table.writer(attempt=1).restore([state])
+
+    assert table.calls == [(1, [1])]
+    assert table.staged() == []
+
+
+def test_a_job_that_goes_on_from_another_one_is_given_its_rows_and_clears_up_behind_it(table: Table) -> None:
+    before = table.writer(job="before")
+    state = before.prepare_commit(1, before.stage(table.rows(1)).names)
+    before.stage(table.rows(9))
+
+    after = table.writer(job="after")
+    after.restore([state])
+    restored = table.staged()
+    after.commit(2)
+
+    assert table.calls == [(1, [1])]
+    assert restored != []
+    assert list((table.folder / "before").iterdir()) == []
+
+
+def test_rows_that_are_gone_are_no_success(table: Table) -> None:
+    writer = table.writer()
+    first, second = writer.stage(table.rows(1)).names + writer.stage(table.rows(2)).names
+    writer.prepare_commit(1, (first, second))
+    FileSystem(table.spark).delete(second)
+
+    with pytest.raises(SinkError, match="is gone: the function would miss its rows"):
+        writer.commit(1)
+
+    assert table.calls == []
+
+
+def test_a_state_of_another_kind_of_sink_is_refused(table: Table) -> None:
+    with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint holds a FileSinkState"):
+        table.writer().restore([FileSinkState()])
+
+
+def test_rows_come_as_they_were_in_the_session_of_the_application(table: Table) -> None:
+    rows = table.spark.sql(
+        "SELECT timestamp'2024-01-01 00:00:00.123456' AS at, timestamp_ntz'2024-01-01 12:00:00' AS wall,"
+        " named_struct('a b', array(1, null), 'm', map('k', cast(1.50 AS decimal(9, 2)))) AS nested,"
+        " cast(null AS date) AS day, x'00ff' AS bytes, interval '1' day AS length"
+    )
+    given: list[DataFrame] = []
+    writer = ForeachBatchWriter(
+        lambda batch, _: given.append(batch.localCheckpoint()), sink_context(table.spark, str(table.folder))
+    )
+
+    writer.prepare_commit(1, writer.stage(rows).names)
+    writer.commit(1)
+
+    assert given[0].sparkSession is table.spark
+    assert given[0].schema.simpleString() == rows.schema.simpleString()
+    assertDataFrameEqual(given[0], rows)
+
+
+def test_only_a_function_will_do() -> None:
+    with pytest.raises(TypeError, match="needs a function of a DataFrame and a checkpoint id, not 'print'"):
+        ForeachBatchSink("print")  # type: ignore[arg-type]
