@@ -166,10 +166,10 @@ class DataStream(OperatorSettings, _Stream):
             ProgramError: the operator has no side output of this tag.
         """
         if self._late_data is None or self._late_data[0] != tag:
-            has = "none" if self._late_data is None else repr(self._late_data[0])
+            only = "" if self._late_data is None else f", only {self._late_data[0]!r}"
             raise ProgramError(
-                f"{origins(self._inputs)} has no side output {tag!r}, but {has}: the late rows of windows are declared"
-                " by .window(...).side_output_late_data(tag) before .aggregate(...)"
+                f"{origins(self._inputs)} has no side output {tag!r}{only}; declare one for late rows with"
+                " .window(...).side_output_late_data(tag) before .aggregate(...)"
             )
         made = add_late_rows(self._program, self._transformation, tag)
         return SideOutputDataStream(self._program, made, self._late_data[1])

@@ -140,6 +140,8 @@ def _own(code: OperatorCode) -> OperatorCode:
 
 
 def _check(link: Link, *, is_head: bool) -> None:
+    if link.late_readers and not isinstance(link.code, WindowCode):
+        raise ChainError(f"{link.uid!r} has readers of late rows and is no window aggregation")
     match link.code:
         case SourceCode() | WindowCode() if not is_head:
             raise ChainError(f"{link.uid!r} must stand at the head of its chain")

@@ -8,9 +8,10 @@ import pytest
 
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.output_tag import OutputTag
 from flykka.restart_strategies import RestartStrategies
 from flykka.watermark_strategy import WatermarkStrategy
-from flykka.windows import TumblingEventTimeWindows
+from flykka.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 
 def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:
@@ -23,6 +24,38 @@ def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:
 def test_a_window_without_length_or_moved_by_its_own_length_is_refused(size: str, offset: str | int) -> None:
     with pytest.raises(DurationError):
         TumblingEventTimeWindows.of(size, offset)
+
+
+def test_sliding_windows_have_a_slide_too() -> None:
+    windows = SlidingEventTimeWindows.of("1h", "15min", offset="5min")
+
+    assert (windows.size_ms, windows.slide_ms, windows.offset_ms) == (3_600_000, 900_000, 300_000)
+
+
+@pytest.mark.parametrize(
+    ("size", "slide", "offset", "named"),
+    [
+        ("0s", "1s", 0, "window size"),
+        ("1h", "0s", 0, "window slide '0s' must be longer"),
+        ("1h", "-5min", 0, "window slide"),
+        ("1h", "10min", "10min", "window offset '10min' is not shorter than the window slide '10min'"),
+        ("1h", "10min", -1, "window offset -1 is negative"),
+    ],
+)
+def test_sliding_windows_that_cannot_be_are_refused(size: str, slide: str, offset: str | int, named: str) -> None:
+    with pytest.raises(DurationError, match=named):
+        SlidingEventTimeWindows.of(size, slide, offset)
+
+
+def test_a_tag_is_its_id() -> None:
+    assert OutputTag("late") == OutputTag("late")
+    assert OutputTag("late") != OutputTag("later")
+
+
+@pytest.mark.parametrize("nothing", ["", None, 1])
+def test_a_tag_without_an_id_is_refused(nothing: object) -> None:
+    with pytest.raises(ProgramError, match="the id of an OutputTag must be a text that is not empty"):
+        OutputTag(nothing)  # type: ignore[arg-type]
 
 
 def test_the_delay_of_a_watermark_is_how_long_late_rows_are_waited_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
 from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, ShipStrategy
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-from flykka.spark_bridge.code import KeyByCode, OperatorCode, SinkCode, SourceCode, TransformCode
+from flykka.spark_bridge.code import KeyByCode, LateRowsCode, OperatorCode, SinkCode, SourceCode, TransformCode
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.sinks.file_sink import FileSink
@@ -109,6 +109,16 @@ def test_nothing_reads_a_sink() -> None:
 
     with pytest.raises(ChainError, match="the sink 'w' has readers"):
         bound_chain(descriptor(vertex(registry, ("w", SINK, None), ("t", TRANSFORM, 0))), registry)
+
+
+@pytest.mark.parametrize("reads", [None, 0])
+def test_late_rows_stand_behind_windows_or_nowhere(reads: int | None) -> None:
+    registry = CodeRegistry()
+    late = ("l", LateRowsCode(), reads)
+    operators = [late] if reads is None else [("s", SOURCE, None), late]
+
+    with pytest.raises(ChainError, match="late rows"):
+        bound_chain(descriptor(vertex(registry, *operators)), registry)
 
 
 def test_a_chain_has_one_head() -> None:
