@@ -26,6 +26,7 @@ from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFormatError,
     CheckpointNotFoundError,
+    CheckpointStorageError,
     CheckpointVersionError,
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -69,6 +70,7 @@ class CheckpointStorage:
             CheckpointNotFoundError: there is none.
             CheckpointFormatError: the file is not a checkpoint's, or not whole.
             CheckpointVersionError: a newer version wrote it.
+            CheckpointStorageError: it may not be read.
         """
         folder = self._path(path).removesuffix(f"/{_METADATA}")
         return replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
@@ -164,6 +166,8 @@ class CheckpointStorage:
             data: bytes = self._fs.cat_file(path)
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise CheckpointNotFoundError(f"{path}: there is no such file") from missing
+        except OSError as refusal:
+            raise CheckpointStorageError(f"{path}: cannot be read: {refusal.strerror or refusal}") from refusal
         body = _body(path, data)
         try:
             value = decode(body)
@@ -185,7 +189,9 @@ def _body(path: str, data: bytes) -> bytes:
         raise CheckpointFormatError(f"{path}: cut off within its header")
     _, version, length, crc = _HEADER.unpack_from(data)
     if version > FORMAT_VERSION:
-        raise CheckpointVersionError(f"{path}: format version {version}, known up to {FORMAT_VERSION}")
+        raise CheckpointVersionError(
+            f"{path}: a newer flykka wrote it: format version {version}, known up to {FORMAT_VERSION}"
+        )
     body = data[_HEADER.size :]
     if len(body) != length:
         raise CheckpointFormatError(f"{path}: {length} bytes were written, {len(body)} are there")

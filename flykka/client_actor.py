@@ -14,6 +14,7 @@ from flykka.messages.flight_record import FlightRecordNotWritten, FlightRecordWr
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
     AddJobListener,
+    CheckpointCompleted,
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
@@ -21,7 +22,7 @@ from flykka.messages.job import (
     JobSubmitSuccess,
     SubmitJob,
 )
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobGraph
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
@@ -83,6 +84,8 @@ class JobClientActor(Actor):
         self._untold: JobResultFailure | None = None
         """The failure whose flight record is being written."""
         self._submitted_ms = 0
+        self._checkpoint_path: str | None = None
+        """The newest checkpoint, where one stays behind when the cluster is lost."""
         self._history = JobHistory()
         self._listeners: list[Ref] = []
 
@@ -106,6 +109,8 @@ class JobClientActor(Actor):
                 self._view.submitted.try_set(job_id)
             case JobStatusChanged(status=status):
                 self._view.status = status
+            case CheckpointCompleted(path=path) if self._keeps_checkpoints:
+                self._checkpoint_path = path
             case JobResultSuccess(checkpoint_path=checkpoint_path):
                 self._on_success(checkpoint_path)
             case JobResultFailure() if self._is_to_be_recorded(message):
@@ -135,6 +140,11 @@ class JobClientActor(Actor):
         for heard in self._history:
             listener.tell(heard)
         self._listeners.append(listener)
+
+    @property
+    def _keeps_checkpoints(self) -> bool:
+        retention = self._graph.checkpointing.retention
+        return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     def _on_success(self, checkpoint_path: str | None) -> None:
         self._view.status = JobStatus.FINISHED
@@ -194,7 +204,8 @@ class JobClientActor(Actor):
         if not self._view.outcome.done():
             self._view.overview.take(JobResultFailure(job_id=job_id, cause=cause), self.context.now())
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
-        self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause))
+        kept = self._checkpoint_path
+        self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause, kept))
         return cause
 
     def _fail(self, failure: Callable[[], Exception]) -> None:

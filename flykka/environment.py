@@ -201,10 +201,11 @@ class StreamExecutionEnvironment(JobSettings):
         launch.settle(self)
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
+        restore_path = self._checkpoint_to_restore(graph)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary
         record = None if survives else surviving_flight_record_path(graph)
-        client = self.cluster.submit(graph, self._checkpoint_to_restore(graph), flight_record=record)
+        client = self.cluster.submit(graph, restore_path, flight_record=record)
         client.wait_submitted()
         self.restore_from = None
         self._running.append((client, self.pending_uids))

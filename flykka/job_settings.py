@@ -108,8 +108,8 @@ class JobSettings:
         """Let the next job that is executed continue from a checkpoint; the one after it starts from the beginning.
 
         `checkpoint` is the path of a checkpoint, its folder or its `_metadata` file, or "latest": the newest one that
-        has completed below the checkpoint directory, of whichever job. It is read when the job is executed, and never
-        deleted by that job (Flink's NO_CLAIM); keep it until that job has ended, for its checkpoints build on it.
+        has completed below the checkpoint directory, of whichever job. It is read when the job is executed, and stays:
+        that job does not delete it, and its checkpoints may refer to files of it.
 
         Raises:
             ProgramError: it is empty.

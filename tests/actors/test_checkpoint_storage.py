@@ -155,7 +155,10 @@ def test_a_file_of_a_newer_version_says_so(tmp_path: Path) -> None:
     data[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "big")
     metadata.write_bytes(data)
 
-    with pytest.raises(CheckpointVersionError, match=f"version {FORMAT_VERSION + 1}, known up to {FORMAT_VERSION}"):
+    with pytest.raises(
+        CheckpointVersionError,
+        match=f"a newer flykka wrote it: format version {FORMAT_VERSION + 1}, known up to {FORMAT_VERSION}",
+    ):
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
 

@@ -25,6 +25,7 @@ from flykka.messages.job import (
     CancelJob,
     CancellationFailure,
     CancellationSuccess,
+    CheckpointCompleted,
     JobRestored,
     JobResultFailure,
     JobResultSuccess,
@@ -125,6 +126,18 @@ def accepted() -> JobSubmitSuccess:
     return JobSubmitSuccess(job_id=JOB)
 
 
+def completed(checkpoint_id: int) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint_id,
+        duration_ms=1,
+        size_bytes=1,
+        incremental_bytes=1,
+        path=f"/kept/chk-{checkpoint_id}",
+        timestamp_ms=0,
+    )
+
+
 def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -> None:
     client = cluster.submit()
 
@@ -205,6 +218,17 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:
     cluster.system.run_until_idle()
 
     with pytest.raises(JobExecutionError, match="was lost"):
+        client.wait(timeout=0)
+
+
+def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), completed(3), completed(4))
+
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
+
+    with pytest.raises(JobExecutionError, match=r"continue with from_checkpoint\('/kept/chk-4'\)"):
         client.wait(timeout=0)
 
 

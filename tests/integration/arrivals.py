@@ -1,0 +1,74 @@
+"""Sales that arrive: the program of `sales` over a folder that grows, also as a process that can be killed.
+
+    python -m tests.integration.arrivals ARRIVALS OUTPUT
+
+prints a line per completed checkpoint.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from flykka import (
+    FileSink,
+    FileSource,
+    JobClient,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.job import CheckpointCompleted
+from flykka.messages.message import Message
+from tests.integration.sales import aggregates
+
+END = "_SUCCESS"
+
+
+def begin(sales: Path, arrivals: Path) -> None:
+    """Half of the files have arrived; the rest is awaited."""
+    files = sorted(sales.glob("*.parquet"))
+    arrivals.mkdir()
+    for file in files[: len(files) // 2]:
+        shutil.copy(file, arrivals)
+
+
+def arrive(sales: Path, arrivals: Path) -> None:
+    """The rest arrives, and nothing follows."""
+    shutil.copytree(sales, arrivals, dirs_exist_ok=True)
+    (arrivals / END).touch()
+
+
+def start(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobClient:
+    """Submit the program: a file a batch, a checkpoint every 100 ms into the folder beside the output."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
+    source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("50ms", until=END)
+    hourly = (
+        env.from_source(source, watermarks, "sales", uid="sales")
+        .key_by("shop")
+        .window(TumblingEventTimeWindows.of("1h"))
+        .aggregate(*aggregates())
+        .uid("hourly")
+    )
+    hourly.sink_to(FileSink.parquet(str(output))).uid("output")
+    return env.execute_async("sales")
+
+
+def _tell(message: Message) -> None:
+    if isinstance(message, CheckpointCompleted):
+        sys.stdout.write(f"{message.path}\n")
+        sys.stdout.flush()
+
+
+def main(arrivals: str, output: str) -> None:
+    """Run until somebody ends the process."""
+    with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
+        client = start(env, Path(arrivals), Path(output))
+        client.add_listener(_tell)
+        client.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,116 @@
+"""A job that was stopped, or whose process was killed, is continued from its checkpoint: each sale counts once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import FileSink, FileSource, JobClient, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.errors import CheckpointError, JobCancelledError
+from flykka.messages.job import CheckpointCompleted, JobRestored
+from flykka.messages.message import Message
+from tests.integration import arrivals, sales
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+def wait_checkpoint(client: JobClient) -> None:
+    """Until the job has completed a checkpoint."""
+    completed = threading.Event()
+    client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
+    assert completed.wait(timeout=60)
+
+
+def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) -> None:
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
+
+
+def continue_to_the_end(
+    env: StreamExecutionEnvironment, sales_files: Path, folder: Path, checkpoint: str = "latest"
+) -> list[Message]:
+    """Run the program from a checkpoint over everything that has arrived, and what was said about it."""
+    heard: list[Message] = []
+    arrivals.arrive(sales_files, folder / "arrivals")
+    client = arrivals.start(env.from_checkpoint(checkpoint), folder / "arrivals", folder / "output")
+    client.add_listener(heard.append)
+    client.wait(timeout=120)
+    return heard
+
+
+def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    arrivals.begin(sales_files, tmp_path / "arrivals")
+    client = arrivals.start(environment(), tmp_path / "arrivals", tmp_path / "output")
+    wait_checkpoint(client)
+
+    path = client.stop()
+    result = client.wait(timeout=0)
+    published = spark.read.parquet(str(tmp_path / "output")).count()
+    heard = continue_to_the_end(environment(), sales_files, tmp_path)
+
+    kept = int(path.rsplit("-", 1)[-1])
+    assert result.checkpoint_path == path
+    assert published < sales.batch(spark, sales_files).count()
+    assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
+    assert Path(path, "_metadata").exists()
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
+
+
+def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    arrivals.begin(sales_files, tmp_path / "arrivals")
+    env = environment().set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION")
+    client = arrivals.start(env, tmp_path / "arrivals", tmp_path / "output")
+    wait_checkpoint(client)
+    client.cancel()
+    with pytest.raises(JobCancelledError, match=r"continue with from_checkpoint\('.*/chk-\d+'\)") as cancelled:
+        client.wait(timeout=60)
+
+    other = environment().from_checkpoint("latest")
+    with pytest.raises(CheckpointError, match=r"cannot continue from .* does not have: 'hourly'"):
+        _without_windows(other, tmp_path)
+
+    path = cancelled.value.checkpoint_path
+    assert path is not None
+    continue_to_the_end(environment(), sales_files, tmp_path, path)
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
+
+
+def test_a_process_that_is_killed_leaves_a_checkpoint_to_continue_from(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    arrivals.begin(sales_files, tmp_path / "arrivals")
+    program = [sys.executable, "-m", "tests.integration.arrivals", str(tmp_path / "arrivals"), str(tmp_path / "output")]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        too_late = threading.Timer(120, process.kill)
+        too_late.start()
+        assert process.stdout is not None
+        completed = [process.stdout.readline().strip() for _ in range(2)]
+        process.send_signal(signal.SIGKILL)
+        too_late.cancel()
+
+    assert process.returncode == -signal.SIGKILL
+    heard = continue_to_the_end(environment(), sales_files, tmp_path)
+
+    [restored] = [said.checkpoint_id for said in heard if isinstance(said, JobRestored)]
+    assert restored is not None
+    assert restored >= int(completed[-1].rsplit("-", 1)[-1])
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
+
+
+def _without_windows(env: StreamExecutionEnvironment, folder: Path) -> None:
+    env.set_checkpoint_dir(str(folder / "checkpoints"))
+    source = FileSource.parquet(str(folder / "arrivals"))
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
+    stream.sink_to(FileSink.parquet(str(folder / "elsewhere"))).uid("output")
+    env.execute("sales")
