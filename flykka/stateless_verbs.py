@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.spark_bridge import functions
-from flykka.spark_bridge.trials import check_there, checked_how, checked_static
+from flykka.spark_bridge.trials import check_there, checked_function, checked_how, checked_static, row_by_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,11 +46,12 @@ class StatelessVerbs(ABC):
         Raises:
             StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame.
         """
-        return self._then(named(function), lambda _: function)
+        return self._then(named(function), lambda _: checked_function(function))
 
     def select(self, *columns: Column | str) -> DataStream:
-        """Keep or compute these columns."""
-        return self._then(f"select({listed(*columns)})", lambda _: partial(functions.select, columns=columns))
+        """Keep or compute these columns, each row for itself."""
+        function = partial(functions.select, columns=columns)
+        return self._then(f"select({listed(*columns)})", lambda prototype: row_by_row(prototype, function))
 
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
@@ -59,14 +60,14 @@ class StatelessVerbs(ABC):
     filter = where
 
     def with_column(self, name: str, column: Column) -> DataStream:
-        """Add a column, or compute anew the one of this name."""
-        return self._then(f"with_column({name})", lambda _: partial(functions.with_columns, columns={name: column}))
+        """Add a column, or compute anew the one of this name, each row for itself."""
+        function = partial(functions.with_columns, columns={name: column})
+        return self._then(f"with_column({name})", lambda prototype: row_by_row(prototype, function))
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
         """Add these columns, or compute anew those of their names, each from the columns that were there before."""
-        return self._then(
-            f"with_columns({', '.join(columns)})", lambda _: partial(functions.with_columns, columns=dict(columns))
-        )
+        function = partial(functions.with_columns, columns=dict(columns))
+        return self._then(f"with_columns({', '.join(columns)})", lambda prototype: row_by_row(prototype, function))
 
     def with_column_renamed(self, existing: str, new: str) -> DataStream:
         """Give a column another name; the event time stays the event time.

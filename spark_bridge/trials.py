@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 
 from flykka.spark_bridge.prototype import PrototypeError
+from flykka.spark_bridge.rich_function import RichFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flykka.spark_bridge.functions import JoinOn
 
@@ -23,7 +24,34 @@ _JOINS = {
     "anti": "left_anti",
     "leftanti": "left_anti",
 }
+_ROW_BY_ROW = frozenset({"Project", "Filter", "Generate", "SubqueryAlias"})
 _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter"})
+
+
+def checked_function(function: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """`function`. Raises `PrototypeError` where it cannot be called with rows."""
+    given: object = function
+    if isinstance(given, type) and issubclass(given, RichFunction):
+        raise PrototypeError(f"transform takes an object, {given.__name__}(...), and not its class")
+    if not callable(given):
+        raise PrototypeError(f"transform takes a function of DataFrames, not a {type(given).__name__}")
+    return function
+
+
+def row_by_row(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """`function`. Raises `PrototypeError` where it makes of each row something that depends on the others."""
+    start = prototype._jdf.queryExecution().analyzed()
+    plan = function(prototype)._jdf.queryExecution().analyzed()
+    while not plan.equals(start):
+        if (kind := str(plan.getClass().getSimpleName())) not in _ROW_BY_ROW:
+            what = {"Aggregate": "an aggregate", "Window": "a window function"}.get(kind, f"a plan with {kind}")
+            raise PrototypeError(
+                f"this is {what}, and looks at several rows: its result would depend on how the rows come in batches;"
+                " key_by(...).window(...).aggregate(...) aggregates over event time, and transform(...) takes a batch"
+                " as it is"
+            )
+        plan = plan.children().head()
+    return function
 
 
 def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str) -> None:

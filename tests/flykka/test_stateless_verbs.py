@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from flykka import RichFunction
 from flykka.data_stream import DataStream
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.job_graph import ShipStrategy
@@ -98,8 +100,43 @@ def test_a_misspelt_column_is_refused_even_where_spark_would_do_nothing(
 
 
 @pytest.mark.parametrize(
+    ("verb", "what"),
+    [
+        (lambda bids: bids.select(F.sum("price")), "this is an aggregate, and looks at several rows"),
+        (
+            lambda bids: bids.select("*", F.expr("lag(price) OVER (ORDER BY at)")),
+            "this is a window function, and looks",
+        ),
+        (lambda bids: bids.with_column("all", F.expr("count(*) OVER ()")), "this is a window function"),
+    ],
+)
+def test_what_depends_on_where_a_stream_is_cut_is_refused(spark: SparkSession, verb: Verb, what: str) -> None:
+    with pytest.raises(StreamTypeError, match=what):
+        verb(bids(spark))
+
+
+def test_a_row_may_become_several(spark: SparkSession) -> None:
+    words = bids(spark).select(F.explode(F.split("channel", " ")).alias("word")).with_column("length", F.length("word"))
+
+    assert columns(words) == ["word", "length"]
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (None, "transform takes a function of DataFrames, not a NoneType"),
+        (RichFunction, r"transform takes an object, RichFunction\(...\), and not its class"),
+    ],
+)
+def test_transform_takes_what_can_be_called_with_rows(spark: SparkSession, function: Any, what: str) -> None:
+    with pytest.raises(StreamTypeError, match=what):
+        bids(spark).transform(function)
+
+
+@pytest.mark.parametrize(
     ("verb", "event_time"),
     [
+        (lambda bids: bids.map_in_pandas(dearer, "price long, at timestamp"), "at"),
         (lambda bids: bids.with_column_renamed("at", "time"), "time"),
         (lambda bids: bids.with_column_renamed("price", "cents"), "at"),
         (lambda bids: bids.with_column("at", F.col("at") + F.expr("INTERVAL 1 HOUR")), "at"),
