@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What outlives an environment on purpose, such as the flight record of a failed job, ends with the tests."""
+    before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("temporary"))
+    yield
+    tempfile.tempdir = before
 
 
 @pytest.fixture(scope="session")

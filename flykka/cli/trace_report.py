@@ -30,7 +30,7 @@ def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None
         "actors": dict(statistics.actors.most_common()),
         "checkpoints": [asdict(checkpoint) for checkpoint in statistics.in_order()],
         "failed_turns": statistics.failed_turns,
-        "failures": [asdict(failure) for failure in statistics.failures],
+        "failures": [asdict(failure) for failure in statistics.failures.values()],
         "dead_letters": dict(statistics.dead_letters.most_common()),
         "killed": statistics.killed,
     }
@@ -104,8 +104,10 @@ def _counts(what: str, counts: Counter[str], seconds: float) -> list[str]:
 
 
 def _failures(statistics: TraceStatistics) -> list[str]:
-    rows = [(str(each.turn), f"{each.recipient} <- {each.message}", each.failure) for each in statistics.failures]
-    return _table(("turn", "failed", "with"), rows)
+    rows = [
+        (str(each.turn), f"{each.recipient} <- {each.message}", each.failure) for each in statistics.failures.values()
+    ]
+    return _table(("turn", "failures, where first told", ""), rows)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

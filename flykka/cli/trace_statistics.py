@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from flykka.cli.trace_selection import recipient_of
-from flykka.cli.trace_text import failure_text, message_name, unwrapped
+from flykka.cli.trace_text import failure_of, failure_text, message_name, unwrapped
 from flykka.messages.checkpoint import TriggerCheckpoint
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.message import Value
@@ -31,8 +31,8 @@ class CheckpointStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedTurn:
-    """A turn that raised."""
+class FailureStatistics:
+    """A failure where it was first told of: the turn that raised it, or whose message brought it."""
 
     turn: int
     recipient: str
@@ -42,7 +42,7 @@ class FailedTurn:
 
 @dataclass(slots=True, kw_only=True)
 class TraceStatistics:
-    """Counts of a trace; `failures` are the first few of `failed_turns`."""
+    """Counts of a trace. `failed_turns` are those that raised, `failures` the first few that were told of at all."""
 
     begin_ms: int | None = None
     end_ms: int | None = None
@@ -53,7 +53,7 @@ class TraceStatistics:
     actors: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     killed: list[str] = field(default_factory=list)
-    failures: list[FailedTurn] = field(default_factory=list)
+    failures: dict[str, FailureStatistics] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], CheckpointStatistics] = field(default_factory=dict)
 
     @classmethod
@@ -89,24 +89,24 @@ class TraceStatistics:
         self.kinds[turn.kind] += 1
         self.messages[message_name(turn.message)] += 1
         self.actors[recipient_of(turn).path] += 1
-        if turn.failure is not None:
-            self.failed_turns += 1
-            if len(self.failures) < _FAILURES_SHOWN:
-                self.failures.append(_failed(turn))
+        self.failed_turns += turn.failure is not None
+        if len(self.failures) < _FAILURES_SHOWN and (failure := failure_of(turn)) is not None:
+            self._take_failure(turn, failure_text(failure))
         for checkpoint in _checkpoints(unwrapped(turn.message)):
             key = checkpoint.job_id, checkpoint.checkpoint_id
             if checkpoint.state != _IN_PROGRESS or key not in self.checkpoints:
                 self.checkpoints[key] = checkpoint
 
-
-def _failed(turn: Turn) -> FailedTurn:
-    assert turn.failure is not None
-    return FailedTurn(
-        turn=turn.sequence,
-        recipient=turn.recipient.path,
-        message=message_name(turn.message),
-        failure=failure_text(turn.failure),
-    )
+    def _take_failure(self, turn: Turn, failure: str) -> None:
+        first = self.failures.get(failure)
+        # In the order of the file a later turn may come first.
+        if first is None or turn.sequence < first.turn:
+            self.failures[failure] = FailureStatistics(
+                turn=turn.sequence,
+                recipient=turn.recipient.path,
+                message=message_name(turn.message),
+                failure=failure,
+            )
 
 
 def _checkpoints(message: Value | Undecoded) -> Iterator[CheckpointStatistics]:

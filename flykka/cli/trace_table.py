@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.trace_selection import recipient_of
-from flykka.cli.trace_text import effects_text, failure_text, message_text
+from flykka.cli.trace_text import effects_text, failure_of, failure_text, message_text
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 
 _ROWS_AT_A_TIME = 50
@@ -42,7 +42,7 @@ def row_of(record: Record, began_ms: int) -> Row:
         case Turn():
             said, came = message_text(record.message), _came(record)
             failure = "" if record.failure is None else failure_text(record.failure)
-            style = "red" if failure else "dim" if record.kind == "signal" else ""
+            style = "red" if failure_of(record) is not None else "dim" if record.kind == "signal" else ""
         case Killed():
             said, style = "KILLED", "bold red"
         case DeadLetterRecord():

@@ -63,6 +63,26 @@ def message_text(message: Value | Undecoded) -> str:
     return _value_text(_raw(said) if isinstance(said, Undecoded) else said, _DEPTH)
 
 
+def failure_of(record: Record) -> SerializedThrowable | None:
+    """The failure that a record tells of: what the turn raised, or what its message brought."""
+    match record:
+        case Turn(failure=SerializedThrowable() as raised):
+            return raised
+        case Turn(message=message):
+            return _carried(unwrapped(message), _DEPTH)
+        case _:
+            return None
+
+
+def _carried(item: object, depth: int) -> SerializedThrowable | None:
+    if isinstance(item, SerializedThrowable):
+        return item
+    if not isinstance(item, Value) or depth == 0:
+        return None
+    parts = (getattr(item, field.name) for field in fields(item))  # type: ignore[arg-type]  # declared: a dataclass
+    return next((found for part in parts if (found := _carried(part, depth - 1)) is not None), None)
+
+
 def failure_text(failure: SerializedThrowable) -> str:
     """Type and text of a failure, in one line."""
     return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)

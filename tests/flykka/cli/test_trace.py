@@ -20,10 +20,11 @@ from flykka.cli.trace import add_trace_commands
 from flykka.messages.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobSubmitSuccess
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobResultFailure, JobSubmitSuccess
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.trace.flight_recorder import FlightRecorder
@@ -35,6 +36,7 @@ JOB = JobId("0123456789abcdef0123456789abcdef")
 COORDINATOR = Ref(f"/user/job-manager/job-{JOB}/checkpoint-coordinator", 1)
 TASK_MANAGER = Ref("/user/task-manager-1", 1)
 BOOM = SerializedThrowable(type_name="ValueError", message="boom\nat line 2")
+FAILED = TaskExecutionState(attempt=ExecutionAttemptId("attempt"), state=ExecutionState.FAILED, failure=BOOM)
 BEGIN_MS = 1_700_000_000_000
 
 Shell = Callable[..., tuple[int, str, str]]
@@ -209,6 +211,26 @@ def test_stats_say_what_there_was(flykka: Shell, trace: Path) -> None:
     assert f"3 5.0 {COORDINATOR.path}" in lines
     assert "5 /user/task-manager-1 <- TriggerCheckpoint ValueError: boom at line 2" in lines
     assert "1 1.7 Say: it has ended" in lines
+
+
+def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka: Shell, tmp_path: Path) -> None:
+    recorder = TraceRecorder(tmp_path / "run.trace")
+    recorder.open(system="failing", seed=0)
+    take_turn(recorder, 1, COORDINATOR, JobSubmitSuccess(job_id=JOB))
+    take_turn(recorder, 3, COORDINATOR, JobResultFailure(job_id=JOB, cause=BOOM))
+    take_turn(recorder, 2, TASK_MANAGER, UpdateTaskExecutionState(state=FAILED))
+    recorder.close()
+
+    _, out, _ = flykka("stats", tmp_path / "run.trace", "--json")
+
+    assert json.loads(out)["failures"] == [
+        {
+            "turn": 2,
+            "recipient": TASK_MANAGER.path,
+            "message": "UpdateTaskExecutionState",
+            "failure": "ValueError: boom at line 2",
+        }
+    ]
 
 
 def test_stats_give_everything_as_json(flykka: Shell, trace: Path) -> None:
