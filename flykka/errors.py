@@ -49,7 +49,7 @@ class ClusterError(FlykkaError):
 
 
 class InsufficientSlotsError(ClusterError):
-    """The job needs more slots than all TaskManagers have together: it would wait for ever."""
+    """The job needs more slots than all TaskManagers have together, or than other jobs have left: it would wait."""
 
 
 class UnknownTaskManagerError(ClusterError, LookupError):

@@ -95,14 +95,9 @@ class LocalCluster:
         When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 
         Raises:
-            InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs.
+            InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs, or fewer are free.
         """
-        needed, there = slots_needed(job_graph), self._settings.task_managers * self._slots
-        if needed > there:
-            raise InsufficientSlotsError(
-                f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: "
-                f"{self._settings.task_managers} TaskManagers with {self._slots} each"
-            )
+        self._check_slots(job_graph)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(self._system, self._job_manager, job_graph, restore_path, write)
         self._clients.append(client)
@@ -148,6 +143,24 @@ class LocalCluster:
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown()
+
+    def _check_slots(self, job_graph: JobGraph) -> None:
+        needed, there = slots_needed(job_graph), self._settings.task_managers * self._slots
+        running = [client for client in self._clients if not client.done()]
+        free = there - sum(slots_needed(client.job_graph) for client in running)
+        if needed <= free:
+            return
+        cluster = f"{self._settings.task_managers} TaskManagers with {self._slots} each"
+        more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
+        if needed > there:
+            raise InsufficientSlotsError(
+                f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; lower the job's"
+                f" parallelism, or {more}"
+            )
+        raise InsufficientSlotsError(
+            f"job {job_graph.name!r} needs {needed} slots, and of {there} ({cluster}) {free} are free, the others are"
+            f" held by {' and '.join(repr(client.job_name) for client in running)}: wait for its end, or {more}"
+        )
 
     def _find(self, name: str) -> ActorRef | None:
         return self._system.find(f"/user/{name}")

@@ -16,6 +16,7 @@ from flykka.job_settings import JobSettings
 from flykka.launch import Launch, LaunchOptions
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
+from flykka.spark_bridge.session import session_is_there
 
 Continue = Callable[[str], str]
 """The command line that goes on from the checkpoint of this path."""
@@ -44,6 +45,13 @@ class AppRun(Launch):
         if self.interrupts.wish is not Wish.GO_ON:
             raise NoMoreJobsError
         super().settle(settings)
+
+    def master(self, said: str) -> str:
+        """As `Launch.master`. That Spark is being started is told: it takes seconds in which nothing else happens."""
+        master = super().master(said)
+        if not session_is_there():
+            self.say(f"starting Spark at {master}")
+        return master
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """Note an environment, to close it if the app does not."""

@@ -108,6 +108,14 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
         cluster.submit(job(tmp_path, parallelism=5))
 
 
+def test_a_job_does_not_wait_for_slots_that_another_one_has(start: Callable[..., Made], tmp_path: Path) -> None:
+    cluster = start().cluster
+    cluster.submit(job(tmp_path / "first", parallelism=3)).wait_submitted(timeout=1)
+
+    with pytest.raises(InsufficientSlotsError, match=r"needs 2 slots, and of 4 .* 1 are free, .* held by 'job'"):
+        cluster.submit(job(tmp_path / "second", parallelism=2))
+
+
 @pytest.mark.parametrize(("task_managers", "needed", "slots"), [(1, 3, 3), (2, 3, 2), (2, 4, 2), (4, 1, 1)])
 def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, needed: int, slots: int) -> None:
     settings = ClusterSettings(task_managers=task_managers)
