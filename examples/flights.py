@@ -36,9 +36,11 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flykka.errors import DurationError
 from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState
+from flykka.runtime.durations import positive_duration_ms
 
 FILES = 40
 SLOTS = 2
@@ -208,13 +210,23 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         return verdict(streamed, batch_result(env.spark, files).collect(), killer)
 
 
+def interval(text: str) -> int:
+    """The milliseconds of an option that is a length of time."""
+    try:
+        return positive_duration_ms(text, "the length of time")
+    except DurationError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
+
+
 def main() -> int:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-kill", action="store_true", help="let every TaskManager live")
     parser.add_argument("--task-managers", type=int, default=2, metavar="N", help=f"of {SLOTS} slots each (default 2)")
     parser.add_argument("--parallelism", type=int, default=2, metavar="N", help="of the keyed vertex (default 2)")
-    parser.add_argument("--checkpoint-interval", default="1s", metavar="TIME", help="such as 1s or 500ms (default 1s)")
+    parser.add_argument(
+        "--checkpoint-interval", type=interval, default="1s", metavar="TIME", help="such as 1s or 500ms (default 1s)"
+    )
     parser.add_argument("--master", default="local[*]", help="where Spark runs (default local[*])")
     parser.add_argument("--record", metavar="FILE", help="record every actor's every turn in this file")
     options = parser.parse_args()
