@@ -86,6 +86,11 @@ class JobManager(Actor):
             case _:
                 self.context.unhandled(message)
 
+    def post_stop(self) -> None:
+        """Nobody waits for a stop that nobody will carry out."""
+        for job_id, job in self._jobs.items():
+            self._answer_stop(job, _not_stopped(job_id, "its cluster is shut down"))
+
     # Submission
 
     def _on_submit(self, submission: SubmitJob) -> None:
@@ -164,23 +169,18 @@ class JobManager(Actor):
             client.tell(answer)
         job.stopped_by.clear()
 
-    def post_stop(self) -> None:
-        """Nobody waits for a stop that nobody will carry out."""
-        for job_id, job in self._jobs.items():
-            self._answer_stop(job, _not_stopped(job_id, "its cluster is shut down"))
-
     # The end
 
     def _on_terminated(self, ref: Ref) -> None:
         job_id = next(job_id for job_id, job in self._jobs.items() if job.job_master == ref)
-        end = self._jobs[job_id].end
-        if end is not None:
-            self._conclude(job_id, end)
+        job = self._jobs[job_id]
+        if job.end is not None:
+            self._conclude(job_id, job.end)
             return
         # It died, and what it would have cleaned up is left. Checkpoints stay: they are what the job can go on from.
         self.context.pipe_to_self(
-            partial(self._data_plane.release_job, job_id, keep_staged=True),
-            lambda _: JobDataReleased(job_id=job_id),
+            partial(_release_and_find_checkpoint, self._data_plane, job.submission.job_graph),
+            lambda path: JobDataReleased(job_id=job_id, checkpoint_path=path),
             lambda error: JobDataReleased(job_id=job_id, cause=serialized(error)),
         )
 
@@ -190,7 +190,8 @@ class JobManager(Actor):
         cause = SerializedThrowable(
             type_name="JobMasterLostError", message=f"the JobMaster of {job_id} failed by itself"
         )
-        self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause))
+        path = released.checkpoint_path
+        self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause, checkpoint_path=path))
 
     def _conclude(self, job_id: JobId, end: JobEnded) -> None:
         job = self._jobs.pop(job_id)
@@ -207,6 +208,11 @@ def _name(job_id: JobId) -> str:
 def _check_and_store(data_plane: DataPlane, job_graph: JobGraph) -> None:
     data_plane.check(job_graph)
     CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
+
+
+def _release_and_find_checkpoint(data_plane: DataPlane, job_graph: JobGraph) -> str | None:
+    data_plane.release_job(job_graph.job_id, keep_staged=True)
+    return CheckpointStorage(job_graph.checkpointing.directory).latest(job_graph.job_id)
 
 
 def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:

@@ -46,10 +46,14 @@ class JobAttemptsEnded(Message):
 
 @message("job_control.data_released")
 class JobDataReleased(Message):
-    """data plane -> JobMaster or JobManager: nothing of the job is left; with a cause, something may be."""
+    """data plane -> JobMaster or JobManager: nothing of the job is left; with a cause, something may be.
+
+    The JobManager, which speaks for a JobMaster that died, is told the newest checkpoint of the job too.
+    """
 
     job_id: JobId
     cause: SerializedThrowable | None = None
+    checkpoint_path: str | None = None
 
 
 @message("job_control.restart_due")

@@ -140,6 +140,19 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
 
 
+def test_a_job_whose_job_master_dies_while_it_stops_has_failed_and_names_its_newest_checkpoint(
+    cluster: JobCluster,
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    stop(cluster)
+    complete(cluster)
+
+    cluster.system.kill(cluster.registration.job_master)
+
+    assert refusal(cluster) == "it has ended FAILED"
+    assert cluster.last(cluster.client, JobResultFailure).checkpoint_path == str(cluster.folder / JOB / "chk-1")
+
+
 def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(restart=RestartStrategyConfiguration(delay_ms=1_000)), slots=1)
     cluster.report(SINK, ExecutionState.FAILED, failure())
