@@ -44,6 +44,8 @@ _BAR = 5
 """Characters: one stands for a fifth of the time."""
 _NAME = 20
 """Characters that the name of a vertex has at least."""
+_MORE_NAME = 12
+"""So many more it has before the less important columns are shown."""
 _GAP = 2
 _CHECKPOINTS = 5
 
@@ -65,6 +67,8 @@ class JobPicture:
     details: JobDetails
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        # Apart from the lines above.
+        yield Text()
         yield self._header()
         yield self._vertices(options.max_width, ascii_only=options.ascii_only)
         yield self._checkpoints()
@@ -118,7 +122,7 @@ def _fitting(width: int, *, ascii_only: bool) -> list[_Column]:
     chosen: list[_Column] = []
     for column in (tasks, rows_in, rate, busy, lag, watermark, back_pressured, rows_out):
         width -= _GAP + column.width
-        if width < 0:
+        if width < (_MORE_NAME if column in (watermark, back_pressured, rows_out) else 0):
             break
         chosen.append(column)
     order = (tasks, rows_in, rows_out, rate, watermark, lag, busy, back_pressured)
