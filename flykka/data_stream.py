@@ -28,7 +28,7 @@ from flykka.window_aggregation import WindowAggregation, add_late_rows
 from flykka.windows import WindowAssigner
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.prototype import Column, DataFrame
+    from flykka.spark_bridge.prototype import Column, DataFrame, StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,20 @@ class _Stream(StatelessVerbs):
         self._program = program
         self._inputs = inputs
         self._type = row_type
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._type.prototype.columns
+
+    @property
+    def schema(self) -> StructType:
+        """The columns with their types."""
+        return self._type.prototype.schema
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.schema)
+        return f"{type(self).__name__} of {origins(self._inputs)}: {columns}"
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the rows to a sink.

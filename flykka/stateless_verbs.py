@@ -11,7 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.spark_bridge import functions
-from flykka.spark_bridge.trials import check_there, checked_function, checked_how, checked_static, row_by_row
+from flykka.spark_bridge.trials import (
+    check_some,
+    check_there,
+    checked_function,
+    checked_how,
+    checked_static,
+    row_by_row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,8 +57,12 @@ class StatelessVerbs(ABC):
 
     def select(self, *columns: Column | str) -> DataStream:
         """Keep or compute these columns, each row for itself."""
-        function = partial(functions.select, columns=columns)
-        return self._then(f"select({listed(*columns)})", lambda prototype: row_by_row(prototype, function))
+
+        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(columns)
+            return row_by_row(prototype, partial(functions.select, columns=columns))
+
+        return self._then(f"select({listed(*columns)})", make)
 
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
@@ -66,8 +77,12 @@ class StatelessVerbs(ABC):
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
         """Add these columns, or compute anew those of their names, each from the columns that were there before."""
-        function = partial(functions.with_columns, columns=dict(columns))
-        return self._then(f"with_columns({', '.join(columns)})", lambda prototype: row_by_row(prototype, function))
+
+        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(columns)
+            return row_by_row(prototype, partial(functions.with_columns, columns=dict(columns)))
+
+        return self._then(f"with_columns({', '.join(columns)})", make)
 
     def with_column_renamed(self, existing: str, new: str) -> DataStream:
         """Give a column another name; the event time stays the event time.
@@ -90,6 +105,7 @@ class StatelessVerbs(ABC):
         """
 
         def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(columns)
             check_there(prototype, columns, "to drop")
             return partial(functions.drop, columns=columns)
 
@@ -102,14 +118,14 @@ class StatelessVerbs(ABC):
         """
         return self._then(
             f"map_in_pandas({named(function)})",
-            lambda _: partial(functions.map_in_pandas, function=function, schema=schema),
+            lambda _: partial(functions.map_in_pandas, function=checked_function(function), schema=schema),
         )
 
     def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
         """Let a function make Arrow record batches of record batches: `map_in_pandas` without the way over pandas."""
         return self._then(
             f"map_in_arrow({named(function)})",
-            lambda _: partial(functions.map_in_arrow, function=function, schema=schema),
+            lambda _: partial(functions.map_in_arrow, function=checked_function(function), schema=schema),
         )
 
     def join(self, static: DataFrame, on: JoinOn | None = None, how: str = "inner") -> DataStream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import Column, DataFrame
 
@@ -10,9 +10,11 @@ from flykka.spark_bridge.prototype import PrototypeError
 from flykka.spark_bridge.rich_function import RichFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Sized
 
     from flykka.spark_bridge.functions import JoinOn
+
+Called = TypeVar("Called")
 
 _JOINS = {
     "inner": "inner",
@@ -28,14 +30,20 @@ _ROW_BY_ROW = frozenset({"Project", "Filter", "Generate", "SubqueryAlias"})
 _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter"})
 
 
-def checked_function(function: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
-    """`function`. Raises `PrototypeError` where it cannot be called with rows."""
+def checked_function(function: Called) -> Called:
+    """`function`. Raises `PrototypeError` where it cannot be called."""
     given: object = function
     if isinstance(given, type) and issubclass(given, RichFunction):
-        raise PrototypeError(f"transform takes an object, {given.__name__}(...), and not its class")
+        raise PrototypeError(f"an object is needed here, {given.__name__}(...), and not its class")
     if not callable(given):
-        raise PrototypeError(f"transform takes a function of DataFrames, not a {type(given).__name__}")
+        raise PrototypeError(f"a function is needed here, not a {type(given).__name__}")
     return function
+
+
+def check_some(columns: Sized) -> None:
+    """Raise `PrototypeError` where no column is named."""
+    if not columns:
+        raise PrototypeError("at least one column is needed")
 
 
 def row_by_row(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
@@ -92,6 +100,9 @@ def checked_how(how: str, on: JoinOn | None) -> str:
         PrototypeError: there is no such kind, it would not mean the same batch by batch, or it needs to be told what
             to join on.
     """
+    wanted = on if isinstance(on, list) else [] if on is None else [on]
+    if not all(isinstance(each, str | Column) for each in wanted):
+        raise PrototypeError(f"on=... takes column names or conditions, not {on!r}")
     kind = how.lower().replace("_", "")
     if kind in _KEEPS_UNMATCHED:
         raise PrototypeError(
@@ -100,7 +111,7 @@ def checked_how(how: str, on: JoinOn | None) -> str:
         )
     if kind not in _JOINS:
         raise PrototypeError(f"there is no {how!r} join; the kinds are {_kinds()}")
-    if on is None and kind != "cross":
+    if not wanted and kind != "cross":
         raise PrototypeError(
             "the join needs on=...: column names that both sides have, or a condition; how='cross' joins"
             " each row with every static one"

@@ -31,10 +31,6 @@ def again(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from parts
 
 
-def columns(stream: DataStream) -> list[str]:
-    return stream._type.prototype.columns
-
-
 @pytest.mark.parametrize(
     ("verb", "name", "left"),
     [
@@ -65,7 +61,7 @@ def test_a_verb_is_an_operator_that_says_what_it_does(spark: SparkSession, verb:
 
     made = verb(bids(spark, program))
 
-    assert columns(made) == left.split()
+    assert made.columns == left.split()
     assert [str(operator) for operator in program.transformations] == ["source-1 (bids)", f"stateless-2 ({name})"]
 
 
@@ -79,6 +75,15 @@ def test_a_keyed_stream_has_the_verbs_too(spark: SparkSession) -> None:
     assert program.transformations[-1].name == "ones"
 
 
+def test_a_stream_shows_where_it_comes_from_and_its_columns(spark: SparkSession) -> None:
+    prices = bids(spark).select("price", "at")
+
+    assert prices.columns == ["price", "at"]
+    assert prices.schema.simpleString() == "struct<price:bigint,at:timestamp>"
+    assert repr(prices) == "DataStream of stateless-2 (select(price, at)): price bigint, at timestamp"
+    assert repr(prices.key_by("price")).startswith("KeyedStream of stateless-2 (select(price, at)): ")
+
+
 @pytest.mark.parametrize(
     ("verb", "what"),
     [
@@ -88,9 +93,13 @@ def test_a_keyed_stream_has_the_verbs_too(spark: SparkSession) -> None:
         (lambda bids: bids.with_column_renamed("price", "at"), "two columns are called 'at'"),
         (lambda bids: bids.with_column("cents", F.col("prize")), "`prize` cannot be resolved"),
         (lambda bids: bids.map_in_pandas(dearer, "price longer"), "LONGER"),
+        (lambda bids: bids.map_in_arrow(None, "price long"), "a function is needed here, not a NoneType"),
+        (lambda bids: bids.select(), "at least one column is needed"),
+        (lambda bids: bids.with_columns({}), "at least one column is needed"),
+        (lambda bids: bids.drop(), "at least one column is needed"),
     ],
 )
-def test_a_misspelt_column_is_refused_even_where_spark_would_do_nothing(
+def test_what_does_not_fit_is_refused_even_where_spark_would_do_nothing(
     spark: SparkSession, verb: Verb, what: str
 ) -> None:
     with pytest.raises(StreamTypeError, match=what) as refused:
@@ -118,14 +127,14 @@ def test_what_depends_on_where_a_stream_is_cut_is_refused(spark: SparkSession, v
 def test_a_row_may_become_several(spark: SparkSession) -> None:
     words = bids(spark).select(F.explode(F.split("channel", " ")).alias("word")).with_column("length", F.length("word"))
 
-    assert columns(words) == ["word", "length"]
+    assert words.columns == ["word", "length"]
 
 
 @pytest.mark.parametrize(
     ("function", "what"),
     [
-        (None, "transform takes a function of DataFrames, not a NoneType"),
-        (RichFunction, r"transform takes an object, RichFunction\(...\), and not its class"),
+        (None, "a function is needed here, not a NoneType"),
+        (RichFunction, r"an object is needed here, RichFunction\(...\), and not its class"),
     ],
 )
 def test_transform_takes_what_can_be_called_with_rows(spark: SparkSession, function: Any, what: str) -> None:
@@ -178,7 +187,7 @@ def test_a_stream_is_joined_with_a_static_data_frame(
 ) -> None:
     joined = bids(spark).join(auctions, "auction", how)
 
-    assert columns(joined) == left.split()
+    assert joined.columns == left.split()
 
 
 def test_a_join_may_have_a_condition(spark: SparkSession, auctions: DataFrame) -> None:
@@ -187,7 +196,7 @@ def test_a_join_may_have_a_condition(spark: SparkSession, auctions: DataFrame) -
 
     joined = bids(spark, program).join(titles, F.col("auction") == titles["id"])
 
-    assert columns(joined)[-2:] == ["id", "title"]
+    assert joined.columns[-2:] == ["id", "title"]
     assert program.transformations[-1].name.startswith("inner join(")
 
 
@@ -208,6 +217,7 @@ def test_a_join_that_keeps_static_rows_without_a_match_is_refused(
         ),
         (lambda bids, auctions: bids.join(auctions), "the join needs on=..."),
         (lambda bids, auctions: bids.join(auctions, "title"), "`title`"),
+        (lambda bids, auctions: bids.join(auctions, [3]), r"on=\.\.\. takes column names or conditions, not \[3\]"),
         (lambda bids, auctions: bids.join(bids, "auction"), "not with a DataStream"),
         (
             lambda bids, auctions: bids.join(auctions.withColumn("price", F.lit(1)), "auction"),
