@@ -48,6 +48,7 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
     wanted = Selection(
         actor=arguments.actor,
         type=arguments.type,
+        without=tuple(arguments.without),
         first=arguments.first,
         last=arguments.last,
         limit=arguments.limit,

@@ -22,6 +22,7 @@ class Selection:
 
     actor: str | None = None
     type: str | None = None
+    without: tuple[str, ...] = ()
     first: int | None = None
     last: int | None = None
     limit: int | None = None
@@ -36,6 +37,7 @@ class Selection:
             and (self.last is None or record.sequence <= self.last)
             and (self.actor is None or _is_at(recipient_of(record), self.actor))
             and (self.type is None or _is_called(record, self.type))
+            and not any(_is_called(record, pattern) for pattern in self.without)
         )
 
 

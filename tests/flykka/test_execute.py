@@ -19,6 +19,7 @@ from flykka import (
     JobStatus,
     RestartStrategies,
     StreamExecutionEnvironment,
+    Trace,
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
@@ -33,6 +34,7 @@ from flykka.errors import (
     UnknownTaskManagerError,
 )
 from flykka.messages.registration import RegisterTaskManager
+from flykka.messages.stage import StageFailed
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -156,8 +158,11 @@ def test_a_failing_function_fails_the_job_with_the_users_own_words(
     refused.sink_to(FileSink.parquet(str(tmp_path / "output")))
     env.set_restart_strategy(RestartStrategies.no_restart())
 
-    with pytest.raises(JobExecutionError, match="no bid may be"):
+    with pytest.raises(JobExecutionError, match="no bid may be") as failed:
         env.execute("refusing")
+    assert failed.value.flight_record is not None
+    messages = [turn.message for turn in Trace.open(failed.value.flight_record)]
+    assert any(isinstance(message, StageFailed) for message in messages)
 
 
 def test_a_running_job_can_be_cancelled(env: StreamExecutionEnvironment, bids: Path, tmp_path: Path) -> None:

@@ -85,6 +85,20 @@ def test_the_record_tells_the_job_from_its_submission_to_its_failure(start: Star
     assert any(isinstance(message, JobResultFailure) for message in messages)
 
 
+@pytest.mark.parametrize(("turns", "kind"), [(50_000, FlightRecorder), (0, type(None))])
+def test_a_cluster_has_a_flight_recorder_unless_it_is_turned_off(turns: int, kind: type) -> None:
+    settings = ClusterSettings(flight_recorder_turns=turns)
+
+    with LocalCluster(ScriptedDataPlane(), settings) as cluster:
+        assert type(cluster.system.recorder) is kind
+    assert ClusterSettings().flight_recorder_turns == 50_000
+
+
+def test_a_full_recording_takes_the_place_of_the_ring(tmp_path: Path) -> None:
+    with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=str(tmp_path / "run.trace"))) as cluster:
+        assert type(cluster.system.recorder) is TraceRecorder
+
+
 def test_a_full_recording_is_the_record_of_every_job(start: Start, tmp_path: Path) -> None:
     error = failed(start(TraceRecorder(tmp_path / "run.trace")), job(tmp_path / "checkpoints"))
 

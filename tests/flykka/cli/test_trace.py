@@ -143,6 +143,7 @@ def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka: 
         (["--type", "job.checkpoint_*"], [3, 4]),
         (["--from", "2", "--to", "4"], [2, 3, 4]),
         (["--type", "*Checkpoint*", "--limit", "2"], [3, 4]),
+        (["--without", "Say", "--without", "*Aborted"], [3, 5, 6]),
         (["--type", "NobodySaysThis"], []),
     ],
     ids=str,
