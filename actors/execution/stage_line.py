@@ -54,7 +54,7 @@ class Fire:
 class Snapshot:
     """A stage that snapshots the chain; the barrier goes down behind what goes before it.
 
-    `fired_ms` is the watermark up to which deferred windows fire with this snapshot, None where none are deferred.
+    `fired_ms` is the watermark up to which deferred windows fire with this snapshot, None where none do.
     """
 
     barrier: CheckpointBarrier

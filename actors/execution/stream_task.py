@@ -38,6 +38,7 @@ from flykka.messages.checkpoint import (
 )
 from flykka.messages.exchange import (
     WATERMARK_MAX,
+    WATERMARK_MIN,
     AddCredit,
     BacklogAnnouncement,
     BufferResponse,
@@ -316,7 +317,7 @@ class StreamTask:
         if barrier.options.is_final:
             self._final_checkpoint = barrier.checkpoint_id
         watermark_ms = self._inputs.watermark_ms
-        fired_ms = watermark_ms if self._defers_firing else None
+        fired_ms = watermark_ms if self._defers_firing and watermark_ms > WATERMARK_MIN else None
         stage = self._line.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
         return TellBridge(
             message=SnapshotState(
