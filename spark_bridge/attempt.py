@@ -36,11 +36,12 @@ from flykka.spark_bridge.code import SourceCode, WindowCode
 from flykka.spark_bridge.failures import serialized
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.job_sinks import sink_writers
+from flykka.spark_bridge.stages.arrivals import Arrived
 from flykka.spark_bridge.stages.chain import bound_chain
 from flykka.spark_bridge.stages.flow import Flow, Moved
 from flykka.spark_bridge.stages.rich_functions import RichFunctions
 from flykka.spark_bridge.stages.source_reader import SourceReader, SourceRows
-from flykka.spark_bridge.stages.window_operator import Arrived, FiringRows, WindowOperator
+from flykka.spark_bridge.stages.window_operator import FiringRows, WindowOperator
 from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
 from flykka.spark_bridge.workers import Stage, Workers
 
@@ -106,7 +107,7 @@ class Attempt:
             case SnapshotState():
                 self._workers.run_stage(self._snapshot_state(command))
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                what = f"committing checkpoint {checkpoint_id}"
+                what = f"committing checkpoint {checkpoint_id} of {self._chain.name!r}"
                 self._workers.run_in_background(what, lambda: self._commit(checkpoint_id))
             case AbortCheckpoint(checkpoint_id=checkpoint_id):
                 # Nothing is undone: staged files stay pending and are published with the next checkpoint, and state

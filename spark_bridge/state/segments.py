@@ -124,11 +124,15 @@ class Segments(Generic[Frame]):
         lowest = min(enough, key=lambda segments: segments[0].level)
         return tuple(lowest)
 
-    def replace(self, old: Sequence[Segment[Frame]], merged: Segment[Frame]) -> None:
-        """Put one segment in the place of those it was merged from."""
+    def replace(self, old: Sequence[Segment[Frame]], merged: Segment[Frame] | None) -> None:
+        """Put one segment in the place of those it was merged from; None where no row was left of them.
+
+        What is known of a segment's first and last row are bounds: its batch may be a part of what they were taken of.
+        """
         gone = {segment.batch_id for segment in old}
         self._live = [segment for segment in self._live if segment.batch_id not in gone]
-        self._live.append(merged)
+        if merged is not None:
+            self._live.append(merged)
 
     def mark_written(self, batch_ids: Sequence[BatchId], written: Written) -> None:
         """Segments lie in checkpoint storage; those that are gone by now are passed over."""

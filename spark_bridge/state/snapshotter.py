@@ -16,7 +16,8 @@ from flykka.messages.codec import decode, encode
 from flykka.messages.operator_state import WindowOperatorState
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.spark_bridge.stages.partitioning import KeyGroups
-from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator, read_segments
+from flykka.spark_bridge.stages.segment_blocks import read_segments
+from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator
 from flykka.spark_bridge.state.segments import Written
 from flykka.spark_bridge.state.storage import read_state, shared_folder, write_state
 

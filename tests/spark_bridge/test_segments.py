@@ -109,6 +109,14 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
     assert segments.mergeable(3) == ()
 
 
+def test_segments_of_which_nothing_is_left_merge_into_none() -> None:
+    segments = of(*(segment(number, 0, 1) for number in range(3)))
+
+    segments.replace(segments.mergeable(3), None)
+
+    assert segments.live == ()
+
+
 def test_segments_for_different_windows_do_not_merge() -> None:
     overlapping: Segments[frozenset[int]] = Segments(EventTimeWindows(size_ms=10, slide_ms=5))
     for number, closed_to in enumerate((None, 0, 0, 5)):
