@@ -1,7 +1,8 @@
 """What can be done to rows without memory of others: the verbs of a DataFrame, with its arguments and its meaning.
 
-They are computed batch by batch, so only those are here whose result over a batch does not depend on where the stream
-was cut. Each is tried at once on the stream's prototype, and raises `StreamTypeError` where it does not fit.
+They are computed batch by batch, so what a row becomes must not depend on where the stream was cut; only `transform`
+and the maps take a batch as it comes. Each is tried at once on the stream's prototype, and raises `StreamTypeError`
+where it does not fit.
 """
 
 from __future__ import annotations

@@ -106,12 +106,14 @@ def test_a_stream_may_be_joined_parted_and_written_to_several_sinks(
     rest, side = stream.side_output("price > 50")
     rest.sink_to(FileSink.parquet(str(tmp_path / "rest")))
     side.sink_to(FileSink.parquet(str(tmp_path / "side")))
+    rest.union(side).sink_to(FileSink.parquet(str(tmp_path / "all")))
 
     env.execute("parted")
 
-    made = {name: spark.read.parquet(str(tmp_path / name)) for name in ("bids", "doubled", "rest", "side")}
+    made = {name: spark.read.parquet(str(tmp_path / name)) for name in ("bids", "doubled", "rest", "side", "all")}
     expected = made["bids"].where("price IS NOT NULL").join(titles, "auction")
     assertDataFrameEqual(made["doubled"], expected.selectExpr("auction", "price * 2.0D AS price", "title"))
+    assertDataFrameEqual(made["all"], made["bids"])
     assertDataFrameEqual(made["side"], made["bids"].where("price > 50"))
     assertDataFrameEqual(made["rest"], made["bids"].where("price <= 50 OR price IS NULL"))
 
