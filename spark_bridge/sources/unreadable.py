@@ -24,12 +24,12 @@ _MALFORMED = "MALFORMED_RECORD_IN_PARSING"
 _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
 
 
-def unreadable_file(raised: BaseException, format_name: str) -> UnreadableFileError | None:
+def unreadable_file(raised: BaseException) -> UnreadableFileError | None:
     """The error that names the file, where `raised` says that Spark could not read one."""
     for throwable in _causes(raised):
         if _condition(throwable).startswith(_UNREADABLE):
             path = str(throwable.getMessageParameters().get("path"))
-            return UnreadableFileError(f"cannot read {unquote(path)} as {format_name}: {reason(raised)}")
+            return UnreadableFileError(f"cannot read {unquote(path)}: {reason(raised)}")
     return None
 
 

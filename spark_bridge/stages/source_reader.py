@@ -86,7 +86,7 @@ class SourceReader:
         try:
             yield
         except Exception as raised:
-            unreadable = unreadable_file(raised, self._source.format)
+            unreadable = unreadable_file(raised)
             if unreadable is None:
                 raise
             raise unreadable from raised

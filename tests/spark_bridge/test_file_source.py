@@ -12,13 +12,19 @@ from pyspark.sql import SparkSession
 
 from flykka.messages.ids import OperatorId
 from flykka.messages.source import FileBatchSplit, SplitsDiscovered
-from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError, UnreadableFileError
+from flykka.spark_bridge.errors import (
+    EmptySourceError,
+    FileSchemaError,
+    SourceNotFoundError,
+    UnreadableFileError,
+)
 from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.prototype import PrototypeError
 from flykka.spark_bridge.sources.file_source import FileSource
 from flykka.spark_bridge.sources.reading import read_sliced, read_split
 from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.stages.materialise import together
-from tests.spark_bridge.laboratory import at_ms, write_rows
+from tests.spark_bridge.laboratory import at, at_ms, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -165,6 +171,56 @@ def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path
 
     with pytest.raises(UnreadableFileError, match=r"bad\.parquet"):
         discovery(spark, FileSource.parquet(str(tmp_path))).discover(frozenset())
+
+
+def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
+    spark: SparkSession, folder: Path
+) -> None:
+    pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [at(0)]}), folder / "odd.parquet")
+    source = FileSource.parquet(folder, schema="key long, amount long, at timestamp").bound(spark, "at")
+
+    with pytest.raises(FileSchemaError, match=r"odd\.parquet .*'key' is of type string, not bigint"):
+        discovery(spark, source).discover(frozenset())
+
+
+def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
+    source = FileSource.parquet(tmp_path / "in", schema="day int, key long").bound(spark, None)
+
+    found = discovery(spark, source).discover(frozenset())
+    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False).slices
+
+    assert [tuple(row) for row in rows.collect()] == [(7, 1)]
+
+
+def test_a_bounded_source_of_nothing_is_refused_when_it_is_bound(spark: SparkSession, tmp_path: Path) -> None:
+    nowhere = FileSource.parquet(tmp_path / "nowhere", schema="key long")
+    empty = FileSource.parquet(tmp_path, schema="key long")
+
+    with pytest.raises(SourceNotFoundError, match="nowhere"):
+        nowhere.bound(spark, None)
+    with pytest.raises(EmptySourceError, match="no files to read"):
+        empty.bound(spark, None)
+    assert nowhere.monitor_continuously("1s").bound(spark, None).interval_ms == 1000
+
+
+def test_the_schema_is_taken_once(spark: SparkSession, folder: Path) -> None:
+    bound = FileSource.parquet(folder).bound(spark, None)
+    pq.write_table(pa.table({"other": [1]}), folder / "0.parquet")
+
+    assert bound.prototype(spark).columns == ["key", "amount", "at"]
+
+
+def test_timestamps_that_spark_does_not_read_are_explained(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"at": pa.array([0], pa.timestamp("ns"))}), tmp_path / "a.parquet")
+
+    with pytest.raises(UnreadableFileError, match="write timestamps in microseconds"):
+        FileSource.parquet(tmp_path).prototype(spark)
+
+
+def test_a_schema_that_is_none_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(PrototypeError, match=r'the schema of parquet in cannot be read: .*"NONSENSE"'):
+        FileSource.parquet("in", schema="key nonsense").prototype(spark)
 
 
 def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""A parquet file either has the columns that a source declares, or is refused with the first that does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from flykka.spark_bridge.sources.declared_columns import misfit
+from flykka.spark_bridge.sources.footers import footer
+
+
+def declared(kind: DataType) -> StructType:
+    return StructType([StructField("a", kind)])
+
+
+def found(kind: pa.DataType) -> pa.Schema:
+    return pa.schema([("a", kind)])
+
+
+@pytest.mark.parametrize(
+    ("expected", "there"),
+    [
+        (LongType(), pa.int64()),
+        (LongType(), pa.int32()),
+        (DoubleType(), pa.float32()),
+        (DecimalType(10, 2), pa.decimal128(8, 2)),
+        (StringType(), pa.large_string()),
+        (VarcharType(3), pa.string()),
+        (DateType(), pa.date32()),
+        (TimestampType(), pa.timestamp("us", "UTC")),
+        (TimestampType(), pa.timestamp("ms")),
+        (TimestampNTZType(), pa.timestamp("us")),
+        (ArrayType(LongType()), pa.list_(pa.int64())),
+        # Nobody but Spark knows: it says so when it reads.
+        (LongType(), pa.null()),
+    ],
+)
+def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.DataType) -> None:
+    assert misfit(declared(expected), found(there), frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "there", "wrong"),
+    [
+        (LongType(), pa.string(), "its column 'a' is of type string, not bigint"),
+        (IntegerType(), pa.int64(), "its column 'a' is of type bigint, not int"),
+        (StringType(), pa.int64(), "its column 'a' is of type bigint, not string"),
+        (TimestampType(), pa.int64(), "its column 'a' is of type bigint, not timestamp"),
+        (LongType(), pa.list_(pa.int64()), "its column 'a' is of type array<bigint>, not bigint"),
+        (DoubleType(), pa.decimal128(8, 2), "its column 'a' is of type decimal(8,2), not double"),
+    ],
+)
+def test_another_type_is_named_with_the_one_that_was_expected(
+    expected: DataType, there: pa.DataType, wrong: str
+) -> None:
+    assert misfit(declared(expected), found(there), frozenset()) == wrong
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
+    wrong = misfit(declared(LongType()), pa.schema([("b", pa.int64()), ("c", pa.int64())]), frozenset())
+
+    assert wrong == "it has no column 'a' (expected bigint); its columns are b, c"
+
+
+def test_a_column_that_folders_name_need_not_be_in_the_file() -> None:
+    assert misfit(declared(LongType()), pa.schema([]), {"a"}) is None
+
+
+def test_names_are_compared_as_spark_compares_them() -> None:
+    assert misfit(declared(LongType()), pa.schema([("A", pa.int64())]), frozenset()) is None
+
+
+def test_nanoseconds_are_refused_with_what_to_do() -> None:
+    wrong = misfit(declared(TimestampType()), found(pa.timestamp("ns")), frozenset())
+
+    assert wrong == "its column 'a' has nanoseconds, which Spark does not read: write it in microseconds"
+
+
+def test_old_timestamps_which_spark_writes_are_no_nanoseconds(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([0], pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+
+    schema = footer(str(tmp_path / "old.parquet"), None).schema
+
+    assert misfit(declared(TimestampType()), schema, frozenset()) is None

@@ -1,0 +1,138 @@
+"""Which rows of a generated source are due, told with a clock in the hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
+from flykka.spark_bridge.sources.datagen_source import DataGenSource
+from flykka.spark_bridge.sources.generators import sequence
+from flykka.spark_bridge.sources.index_ranges import IndexRangeDiscovery
+
+
+@dataclass
+class Clock:
+    """A clock that stands still."""
+
+    seconds: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def source(rows: int | None, rate: float | None = None, batch: int = 10) -> DataGenSource:
+    return DataGenSource({"id": sequence()}, number_of_rows=rows, rows_per_second=rate, rows_per_batch=batch)
+
+
+def discovery(made: DataGenSource, clock: Clock) -> IndexRangeDiscovery:
+    return IndexRangeDiscovery(made, OperatorId("source"), clock)
+
+
+def ranges(found: SplitsDiscovered) -> list[tuple[int, int]]:
+    splits = [split for split in found.splits if isinstance(split, IndexRangeSplit)]
+    return [(split.start, split.start + split.rows) for split in splits]
+
+
+def ids(*found: SplitsDiscovered) -> frozenset[SplitId]:
+    return frozenset(split.split_id for each in found for split in each.splits)
+
+
+def test_without_a_rate_everything_is_due_at_the_first_look() -> None:
+    look = discovery(source(25), Clock())
+
+    found = look.discover(frozenset())
+
+    assert ranges(found) == [(0, 10), (10, 20), (20, 25)]
+    assert found.finished
+    assert look.interval_ms is None
+
+
+def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
+    clock = Clock()
+    look = discovery(source(25, rate=5), clock)
+
+    before = look.discover(frozenset())
+    clock.seconds += 1
+    first = look.discover(ids(before))
+    clock.seconds += 2.5
+    second = look.discover(ids(before, first))
+    clock.seconds += 60
+    last = look.discover(ids(before, first, second))
+
+    assert [ranges(found) for found in (before, first, second, last)] == [
+        [],
+        [(0, 5)],
+        [(5, 15), (15, 17)],
+        [(17, 25)],
+    ]
+    assert [found.finished for found in (before, first, second, last)] == [False, False, False, True]
+
+
+def test_what_is_due_is_found_once() -> None:
+    clock = Clock()
+    look = discovery(source(None, rate=5), clock)
+    look.discover(frozenset())
+    clock.seconds += 1
+    found = look.discover(frozenset())
+
+    again = look.discover(ids(found))
+
+    assert again.splits == ()
+
+
+def test_a_source_without_an_end_never_finishes() -> None:
+    clock = Clock()
+    look = discovery(source(None, rate=1e6, batch=10**9), clock)
+    look.discover(frozenset())
+    clock.seconds += 3600
+
+    found = look.discover(frozenset())
+
+    assert ranges(found)[-1][1] == 3_600_000_000
+    assert not found.finished
+
+
+def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out() -> None:
+    clock = Clock()
+    seen = frozenset({SplitId("0+10"), SplitId("10+7")})
+    restored = discovery(source(None, rate=5), clock)
+
+    before = restored.discover(seen)
+    clock.seconds += 1
+    found = restored.discover(seen)
+
+    assert before.splits == ()
+    assert ranges(found) == [(17, 22)]
+
+
+def test_a_bounded_source_is_restored_to_its_rest() -> None:
+    found = discovery(source(25), Clock()).discover(frozenset({SplitId("0+10")}))
+
+    assert ranges(found) == [(10, 20), (20, 25)]
+    assert discovery(source(25), Clock()).discover(frozenset({SplitId("20+5")})).finished
+
+
+@pytest.mark.parametrize(("rate", "batch", "interval_ms"), [(1, 10, 1000), (100, 50, 500), (1e6, 10, 100)])
+def test_it_looks_about_as_often_as_batches_fill(rate: float, batch: int, interval_ms: int) -> None:
+    assert discovery(source(None, rate=rate, batch=batch), Clock()).interval_ms == interval_ms
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong"),
+    [
+        (lambda: source(0), "number of rows must be at least 1, not 0"),
+        (lambda: source(-1), "number of rows must be at least 1, not -1"),
+        (lambda: source(None), "needs rows_per_second"),
+        (lambda: source(1, rate=0), "rows per second must be above 0, not 0"),
+        (lambda: source(1, rate=float("nan")), "rows per second must be above 0, not nan"),
+        (lambda: source(1, batch=0), "rows per batch must be at least 1, not 0"),
+        (lambda: DataGenSource({}, number_of_rows=1), "at least one field"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused(made: object, wrong: str) -> None:
+    assert callable(made)
+    with pytest.raises(ValueError, match=wrong):
+        made()

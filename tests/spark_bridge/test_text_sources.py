@@ -1,0 +1,195 @@
+"""Files of text: their rows are counted as they are read, and what does not fit is never read as nulls in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+from pyspark.sql import SparkSession
+
+from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.source import FileBatchSplit, FileSplit, SourceSplit
+from flykka.messages.stage import StageFailed, StageFinished
+from flykka.spark_bridge.code import OperatorCode, SourceCode
+from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
+from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.spark_bridge.stages.materialise import together
+from tests.spark_bridge.laboratory import Laboratory, at_ms, transform
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "key int, at timestamp, amount double"
+GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One good csv file."""
+    made = tmp_path / "in"
+    made.mkdir()
+    (made / "good.csv").write_text(GOOD)
+    return made
+
+
+def csv(folder: Path, **options: str | bool) -> FileSource:
+    return FileSource.csv(folder, schema=SCHEMA, event_time="at", header=True, **options)
+
+
+def splits(spark: SparkSession, source: FileSource) -> tuple[SourceSplit, ...]:
+    return source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(frozenset()).splits
+
+
+def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
+    schema = source.prototype(spark).schema
+    read = [source.read(spark, schema, split, in_slices=True) for split in splits(spark, source)]
+    return [tuple(row) for row in together([part for each in read for part in each.slices]).collect()]
+
+
+def read(laboratory: Laboratory, source: FileSource, *codes: OperatorCode) -> StageFinished | StageFailed:
+    """What an attempt answers that reads all of a source as one batch."""
+    vertex = laboratory.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
+    attempt = laboratory.begin(vertex).open()
+    attempt.tell_read(splits(laboratory.plane.session, source))
+    answer = attempt.next()
+    assert isinstance(answer, StageFinished | StageFailed)
+    return answer
+
+
+def test_rows_and_the_latest_event_time_are_counted_below_a_filter(laboratory: Laboratory, folder: Path) -> None:
+    few = transform(lambda batch: batch.where("key = 1").select("key"))
+
+    finished = read(laboratory, csv(folder), few)
+
+    assert isinstance(finished, StageFinished)
+    assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("short", "key,at,amount\n1,2024-01-01 00:00:03\n", "Malformed CSV record: 1,2024-01-01 00:00:03"),
+        ("long", f"{GOOD}1,2024-01-01 00:00:03,1,1\n", "Malformed CSV record: 1,2024-01-01 00:00:03,1,1"),
+        ("typed", f"{GOOD}x,2024-01-01 00:00:03,1\n", 'For input string: "x"'),
+        ("header", "key,amount,at\n1,1,2024-01-01 00:00:03\n", "Expected: at but found: amount"),
+    ],
+)
+def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
+    laboratory: Laboratory, folder: Path, name: str, text: str, why: str
+) -> None:
+    (folder / f"{name} file.csv").write_text(text)
+
+    failed = read(laboratory, csv(folder).files_per_batch(2))
+
+    assert isinstance(failed, StageFailed)
+    assert failed.cause.type_name == "UnreadableFileError"
+    assert f"/{name} file.csv: " in failed.cause.message
+    assert why in failed.cause.message
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 1}\n{"key":', "end-of-input")]
+)
+def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
+    laboratory: Laboratory, tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "bad.json").write_text(text)
+
+    failed = read(laboratory, FileSource.json(tmp_path / "bad.json", schema="key int"))
+
+    assert isinstance(failed, StageFailed)
+    assert "/bad.json: " in failed.cause.message
+    assert why in failed.cause.message
+    assert "mode='PERMISSIVE'" in failed.cause.message
+
+
+def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"key": list(range(100))}), tmp_path / "broken.parquet")
+    sound = (tmp_path / "broken.parquet").read_bytes()
+    (tmp_path / "broken.parquet").write_bytes(sound[:4] + b"\xff" * 60 + sound[64:])
+
+    failed = read(laboratory, FileSource.parquet(tmp_path / "broken.parquet", schema="key long"))
+
+    assert isinstance(failed, StageFailed)
+    assert "/broken.parquet: " in failed.cause.message
+
+
+def test_the_user_may_ask_for_nulls(spark: SparkSession, folder: Path) -> None:
+    (folder / "good.csv").write_text("key,at,amount\nx,,1\n")
+
+    assert rows(spark, csv(folder, MODE="permissive")) == [(None, None, 1.0)]
+
+
+def test_the_user_may_take_columns_by_their_place(spark: SparkSession, folder: Path) -> None:
+    (folder / "good.csv").write_text("a,b,c\n1,,1\n")
+
+    assert rows(spark, csv(folder).option("enforceSchema", True)) == [(1, None, 1.0)]
+
+
+def test_options_are_those_of_the_reader_and_the_last_word_counts(spark: SparkSession, folder: Path) -> None:
+    (folder / "good.csv").write_text("1;31.12.2024\n")
+    source = FileSource.csv(folder, schema="key int, day date", sep=",", dateFormat="dd.MM.yyyy").options(sep=";")
+
+    ((key, day),) = rows(spark, source)
+
+    assert (key, str(day)) == (1, "2024-12-31")
+
+
+def test_folders_give_columns_to_text_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in" / "day=7").mkdir(parents=True)
+    (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")
+
+    assert rows(spark, FileSource.csv(tmp_path / "in", schema="day int, key int", header=True)) == [(7, 1)]
+
+
+def test_a_schema_is_inferred_with_its_types(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"key": 1, "names": ["x"]}\n')
+
+    assert FileSource.csv(folder, header=True).prototype(spark).schema.simpleString() == (
+        "struct<key:int,at:timestamp,amount:double>"
+    )
+    assert FileSource.json(tmp_path / "a.json").prototype(spark).schema.simpleString() == (
+        "struct<key:bigint,names:array<string>>"
+    )
+
+
+def test_no_schema_is_taken_from_malformed_or_empty_files(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"key":')
+    (tmp_path / "empty.csv").write_text("")
+
+    with pytest.raises(UnreadableFileError, match=r"no schema can be taken from json .*bad\.json: .*end-of-input"):
+        FileSource.json(tmp_path / "bad.json").prototype(spark)
+    with pytest.raises(EmptySourceError, match="declare it with schema"):
+        FileSource.csv(tmp_path / "empty.csv").prototype(spark)
+
+
+def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, folder: Path) -> None:
+    (split,) = splits(spark, csv(folder))
+
+    assert split == FileBatchSplit(
+        split_id=SplitId("good.csv"),
+        rows=0,
+        files=(FileSplit(split_id=SplitId("good.csv"), path=f"file:{folder}/good.csv", start_row=0, rows=0),),
+    )
+
+
+def test_rows_per_batch_are_for_files_that_say_how_many_they_have() -> None:
+    with pytest.raises(ValueError, match=r"csv files are counted by files_per_batch"):
+        FileSource.csv("in").rows_per_batch(10)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wrong"),
+    [
+        ("mode", "strict", "'mode' must be one of PERMISSIVE, DROPMALFORMED, FAILFAST, not 'strict'"),
+        ("pathGlobFilter", "*.csv", "'pathGlobFilter' does not apply"),
+        ("basePath", "/", "'basePath' does not apply"),
+    ],
+)
+def test_an_option_that_would_change_what_is_promised_is_refused(key: str, value: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        FileSource.csv("in").option(key, value)
+    with pytest.raises(ValueError, match=wrong):
+        FileSource.csv("in", **{key: value})
