@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from flykka.messages.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
-NOTHING = "–"
+NOTHING = "-"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), ("min", 60_000, 1))
 

@@ -67,15 +67,16 @@ class JobPicture:
     details: JobDetails
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        ascii_only = options.ascii_only
         # Apart from the lines above.
         yield Text()
-        yield self._header()
-        yield self._vertices(options.max_width, ascii_only=options.ascii_only)
-        yield self._checkpoints()
-        yield self._restarts()
+        yield _cut(self._header(), ascii_only=ascii_only)
+        yield self._vertices(options.max_width, ascii_only=ascii_only)
+        yield _cut(self._checkpoints(), ascii_only=ascii_only)
+        yield _cut(self._restarts(), ascii_only=ascii_only)
 
     def _header(self) -> Text:
-        header = _line(self.details.name, "bold")
+        header = Text().append(self.details.name, "bold")
         header.append(f"  {self.details.status}", _STATUS_STYLES.get(self.details.status, "bold"))
         return header.append(f"  {format_ms(self.details.duration_ms)}")
 
@@ -83,7 +84,7 @@ class JobPicture:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=QUIET)
         columns = _fitting(width - _NAME, ascii_only=ascii_only)
         rest = width - sum(_GAP + column.width for column in columns)
-        table.add_column("vertex", no_wrap=True, overflow="ellipsis", max_width=max(rest, 1))
+        table.add_column("vertex", no_wrap=True, overflow="crop" if ascii_only else "ellipsis", max_width=max(rest, 1))
         for column in columns:
             justify: Literal["left", "right"] = "right" if column.right else "left"
             table.add_column(column.title, justify=justify, no_wrap=True, width=column.width)
@@ -92,7 +93,7 @@ class JobPicture:
         return table
 
     def _checkpoints(self) -> Text:
-        line = _line("checkpoints  ", QUIET)
+        line = Text().append("checkpoints  ", QUIET)
         if not self.details.checkpoints:
             line.append("none yet")
         for number, checkpoint in enumerate(reversed(self.details.checkpoints[-_CHECKPOINTS:])):
@@ -101,7 +102,7 @@ class JobPicture:
         return line
 
     def _restarts(self) -> Text:
-        line = _line("restarts     ", QUIET)
+        line = Text().append("restarts     ", QUIET)
         if not self.details.restarts:
             return line.append("none")
         last = self.details.restarts[-1]
@@ -129,8 +130,10 @@ def _fitting(width: int, *, ascii_only: bool) -> list[_Column]:
     return [column for column in order if column in chosen]
 
 
-def _line(text: str, style: str) -> Text:
-    return Text(no_wrap=True, overflow="ellipsis").append(text, style)
+def _cut(line: Text, *, ascii_only: bool) -> Text:
+    """The line, cut where the terminal ends: with a mark where it has one."""
+    line.no_wrap, line.overflow = True, "crop" if ascii_only else "ellipsis"
+    return line
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
@@ -153,7 +156,7 @@ def _shares(shares: TimeShares | None, *, ascii_only: bool) -> Text:
     back_pressured = min(round(shares.back_pressured * _BAR), _BAR - busy)
     text = Text().append(full * busy, "green").append(held * back_pressured, "red")
     text.append(empty * (_BAR - busy - back_pressured), QUIET)
-    return text.append(f" {shares.busy:4.0%}")
+    return text.append(f" {shares.busy:.0%}")
 
 
 def _back_pressured(vertex: JobVertexDetails) -> Text:

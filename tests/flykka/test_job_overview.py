@@ -16,8 +16,7 @@ from flykka.job_details import (
 from flykka.job_overview import JobOverview
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import WATERMARK_MAX
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId, JobVertexId, OperatorId, attempt_id
+from flykka.messages.ids import JobVertexId, attempt_id
 from flykka.messages.job import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -26,55 +25,11 @@ from flykka.messages.job import (
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
-    JobStatusChanged,
     MetricsReported,
 )
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, OperatorKind, OperatorRef
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState, TaskIOMetrics
-
-JOB = JobId("job_1")
-SOURCE = JobVertexId("source")
-WINDOWS = JobVertexId("windows")
-BOOM = SerializedThrowable(type_name="ValueError", message="boom")
-
-
-def operator(name: str, kind: OperatorKind) -> Operator:
-    return Operator(
-        operator_id=OperatorId(name),
-        ref=OperatorRef(uid=name, fingerprint=""),
-        name=name,
-        kind=kind,
-        input_operator=None,
-    )
-
-
-def vertex(vertex_id: JobVertexId, *operators: Operator, parallelism: int = 1) -> JobVertex:
-    return JobVertex(
-        vertex_id=vertex_id,
-        name=" -> ".join(each.name for each in operators),
-        operators=operators,
-        parallelism=parallelism,
-        max_parallelism=128,
-    )
-
-
-GRAPH = JobGraph(
-    job_id=JOB,
-    name="delays",
-    vertices=(
-        vertex(SOURCE, operator("flights", OperatorKind.SOURCE)),
-        vertex(
-            WINDOWS,
-            operator("means", OperatorKind.WINDOW_AGGREGATE),
-            operator("output", OperatorKind.SINK),
-            parallelism=2,
-        ),
-    ),
-    checkpointing=CheckpointingSettings(directory="/checkpoints"),
-    heartbeat_interval_ms=1_000,
-    heartbeat_timeout_ms=10_000,
-)
+from tests.flykka.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, status
 
 
 def told(*messages: Message, at: int = 0, now: int = 0) -> JobDetails:
@@ -83,10 +38,6 @@ def told(*messages: Message, at: int = 0, now: int = 0) -> JobDetails:
     for message in messages:
         overview.take(message, at)
     return overview.details(now)
-
-
-def status(status: JobStatus, at: int = 0, cause: SerializedThrowable | None = None) -> JobStatusChanged:
-    return JobStatusChanged(job_id=JOB, status=status, timestamp_ms=at, cause=cause)
 
 
 def execution(
@@ -185,6 +136,19 @@ def test_a_job_that_could_not_be_told_of_any_more_has_failed_all_the_same() -> N
     )
 
     assert (details.status, details.duration_ms, details.last_failure) == (JobStatus.FAILED, 700, BOOM)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        JobResultSuccess(job_id=JOB, checkpoint_path=KEPT),
+        JobResultFailure(job_id=JOB, cause=BOOM, checkpoint_path=KEPT),
+    ],
+    ids=["stopped", "failed"],
+)
+def test_the_checkpoint_that_is_kept_is_told_with_the_end(last: Message) -> None:
+    assert told(status(JobStatus.RUNNING)).kept_checkpoint is None
+    assert told(status(JobStatus.RUNNING), last).kept_checkpoint == KEPT
 
 
 def test_every_restart_is_kept_with_its_reason() -> None:

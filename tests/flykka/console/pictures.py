@@ -1,0 +1,65 @@
+"""Details of a job with defaults, and what a terminal that is nowhere shows."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console as RichConsole
+from rich.console import RenderableType
+
+from flykka.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, JobVertexDetails
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+
+DETAILS = JobDetails(
+    job_id=JobId("job"),
+    name="delays",
+    status=JobStatus.RUNNING,
+    started_ms=0,
+    duration_ms=12_300,
+    vertices=(),
+    checkpoints=(),
+    checkpoints_completed=0,
+    checkpoints_failed=0,
+    last_completed=None,
+    restored_checkpoint=None,
+    restarts=(),
+    last_failure=None,
+)
+VERTEX = JobVertexDetails(
+    vertex_id=JobVertexId("source"),
+    name="Source: flights",
+    parallelism=2,
+    sources=("flights",),
+    sinks=(),
+    state=ExecutionState.RUNNING,
+    subtasks={ExecutionState.RUNNING: 2},
+)
+
+
+def checkpoint(number: int) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        checkpoint_id=number,
+        status=CheckpointStatsStatus.COMPLETED,
+        ended_ms=0,
+        duration_ms=300,
+        size_bytes=2_048,
+        incremental_bytes=512,
+        path="/chk",
+    )
+
+
+def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8") -> list[str]:
+    """The lines, without colours and what stands at the end of a line for nothing."""
+
+    class Nowhere(StringIO):
+        # A StringIO has no encoding that could be set.
+        @property
+        def encoding(self) -> str:  # type: ignore[override]
+            return encoding
+
+    output = RichConsole(file=Nowhere(), width=width, color_system=None, force_terminal=True)
+    with output.capture() as captured:
+        output.print(picture)
+    return [line.rstrip() for line in captured.get().splitlines()]

@@ -1,0 +1,167 @@
+"""What a job looks like on terminals wide and narrow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.console.job_picture import JobPicture
+from flykka.job_details import (
+    CheckpointStatistics,
+    CheckpointStatsStatus,
+    JobDetails,
+    JobVertexDetails,
+    Restart,
+    TimeShares,
+)
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint, shown
+
+BUSY = replace(
+    VERTEX,
+    rows_in=336_776,
+    rows_out=19_486,
+    rows_in_per_second=12_345.6,
+    watermark_ms=1_370_059_200_000,
+    watermark_lag_ms=2_500,
+    shares=TimeShares(busy=0.4, back_pressured=0.2, idle=0.4),
+)
+
+
+def vertices(*vertices: JobVertexDetails, width: int = 120, encoding: str = "utf-8") -> list[list[str]]:
+    """The cells of the table, the titles first."""
+    lines = shown(JobPicture(replace(DETAILS, vertices=vertices)), width, encoding)
+    return [[cell for cell in line.split("  ") if cell.strip()] for line in lines[2 : 3 + len(vertices)]]
+
+
+def cells(vertex: JobVertexDetails, width: int = 140, encoding: str = "utf-8") -> dict[str, str]:
+    titles, row = vertices(vertex, width=width, encoding=encoding)
+    return {title.strip(): cell.strip() for title, cell in zip(titles, row, strict=True)}
+
+
+def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
+    assert shown(JobPicture(DETAILS), width=60) == [
+        "",
+        "delays  RUNNING  12.3 s",
+        "vertex  tasks            rows in     rows/s",
+        "checkpoints  none yet",
+        "restarts     none",
+    ]
+
+
+def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
+    assert cells(BUSY) == {
+        "vertex": "Source: flights",
+        "tasks": "2 RUNNING",
+        "rows in": "336,776",
+        "rows out": "19,486",
+        "rows/s": "12,346",
+        "watermark": "2013-06-01 04:00:00",
+        "lag": "2.5 s",
+        "busy": "██▒·· 40%",
+        "back-pressured": "20%",
+    }
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (140, "vertex tasks rows_in rows_out rows/s watermark lag busy back-pressured"),
+        (120, "vertex tasks rows_in rows/s watermark lag busy"),
+        (80, "vertex tasks rows_in rows/s lag busy"),
+        (60, "vertex tasks rows_in rows/s"),
+        (40, "vertex tasks"),
+        (20, "vertex"),
+    ],
+)
+def test_what_matters_less_gives_way_to_the_name_on_a_narrow_terminal(width: int, titles: str) -> None:
+    long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
+
+    shown_titles = vertices(long, width=width)[0]
+
+    assert [title.strip().replace(" ", "_") for title in shown_titles] == titles.split()
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
+def test_nothing_is_wider_than_the_terminal(width: int) -> None:
+    busy = replace(
+        DETAILS,
+        vertices=(replace(BUSY, name="a name that is longer than any terminal " * 10),),
+        checkpoints=tuple(checkpoint(number) for number in range(9)),
+        restarts=(Restart(at_ms=0, cause=SerializedThrowable(type_name="E", message="why " * 100)),),
+    )
+
+    lines = shown(JobPicture(busy), width)
+
+    assert len(lines) == 6
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("state", "subtasks", "text"),
+    [
+        (ExecutionState.CREATED, {ExecutionState.SCHEDULED: 2}, "2 CREATED"),
+        (ExecutionState.RUNNING, {ExecutionState.RUNNING: 1, ExecutionState.DEPLOYING: 1}, "1/2 RUNNING"),
+        (ExecutionState.FINISHED, {ExecutionState.FINISHED: 2}, "2 FINISHED"),
+    ],
+)
+def test_subtasks_that_are_elsewhere_are_seen(
+    state: ExecutionState, subtasks: dict[ExecutionState, int], text: str
+) -> None:
+    assert cells(replace(BUSY, state=state, subtasks=subtasks))["tasks"] == text
+
+
+def test_the_end_of_the_input_takes_the_place_of_the_watermark() -> None:
+    ended = replace(BUSY, watermark_ms=None, watermark_lag_ms=None, event_time_ended=True)
+
+    assert (cells(ended)["watermark"], cells(ended)["lag"]) == ("end of input", "-")
+
+
+def test_what_was_not_measured_is_left_open() -> None:
+    assert (cells(VERTEX)["watermark"], cells(VERTEX)["busy"], cells(VERTEX)["back-pressured"]) == ("-", "-", "-")
+
+
+def test_a_terminal_without_unicode_gets_nothing_that_it_cannot_show() -> None:
+    long = replace(BUSY, name="a name that is longer than any terminal " * 10)
+
+    lines = shown(JobPicture(replace(DETAILS, vertices=(long, VERTEX))), encoding="latin-1")
+
+    assert "\n".join(lines).isascii()
+    assert cells(BUSY, encoding="latin-1")["busy"] == "##=.. 40%"
+
+
+def details(**changes: object) -> JobDetails:
+    return replace(DETAILS, **changes)  # type: ignore[arg-type]
+
+
+def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
+    failed = CheckpointStatistics(
+        checkpoint_id=7,
+        status=CheckpointStatsStatus.FAILED,
+        ended_ms=0,
+        reason=CheckpointDeclineReason.EXPIRED,
+    )
+    seven = (*(checkpoint(number) for number in range(1, 7)), failed)
+
+    line = shown(JobPicture(details(checkpoints=seven)), width=200)[-2]
+
+    size = "300 ms, 2.0 KiB (512 B new)"
+    assert line == f"checkpoints  7 EXPIRED   6 {size}   5 {size}   4 {size}   3 {size}"
+
+
+def test_the_reason_of_the_last_restart_is_told() -> None:
+    restarts = (
+        Restart(at_ms=0, cause=None),
+        Restart(at_ms=1, cause=SerializedThrowable(type_name="ValueError", message="boom\nat line 1")),
+    )
+
+    assert shown(JobPicture(details(restarts=restarts)))[-1] == "restarts     2, the last after ValueError: boom"
+
+
+@pytest.mark.parametrize("status", JobStatus)
+def test_every_status_can_be_shown(status: JobStatus) -> None:
+    assert shown(JobPicture(details(status=status)))[1] == f"delays  {status}  12.3 s"
