@@ -251,6 +251,17 @@ def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path)
     assert "Say(text=1)" in odd.message.reason
 
 
+def test_what_the_file_has_no_form_for_does_not_lose_the_turn(tmp_path: Path) -> None:
+    key = frozenset({"periodic"})
+    with recorded(tmp_path / "run.trace") as system:
+        system.spawn(player([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")
+        system.advance(100)
+
+    create, tick, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    assert create.effects == (StartTimer(key=repr(key), first_ms=50, message=says("tick"), delay_ms=None),)
+    assert tick.message == says("tick")
+
+
 def test_threads_record_each_actors_turns_in_order(tmp_path: Path) -> None:
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         refs = [system.spawn(player([], {"sync": replies}), f"a{number}") for number in range(4)]
