@@ -10,19 +10,22 @@ from hypothesis import strategies as st
 from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.actors.execution.task_outputs import UNSENT_BATCHES_LIMIT
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.exchange import Watermark
+from flykka.messages.job_graph import FiringMode, OperatorKind
 from flykka.messages.stage import BridgeClosed, BridgeOpened
 from flykka.messages.task import CancelTask, MetricsDue, TaskIOMetrics
 from tests.actors.execution.task_machine import (
     ATTEMPT,
     Harness,
+    barrier,
+    batch,
     descriptor,
     durable,
     finished,
     metrics,
     source,
     splits,
-    trigger,
+    window,
 )
 
 
@@ -106,6 +109,17 @@ def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
     task.now += 1_000
 
     assert times(metrics(task.feed(BridgeClosed()))) == (0, 0, 5)
+
+
+def test_windows_that_fire_with_the_checkpoint_have_no_watermark_before_event_time_begins() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+
+    task.arrive(0, batch("rows"), barrier(1))
+    before = task.feed(finished(0), finished(1), durable(1))
+    task.arrive(0, Watermark(timestamp_ms=899), barrier(2))
+    after = task.feed(finished(2), durable(2))
+
+    assert (metrics(before).watermark_ms, metrics(after).watermark_ms) == (None, 899)
 
 
 @given(st.lists(st.tuples(st.sampled_from(Activity), st.integers(0, 1_000))))
