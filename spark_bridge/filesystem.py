@@ -94,7 +94,7 @@ class FileSystem:
         except Py4JJavaError as refused:
             raise OSError(str(refused.java_exception.getMessage())) from refused
         if not made:
-            raise OSError(f"no folder {path} can be made")
+            raise OSError("no folder can be made there")
 
     def delete_if_empty(self, folder: str) -> bool:
         """Delete a folder in which nothing lies; whether it is gone."""

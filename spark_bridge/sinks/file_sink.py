@@ -63,8 +63,10 @@ class FileSink(Sink):
     def partition_by(self, *columns: str) -> Self:
         """Write the rows that agree in these columns to folders of their own, `<column>=<value>/`, as Spark does.
 
-        The columns are in the names of the folders, and not in the files.
+        The columns are in the names of the folders, and not in the files. Raises `TypeError` for what is no name.
         """
+        if strange := [column for column in columns if not isinstance(column, str)]:
+            raise TypeError(f"partition_by takes names of columns, not {strange[0]!r}")
         return replace(self, layout=replace(self.layout, partition_by=columns))
 
     def option(self, key: str, value: OptionValue) -> Self:

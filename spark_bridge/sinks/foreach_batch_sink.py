@@ -7,6 +7,7 @@ given, and the rest is only to be deleted.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -49,9 +50,18 @@ class ForeachBatchSink(Sink):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
+            raise TypeError(f"a ForeachBatchSink needs function(rows, checkpoint_id), not {self.function!r}")
+        try:
+            taken = inspect.signature(self.function)
+        except ValueError:
+            # Not every function that is written in C can say what it takes.
+            return
+        try:
+            taken.bind(None, 0)
+        except TypeError as misfit:
             raise TypeError(
-                f"a ForeachBatchSink needs a function of a DataFrame and a checkpoint id, not {self.function!r}"
-            )
+                f"a ForeachBatchSink calls function(rows, checkpoint_id), but {_called(self.function)} takes {taken}"
+            ) from misfit
 
     @property
     def format(self) -> str:
@@ -71,7 +81,7 @@ class ForeachBatchSink(Sink):
         return f"{checkpoint_directory}/{job_id}/staged"
 
     def __str__(self) -> str:
-        return f"{self.format} {getattr(self.function, '__name__', type(self.function).__name__)}"
+        return f"{self.format} {_called(self.function)}"
 
 
 class ForeachBatchWriter(SinkWriter):
@@ -140,6 +150,10 @@ class ForeachBatchWriter(SinkWriter):
     def _note_as_given(self, first: StagedBatch) -> None:
         if not self._filesystem.rename(first.path, _given(first)):
             raise SinkError(f"{first.path} cannot be renamed, so nobody would know that its rows were given away")
+
+
+def _called(function: object) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _given(first: StagedBatch) -> str:

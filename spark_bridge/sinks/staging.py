@@ -1,8 +1,9 @@
 """Where one subtask of a sink stages its rows: `<the job's staging folder>/<uid>-<subtask>/<attempt>-<batch>/`.
 
-uid and job are there with a digest behind them, for two that read alike in a file name must not discard each other's
-files. A job with a new id that goes on from a checkpoint of another one stages in a folder of its own. The other's stays
-until the new job has completed a checkpoint: until then one may still go back to what the other had staged.
+The uid has a digest behind it, for two that read alike in a file name must not discard each other's files.
+
+A job with a new id that goes on from a checkpoint of another one stages in a folder of its own. The other's stays until
+the new job has completed a checkpoint: until then one may still go back to what the other had staged.
 """
 
 from __future__ import annotations

@@ -173,6 +173,10 @@ def test_rows_come_as_they_were_in_the_session_of_the_application(table: Table) 
     assertDataFrameEqual(given[0], rows)
 
 
-def test_only_a_function_will_do() -> None:
-    with pytest.raises(TypeError, match="needs a function of a DataFrame and a checkpoint id, not 'print'"):
+def test_only_a_function_of_rows_and_id_will_do() -> None:
+    def forgets(rows: DataFrame) -> None: ...
+
+    with pytest.raises(TypeError, match=r"needs function\(rows, checkpoint_id\), not 'print'"):
         ForeachBatchSink("print")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"calls function\(rows, checkpoint_id\), but forgets takes \(rows: "):
+        ForeachBatchSink(forgets)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -109,9 +109,9 @@ def test_two_sinks_may_write_to_one_folder_what_can_be_read_as_one(laboratory: L
     [(FileSink.json, "json"), (lambda path: FileSink.parquet(path).partition_by("day"), "parquet partitioned by day")],
 )
 def test_two_sinks_must_not_write_to_one_folder_what_cannot_be_read_as_one(
-    laboratory: Laboratory, tmp_path: Path, other: type[FileSink], told: str
+    laboratory: Laboratory, tmp_path: Path, other: Callable[[Path], FileSink], told: str
 ) -> None:
-    text = refusal(laboratory, FileSink.parquet(tmp_path), other(tmp_path))  # type: ignore[call-arg]
+    text = refusal(laboratory, FileSink.parquet(tmp_path), other(tmp_path))
 
     assert text == (
         f"operator 'v0-sink-0' and operator 'v1-sink-0' both write to file:{tmp_path}, as parquet and as {told}:"
