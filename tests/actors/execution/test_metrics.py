@@ -25,6 +25,7 @@ from tests.actors.execution.task_machine import (
     metrics,
     source,
     splits,
+    trigger,
     window,
 )
 
