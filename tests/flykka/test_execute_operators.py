@@ -61,7 +61,7 @@ def test_windows_over_a_union_wait_for_the_slowest_of_its_streams(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "ahead", first=60_000, files=1)
-    write_bids(tmp_path / "behind", first=0, files=4)
+    write_bids(tmp_path / "behind", first=0, files=2)
     ahead, behind = bids(env, tmp_path / "ahead"), bids(env, tmp_path / "behind")
     (
         ahead.union(behind, behind)
@@ -71,7 +71,7 @@ def test_windows_over_a_union_wait_for_the_slowest_of_its_streams(
         .set_parallelism(2)
         .sink_to(FileSink.parquet(str(tmp_path / "counts")))
     )
-    env.enable_checkpointing("300ms")
+    env.enable_checkpointing("500ms")
 
     env.execute("union")
 
