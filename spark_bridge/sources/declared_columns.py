@@ -39,10 +39,12 @@ _READABLE_AS = {
 }
 
 
-def misfit(declared: StructType, found: pyarrow.Schema, elsewhere: Set[str]) -> str | None:
+def misfit(
+    declared: StructType, found: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
+) -> str | None:
     """What is wrong with the first column that does not fit; None where all do.
 
-    `elsewhere` are columns that the names of folders give.
+    `elsewhere` are columns that the names of folders give; `may_lack`: files have different columns.
     """
     types = {field.name.lower(): field.type for field in found}
     for column in declared:
@@ -50,7 +52,13 @@ def misfit(declared: StructType, found: pyarrow.Schema, elsewhere: Set[str]) -> 
             continue
         expected = column.dataType.simpleString()
         if column.name.lower() not in types:
-            return f"it has no column {column.name!r} (expected {expected}); its columns are {', '.join(found.names)}"
+            if may_lack:
+                continue
+            columns = ", ".join(found.names)
+            return (
+                f"it has no column {column.name!r} (expected {expected}), but {columns}; with the option"
+                " mergeSchema=True what a file does not have is read as nulls"
+            )
         there = types[column.name.lower()]
         if pyarrow.types.is_timestamp(there) and there.unit == "ns" and expected in _TIMESTAMPS:
             return f"its column {column.name!r} has nanoseconds, which Spark does not read: write it in microseconds"

@@ -52,6 +52,11 @@ def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
     return {**{key: value for key, value in defaults.items() if key.lower() not in given}, **dict(options)}
 
 
+def merges_schemas(options: Options) -> bool:
+    """Whether the user has said that files have different columns."""
+    return {key.lower(): text for key, text in options}.get("mergeschema") == "true"
+
+
 def _checked(key: str, value: OptionValue) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if key.lower() in _LISTING:

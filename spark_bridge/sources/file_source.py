@@ -69,7 +69,8 @@ class FileSource:
     ) -> Self:
         """The parquet files in and below a folder, or one file.
 
-        Every file must have every column of the schema, in a type that Spark can read as the column's.
+        Every file must have every column of the schema, in a type that Spark can read as the column's. With
+        `mergeSchema=True` files may have different columns; what one does not have is null.
         """
         return cls._of(PARQUET, path, schema, event_time, options)
 
@@ -195,8 +196,8 @@ class FileSource:
         """The rows of a batch of files. How many they are is known where the files say it."""
         batch = split_of(FileBatchSplit, split, self)
         knows = self.file_format.has_footers
-        sliced = in_slices and knows
-        slices = (read_sliced if sliced else read_split)(session, self, schema, batch)
+        read = read_sliced if in_slices and knows else read_split
+        slices = read(session, self, schema, batch)
         return SplitRows(slices=slices, rows=batch.rows if knows else None, event_time_max=batch.event_time_max)
 
     def _schema_there(self, session: SparkSession) -> StructType:

@@ -11,6 +11,7 @@ from pyarrow import fs
 from pyarrow import parquet as pq
 
 from flykka.spark_bridge.errors import UnreadableFileError
+from flykka.spark_bridge.sources.unreadable import plain_path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -36,15 +37,15 @@ def footer(path: str, event_time: str | None) -> Footer:
         with filesystem.open_input_file(inner) as file:
             metadata = pq.read_metadata(file)
     except (pyarrow.ArrowException, OSError) as broken:
-        raise UnreadableFileError(f"cannot read {path} as parquet: {broken}") from broken
+        raise UnreadableFileError(f"cannot read {plain_path(path)} as parquet: {broken}") from broken
     latest = None if event_time is None else _latest(metadata, event_time)
     return Footer(rows=metadata.num_rows, event_time_max=latest, schema=_schema(metadata.schema))
 
 
 def _located(path: str) -> tuple[Any, str]:
-    if path.startswith(("/", "file:")):
-        # Hadoop writes `file:/folder/name` and escapes nothing.
-        return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
+    # Hadoop writes `file:/folder/name` and escapes nothing.
+    if (local := plain_path(path)).startswith("/"):
+        return fs.LocalFileSystem(), local
     filesystem, inner = fs.FileSystem.from_uri(path)
     return filesystem, inner
 

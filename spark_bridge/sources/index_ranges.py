@@ -17,6 +17,7 @@ from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
 if TYPE_CHECKING:
     from flykka.spark_bridge.sources.datagen_source import DataGenSource
 
+_SPLITS_MAX = 1000
 _INTERVAL_MS_MIN = 100
 _INTERVAL_MS_MAX = 1000
 
@@ -59,6 +60,8 @@ class IndexRangeDiscovery:
             self._begun = self._clock(), self._next
         at, first = self._begun
         due = first + math.floor((self._clock() - at) * rate)
+        # Nobody reads more until the next look, however high the rate.
+        due = min(due, self._next + _SPLITS_MAX * self._source.rows_per_batch)
         return due if last is None else min(due, last)
 
     def _ranges(self, first: int, end: int) -> Iterator[IndexRangeSplit]:

@@ -21,7 +21,9 @@ from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.source import FileBatchSplit, FileSplit, SplitsDiscovered
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
 from flykka.spark_bridge.sources.declared_columns import misfit
+from flykka.spark_bridge.sources.file_formats import merges_schemas
 from flykka.spark_bridge.sources.footers import footer
+from flykka.spark_bridge.sources.unreadable import plain_path
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.filesystem import FileSystem
@@ -102,9 +104,14 @@ class FileSplitDiscovery:
         # A source that is not bound to a job has no schema of its own.
         if isinstance(self._source.schema, StructType) and read.schema is not None:
             folders = (unquote(folder).partition("=") for folder in name.split("/")[:-1])
-            wrong = misfit(self._source.schema, read.schema, {column for column, equals, _ in folders if equals})
+            wrong = misfit(
+                self._source.schema,
+                read.schema,
+                elsewhere={column for column, equals, _ in folders if equals},
+                may_lack=merges_schemas(self._source.reader_options),
+            )
             if wrong is not None:
-                raise FileSchemaError(f"{path} does not fit the schema of the source: {wrong}")
+                raise FileSchemaError(f"{plain_path(path)} does not fit the schema of the source: {wrong}")
         return _Described(rows=read.rows, event_time_max=read.event_time_max)
 
     def _piece(self, path: str, name: str, start: int, rows: int, described: _Described) -> _Piece:

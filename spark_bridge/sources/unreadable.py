@@ -28,9 +28,14 @@ def unreadable_file(raised: BaseException) -> UnreadableFileError | None:
     """The error that names the file, where `raised` says that Spark could not read one."""
     for throwable in _causes(raised):
         if _condition(throwable).startswith(_UNREADABLE):
-            path = str(throwable.getMessageParameters().get("path"))
-            return UnreadableFileError(f"cannot read {unquote(path)}: {reason(raised)}")
+            path = unquote(str(throwable.getMessageParameters().get("path")))
+            return UnreadableFileError(f"cannot read {plain_path(path)}: {reason(raised)}")
     return None
+
+
+def plain_path(path: str) -> str:
+    """A path as users write it: a local one without `file:`."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
 
 def reason(raised: BaseException) -> str:

@@ -183,6 +183,16 @@ def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
         discovery(spark, source).discover(frozenset())
 
 
+def test_files_of_different_columns_are_read_together_on_demand(spark: SparkSession, folder: Path) -> None:
+    pq.write_table(pa.table({"key": [7], "more": [8]}), folder / "5.parquet")
+    source = FileSource.parquet(folder, mergeSchema=True).files_per_batch(6).bound(spark, None)
+
+    found = discovery(spark, source).discover(frozenset())
+    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False).slices
+
+    assert [tuple(row) for row in rows.where("more IS NOT NULL").collect()] == [(7, None, None, 8)]
+
+
 def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_path: Path) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = FileSource.parquet(tmp_path / "in", schema="day int, key long").bound(spark, None)

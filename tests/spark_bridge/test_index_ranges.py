@@ -95,6 +95,15 @@ def test_a_source_without_an_end_never_finishes() -> None:
     assert not found.finished
 
 
+def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
+    clock = Clock()
+    look = discovery(source(None, rate=1e9, batch=1), clock)
+    look.discover(frozenset())
+    clock.seconds += 1
+
+    assert len(look.discover(frozenset()).splits) == 1000
+
+
 def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out() -> None:
     clock = Clock()
     seen = frozenset({SplitId("0+10"), SplitId("10+7")})
