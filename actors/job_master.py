@@ -156,8 +156,8 @@ class JobMaster(Actor):
                 self._decide([events.CancellationRequested()])
             case StopJob():
                 self._on_stop()
-            case StopCheckpointFailed() if self._is_stopping:
-                self._refuse_stop(_not_stopped(message))
+            case StopCheckpointFailed():
+                self._on_stop_failed(message)
             case JobAttemptsEnded() | CheckpointingStopped() | JobDataReleased():
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref == self._resource_manager:
@@ -233,6 +233,13 @@ class JobMaster(Actor):
         elif not self._is_stopping:
             self._is_stopping = True
             self._coordinator.tell(StopCheckpointRequest(job_id=self._job_id))
+
+    def _on_stop_failed(self, failed: StopCheckpointFailed) -> None:
+        # Where the job itself has gone another way meanwhile, that was told already.
+        if self._is_stopping:
+            because = f": {failed.cause.type_name}: {failed.cause.message}" if failed.cause else ""
+            text = f"its last checkpoint {failed.checkpoint_id} failed with {failed.reason}{because}; the job goes on"
+            self._refuse_stop(text)
 
     def _refuse_stop(self, why: str) -> None:
         self._is_stopping = False
@@ -357,8 +364,3 @@ class JobMaster(Actor):
     def _tell_listeners(self, message: Message) -> None:
         for listener in self._listeners:
             listener.tell(message)
-
-
-def _not_stopped(failed: StopCheckpointFailed) -> str:
-    because = f": {failed.cause.type_name}: {failed.cause.message}" if failed.cause else ""
-    return f"its last checkpoint {failed.checkpoint_id} failed with {failed.reason}{because}; the job goes on"

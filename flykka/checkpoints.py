@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import OperatorId
 from flykka.messages.job_graph import JobGraph, Operator
+
+logger = logging.getLogger("flykka")
 
 LATEST = "latest"
 """In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
@@ -96,6 +99,8 @@ def _latest(directory: str) -> CompletedCheckpoint:
         )
     listing = list_checkpoints(directory)
     if listing.completed:
+        for text in listing.unreadable:
+            logger.warning("not considered as the latest checkpoint: %s", text)
         return listing.completed[0]
     broken = "".join(f"\n  cannot be read: {text}" for text in listing.unreadable)
     there = (

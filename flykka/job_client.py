@@ -161,6 +161,8 @@ class JobClient:
             raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
         if isinstance(answer, StoppingFailure):
             raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
+        # Whoever looks at the job when this returns is to see that it has finished.
+        self._get(self._view.outcome, timeout, "has stopped, and has not said so")
         path: str = answer.checkpoint_path
         return path
 

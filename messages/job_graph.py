@@ -35,7 +35,10 @@ class FiringMode(StrEnum):
 
 
 class ExternalizedCheckpointRetention(StrEnum):
-    """What becomes of the last checkpoints when a job is cancelled or fails; a finished job keeps none."""
+    """What becomes of the last checkpoints when a job is cancelled or fails.
+
+    A job that has finished keeps none, but the one that it was stopped with.
+    """
 
     NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
     DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"

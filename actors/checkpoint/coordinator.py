@@ -365,7 +365,7 @@ class CheckpointCoordinatorMachine:
             if event.job_status is JobStatus.SUSPENDED
             else CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         )
-        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.is_stop
+        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.has_stopped
         yield from self._trigger.shut_down()
         yield from self._replace_tasks((), reason, now)
         self._stored.close(event.job_status, keep_latest=was_stopped)

@@ -39,6 +39,11 @@ class FinalCheckpoint:
         return FinalDemand.STOP in self._demands
 
     @property
+    def has_stopped(self) -> bool:
+        """Whether a stop has got what it wanted: this checkpoint is to be kept."""
+        return self.is_stop and self.phase is FinalPhase.COMPLETED
+
+    @property
     def is_to_be_retried(self) -> bool:
         """Whether it has failed and is wanted all the same."""
         return self.phase is FinalPhase.WAITING_TO_RETRY

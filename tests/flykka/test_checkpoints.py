@@ -51,7 +51,9 @@ def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path)
     assert listing.unreadable == ()
 
 
-def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_mentioned(tmp_path: Path) -> None:
+def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_mentioned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     [broken] = written(tmp_path, checkpoint("a", 9, 900))
     Path(broken, "_metadata").write_bytes(b"something else")
     (tmp_path / "a" / "chk-10").mkdir()
@@ -62,6 +64,9 @@ def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_menti
     assert [each.path for each in listing.completed] == [whole]
     assert listing.unreadable == (f"{broken}/_metadata: not a file of flykka",)
     assert find_checkpoint("latest", str(tmp_path)).path == whole
+    assert [record.getMessage() for record in caplog.records] == [
+        f"not considered as the latest checkpoint: {broken}/_metadata: not a file of flykka"
+    ]
 
 
 def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tmp_path: Path) -> None:

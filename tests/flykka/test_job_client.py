@@ -71,6 +71,12 @@ class JobManagerDesk(Actor):
             message.client.tell(self._cancellation)
         if isinstance(message, StopJob) and self._stopping is not None:
             message.client.tell(self._stopping)
+            self._tell_result(self._stopping)
+
+    def _tell_result(self, stopping: Message) -> None:
+        submitted = self._asked[0]
+        if isinstance(stopping, StoppingSuccess) and isinstance(submitted, SubmitJob):
+            submitted.client.tell(JobResultSuccess(job_id=JOB, checkpoint_path=stopping.checkpoint_path))
 
 
 class FinishingDesk(Actor):
@@ -261,7 +267,6 @@ def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
     client = cluster.submit()
 
     path = client.stop()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB, checkpoint_path=path))
 
     assert path == "/checkpoints/job/chk-4"
     assert client.wait(timeout=0).checkpoint_path == path

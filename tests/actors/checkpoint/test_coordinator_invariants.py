@@ -44,6 +44,7 @@ class Coordinating(RuleBasedStateMachine):
         self.acknowledged: dict[int, set[str]] = {}
         self.writing: list[int] = []
         self.disposals = 0
+        self.stops = 0
         self.last_of_former_life = 0
         self._deploy()
 
@@ -62,6 +63,11 @@ class Coordinating(RuleBasedStateMachine):
     @rule()
     def the_input_is_at_its_end(self) -> None:
         self.world.handle(events.FinalCheckpointRequested())
+
+    @rule()
+    def somebody_stops_the_job(self) -> None:
+        self.stops += 1
+        self.world.handle(events.StopRequested())
 
     @precondition(lambda self: self.world.machine.pending)
     @rule(data=st.data(), declines=st.integers(0, 5))
@@ -159,20 +165,28 @@ class Coordinating(RuleBasedStateMachine):
         assert not set(ended) & set(self.world.machine.pending)
 
     @invariant()
+    def a_stop_fails_at_most_once(self) -> None:
+        assert len(self.world.effects(effects.ReportStopFailed)) <= self.stops
+
+    @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
         timed = {checkpoint_id for kind, checkpoint_id in self.world.timers if kind is effects.TimerKind.TIMEOUT}
         assert timed == set(self.world.machine.pending)
 
     def teardown(self) -> None:
-        """However it went: when the job ends, everything ends, and a finished job leaves nothing."""
+        """However it went: when the job ends, everything ends, and a finished job leaves what it was stopped with."""
         self.world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
         while self._under_way():
             self._write_ends(self._under_way()[0])
         while self.disposals < len(self._deletions()):
             self.disposals += 1
             self.world.handle(events.DisposalEnded())
-        assert len(self.world.effects(effects.DeleteJob)) == 1
-        assert self.world.effects(effects.ReportStopped) == [effects.ReportStopped(retained=())]
+        [stopped] = self.world.effects(effects.ReportStopped)
+        kept = [checkpoint.path for checkpoint in self.world.machine.completed] if stopped.retained else []
+        assert stopped.retained == tuple(kept)
+        assert len(kept) <= (1 if self.stops else 0)
+        assert len(self.world.effects(effects.DeleteJob)) == (0 if kept else 1)
+        assert not set(kept) & set(self.world.disposed())
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
         assert len(self.world.effects(effects.Restore)) == self.life - 1
