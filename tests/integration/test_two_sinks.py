@@ -22,6 +22,7 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flykka.errors import JobExecutionError
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.stage import BridgeOpened, CheckpointCommitted, CommitCheckpoint, StageFinished, StateSnapshotted
@@ -32,14 +33,14 @@ from tests.integration import sales
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-PATIENCE_SECONDS = 60
+AT_ONCE = RestartStrategies.fixed_delay_restart(delay=0)
+PATIENCE_SECONDS = 120
 PUBLISHED = re.compile(r"part-.+-\d+-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f-]{27}\.")
 
 
 def start(env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink, checkpoints: Path) -> JobClient:
     """Sales per shop and hour into one sink, behind an exchange; dear sales into another one, with the source."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(checkpoints))
-    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
     stream = env.from_source(FileSource.parquet(str(files)).files_per_batch(1), watermarks, "sales", uid="sales")
     (
@@ -129,7 +130,7 @@ def test_a_kill_between_two_commits_lets_both_sinks_publish(
     tmp_path: Path,
     first_to_publish: str,
 ) -> None:
-    env = environment()
+    env = environment().set_restart_strategy(AT_ONCE)
     hourly, dear, checkpoints = tmp_path / "hourly", tmp_path / "dear", tmp_path / "checkpoints"
     first, second = ("hourly", hourly), ("source-sales", dear)
     if first_to_publish == "dear":
@@ -154,7 +155,7 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
     sales_files: Path,
     tmp_path: Path,
 ) -> None:
-    env = environment()
+    env = environment().set_restart_strategy(AT_ONCE)
     table, dear, checkpoints = tmp_path / "table", tmp_path / "dear", tmp_path / "checkpoints"
     given: list[int] = []
 
@@ -179,3 +180,42 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
     hourly = spark.read.parquet(str(table)).drop("checkpoint")
     assert_exactly_once(spark, sales_files, hourly, spark.read.parquet(str(dear)))
     assert not list(tmp_path.glob("checkpoints/*/staged/*"))
+
+
+def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leaves_nothing_staged(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+) -> None:
+    table, dear, checkpoints = tmp_path / "table", tmp_path / "dear", tmp_path / "checkpoints"
+    refuses = Event()
+    refused: list[tuple[int, int]] = []
+    given: list[tuple[int, int]] = []
+
+    def replace(rows: DataFrame, checkpoint_id: int) -> None:
+        if refuses.is_set():
+            refused.append((checkpoint_id, rows.count()))
+            raise ConnectionError("the table is locked")
+        given.append((checkpoint_id, rows.count()))
+        rows.coalesce(1).write.mode("overwrite").parquet(f"{table}/checkpoint={checkpoint_id}")
+
+    refuses.set()
+    failing = environment().set_restart_strategy(RestartStrategies.no_restart())
+    with pytest.raises(JobExecutionError, match=r"'hourly output'.*the table is locked"):
+        start(failing, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints).wait(
+            timeout=PATIENCE_SECONDS
+        )
+    kept = list((dear / ".flykka-staging").iterdir())
+    refuses.clear()
+    again = environment().from_checkpoint("latest")
+    start(again, sales_files, ForeachBatchSink(replace), FileSink.parquet(dear), checkpoints).wait(
+        timeout=PATIENCE_SECONDS
+    )
+
+    assert len(kept) == 1
+    assert refused == given[:1]
+    hourly = spark.read.parquet(str(table)).drop("checkpoint")
+    assert_exactly_once(spark, sales_files, hourly, spark.read.parquet(str(dear)))
+    assert not (dear / ".flykka-staging").exists()
+    assert not list(checkpoints.glob("*/staged"))
