@@ -32,14 +32,13 @@ def waking_loop() -> Iterator[None]:
     if not in_kernel():
         yield
         return
-    loop = asyncio.get_running_loop()
-
-    def wake() -> None:
-        nonlocal next_time
-        next_time = loop.call_later(WAKING_SECONDS, wake)
-
-    next_time = loop.call_later(WAKING_SECONDS, wake)
+    waking = asyncio.create_task(_wake_for_ever())
     try:
         yield
     finally:
-        next_time.cancel()
+        waking.cancel()
+
+
+async def _wake_for_ever() -> None:
+    while True:
+        await asyncio.sleep(WAKING_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,19 @@ from tests.house.sources import HOUSE
 
 PATIENCE = 60.0
 """Seconds that a cell may take: a busy machine starts a JVM slowly."""
+
+
+def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
+    """Look again and again, for what another process does and tells nobody.
+
+    Raises:
+        TimeoutError: it has not come about in that many seconds.
+    """
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nothing came of it in {patience} s")
+        time.sleep(0.02)
 
 
 class CellError(AssertionError):
@@ -84,7 +98,8 @@ class Kernel:
 
     def start(self, code: str) -> Cell:
         """Send a cell, and do not wait for it."""
-        cell = Cell(self._client.execute(code))
+        # A kernel drops what is sent just after an error, unless it is told not to.
+        cell = Cell(self._client.execute(code, stop_on_error=False))
         self._cells[cell.message_id] = cell
         return cell
 

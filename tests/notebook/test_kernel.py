@@ -1,0 +1,159 @@
+"""Jobs in a real Jupyter kernel: nothing blocks it, and its cells may be interrupted and run again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.kernel import Kernel, wait_until
+from tests.notebook.programs import ENVIRONMENT, EVEN_NUMBERS, JOB, checkpoints, end_input, output, write_input
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+THREADS = "import threading; print(len([t for t in threading.enumerate() if 'flykka' in t.name]))"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    """One kernel for all tests: its JVM is started once."""
+    with Kernel(tmp_path_factory.mktemp("kernel")) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
+    """The folder of a test's cells, with input in it. What a test has left running is ended."""
+    write_input(tmp_path)
+    kernel.run(f"folder = {str(tmp_path)!r}")
+    yield tmp_path
+    kernel.run("env.close()")
+
+
+def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(kernel: Kernel, folder: Path) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    free = kernel.run("job.status")
+    end_input(folder)
+    awaited = kernel.run("(await job).job_name")
+
+    assert "RUNNING" in free.text or "CREATED" in free.text
+    assert awaited.text == "'even numbers'"
+    assert output(folder) == EVEN_NUMBERS
+
+
+def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_for(kernel: Kernel, folder: Path) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    shown = kernel.run("job")
+    (place,) = shown.display_ids
+    while not kernel.updates[place]:
+        kernel.listen()
+    end_input(folder)
+    kernel.run("await job")
+
+    times = [update.at for update in kernel.updates[place]]
+    last = kernel.updates[place][-1].data
+    assert shown.shown[0].keys() == {"text/html", "text/plain"}
+    assert last["text/plain"].startswith("job 'even numbers' FINISHED")
+    assert "FINISHED" in last["text/html"]
+    assert len(times) < 2 + 4 * (times[-1] - times[0] + 1)
+
+
+def test_a_job_that_has_failed_shows_why(kernel: Kernel, folder: Path) -> None:
+    kernel.run(ENVIRONMENT + "from flykka import RestartStrategies\n")
+    kernel.run("env.set_restart_strategy(RestartStrategies.no_restart())\n")
+    (folder / "input" / "numbers.parquet").write_bytes(b"no parquet")
+
+    kernel.run(JOB)
+    failed = kernel.wait(kernel.start("await job"))
+    shown = kernel.run("job")
+
+    assert failed.error is not None
+    assert failed.error[0] == "JobExecutionError"
+    assert "FAILED" in shown.text
+    assert "numbers.parquet" in shown.shown[0]["text/html"]
+    assert kernel.run("type(job.exception).__name__").text == "'JobExecutionError'"
+
+
+@pytest.mark.parametrize(
+    ("wait", "error"),
+    [("job.wait()", "KeyboardInterrupt"), ("await job", "CancelledError")],
+)
+def test_the_stop_button_ends_the_wait_and_not_the_job(kernel: Kernel, folder: Path, wait: str, error: str) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+
+    waiting = kernel.start(f"print('waiting', flush=True)\n{wait}")
+    while not waiting.printed:
+        kernel.listen()
+    kernel.interrupt()
+    kernel.wait(waiting)
+    end_input(folder)
+    kernel.run("await job")
+
+    assert waiting.error is not None
+    assert waiting.error[0] == error
+    assert "job 'even numbers' goes on" in waiting.traceback
+    assert kernel.run("len(job.details.restarts)").text == "0"
+    assert output(folder) == EVEN_NUMBERS
+
+
+def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_can_continue_it(
+    kernel: Kernel, folder: Path
+) -> None:
+    executing = kernel.start(ENVIRONMENT + JOB.replace("job = env.execute_async", "env.execute"))
+    wait_until(lambda: checkpoints(folder))
+    kernel.interrupt()
+    kernel.wait(executing)
+    again = kernel.run(ENVIRONMENT + "env.from_checkpoint('latest')\n" + JOB)
+    end_input(folder)
+    kernel.run("await job")
+
+    assert executing.error is not None
+    assert "still ran: it is cancelled" in again.printed
+    assert output(folder) == EVEN_NUMBERS
+
+
+@pytest.mark.parametrize("cell", [ENVIRONMENT + JOB, JOB], ids=["with its environment", "in one environment"])
+def test_a_cell_that_is_run_again_replaces_its_job_and_leaves_nothing_behind(
+    kernel: Kernel, folder: Path, cell: str
+) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    kernel.run(cell)
+    threads = int(kernel.run(THREADS).printed)
+
+    printed = [kernel.run("old = job\n" + cell + "print(old.status, job.status)").printed for _ in range(10)]
+    after = int(kernel.run(THREADS).printed)
+    end_input(folder)
+    kernel.run("await job")
+
+    assert all(re.search(r"still ran: it is cancelled.*\n *CANCELED (CREATED|RUNNING)", text) for text in printed)
+    assert after <= threads + 2
+    assert set(output(folder)) == set(EVEN_NUMBERS)
+
+
+def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, folder: Path) -> None:
+    kernel.run(ENVIRONMENT + JOB)
+    end_input(folder)
+    kernel.run("await job")
+
+    table = kernel.run("print(job.checkpoints.to_csv(index=False))").printed.splitlines()
+    assert table[0] == "checkpoint_id,status,triggered,ended,duration_ms,size_bytes,incremental_bytes,path,reason"
+    assert ",COMPLETED," in table[-2]
+
+
+def test_a_session_of_the_users_own_loses_its_interrupt_handler_while_flykka_works_in_it(
+    kernel: Kernel, folder: Path
+) -> None:
+    cell = """
+import signal
+from pyspark.sql import SparkSession
+theirs = signal.getsignal(signal.SIGINT)
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark = signal.getsignal(signal.SIGINT)
+"""
+    kernel.run("env.close() if 'env' in globals() else None")
+    handlers = kernel.run(cell + ENVIRONMENT + "print(spark is not theirs, signal.getsignal(signal.SIGINT) is theirs)")
+    kernel.run("env.close()\nsession.stop()")
+
+    assert "True True" in handlers.printed
