@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka")
 
+FLIGHT_RECORD_TIMEOUT_MS = 30_000
+"""How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobExecutionResult:
@@ -118,8 +121,10 @@ class JobClientActor(Actor):
                 return
             case JobResultFailure():
                 self._on_failure(message)
+            case FlightRecordWritten() | FlightRecordNotWritten() if self._untold is None:
+                return  # It comes behind the deadline.
             case FlightRecordWritten() | FlightRecordNotWritten():
-                message = self._on_flight_record(message)
+                message = self._on_flight_record(message, self._untold)
             case Terminated() if self._view.outcome.done() or self._untold is not None:
                 return
             case Terminated():
@@ -169,10 +174,14 @@ class JobClientActor(Actor):
             lambda path: FlightRecordWritten(path=path),
             lambda error: FlightRecordNotWritten(cause=serialized(error)),
         )
+        late = SerializedThrowable(type_name="TimeoutError", message="the file system has not answered in 30 seconds")
+        self.context.timers.start_once("flight-record", FLIGHT_RECORD_TIMEOUT_MS, FlightRecordNotWritten(cause=late))
 
-    def _on_flight_record(self, written: FlightRecordWritten | FlightRecordNotWritten) -> JobResultFailure:
-        failure, self._untold = self._untold, None
-        assert failure is not None
+    def _on_flight_record(
+        self, written: FlightRecordWritten | FlightRecordNotWritten, failure: JobResultFailure
+    ) -> JobResultFailure:
+        self.context.timers.cancel("flight-record")
+        self._untold = None
         match written:
             case FlightRecordWritten(path=path):
                 self._on_failure(failure, flight_record=path)

@@ -77,6 +77,8 @@ def cut_off(damage: Damage) -> str:
 
 
 def _checkpoints(statistics: TraceStatistics) -> list[str]:
+    checkpoints = statistics.in_order()
+    earlier, last = checkpoints[:-_ROWS], checkpoints[-_ROWS:]
     rows = [
         (
             checkpoint.job_id,
@@ -86,9 +88,13 @@ def _checkpoints(statistics: TraceStatistics) -> list[str]:
             "" if checkpoint.size_bytes is None else format_bytes(checkpoint.size_bytes),
             "" if checkpoint.incremental_bytes is None else format_bytes(checkpoint.incremental_bytes),
         )
-        for checkpoint in statistics.in_order()
+        for checkpoint in last
     ]
-    return _table(("checkpoints of job", "id", "state", "duration", "size", "new"), rows)
+    if earlier:
+        states = Counter(checkpoint.state for checkpoint in earlier)
+        counted = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+        rows.insert(0, (f"... {len(earlier):,} before", "", counted, "", "", ""))
+    return _table("<><>>>", ("checkpoints of job", "id", "state", "duration", "size", "new"), rows)
 
 
 def _counts(what: str, counts: Counter[str], seconds: float) -> list[str]:
@@ -100,25 +106,24 @@ def _counts(what: str, counts: Counter[str], seconds: float) -> list[str]:
     if len(counts) > len(most):
         rest = counts.total() - sum(count for _, count in most)
         rows.append((f"{rest:,}", rate(rest), f"... {len(counts) - len(most):,} others"))
-    return _table(("count", "per second", what), rows)
+    return _table(">><", ("count", "per second", what), rows)
 
 
 def _failures(statistics: TraceStatistics) -> list[str]:
     rows = [
         (str(each.turn), f"{each.recipient} <- {each.message}", each.failure) for each in statistics.failures.values()
     ]
-    return _table(("turn", "failures, where first told", ""), rows)
+    return _table("><<", ("turn", "failures, where first told", ""), rows)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines in columns behind an empty line; none at all where there is no row. Numbers stand to the right."""
+def _table(alignment: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines in columns behind an empty line; none at all where there is no row. `alignment` has a `<` or `>` for each."""
     if not rows:
         return []
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    numeric = [all(cell[:1].isdigit() or not cell for cell in column) for column in zip(*rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
-        shaped = zip(cells, widths, numeric, strict=True)
-        return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in shaped).rstrip()
+        shaped = zip(cells, alignment, widths, strict=True)
+        return "  ".join(f"{cell:{side}{width}}" for cell, side, width in shaped).rstrip()
 
     return ["", line(header), *map(line, rows)]

@@ -1,1 +1,1 @@
-"""Traces: the recorder that writes every turn of every actor, and the reader that brings them back."""
+"""Traces: a recorder that writes every turn of every actor, one that keeps the last ones, and the reader of both."""

@@ -46,7 +46,8 @@ class FlightRecorder:
         assert turns > 0
         self._limit = turns
         self._payload_limit = payload_bytes
-        self._lock = threading.Lock()
+        # Reentrant: what is freed under it may have a finalizer, which may tell somebody who has ended: a dead letter.
+        self._lock = threading.RLock()
         self._dumping = threading.Lock()
         self._kept: deque[tuple[int, Noted]] = deque()
         self._payload = 0

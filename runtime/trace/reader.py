@@ -138,6 +138,8 @@ def _header(path: Path, payload: bytes | None) -> TraceHeader:
         fields = None
     if not isinstance(fields, dict) or fields.get("format") != layout.FORMAT_NAME:
         raise TraceError(f"{path} is no trace")
+    if not isinstance(fields.get("version"), int):
+        raise TraceError(f"{path} is a trace without the version of its format")
     if fields["version"] > layout.FORMAT_VERSION:
         raise TraceError(
             f"{path} has format {fields['version']}, and this version reads up to {layout.FORMAT_VERSION}: "

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs
 
+from flykka.client_actor import FLIGHT_RECORD_TIMEOUT_MS
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.flight_record import flight_record_path, flight_record_writer, surviving_flight_record_path
 from flykka.job_client import JobClient
@@ -198,6 +199,25 @@ def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there(
     assert isinstance(client.exception, JobExecutionError)
     assert client.exception.cause == BOOM
     assert "could not be recorded: its cluster was shut down" in str(client.exception)
+
+
+def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
+    system = SeededSystem(3)
+    heard: list[Message] = []
+
+    def write() -> str:
+        client.add_listener(heard.append)
+        system.advance(FLIGHT_RECORD_TIMEOUT_MS)
+        return "run.trace"
+
+    desk = system.spawn(Props(Desk, ACCEPTED, FAILED), "job-manager")
+    client = JobClient(system, desk, job("/nowhere"), None, write)
+    system.run_until_idle()
+
+    assert isinstance(client.exception, JobExecutionError)
+    assert client.exception.flight_record is None
+    assert "could not be recorded: the file system has not answered" in str(client.exception)
+    assert heard == [ACCEPTED, FAILED]
 
 
 def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() -> None:
