@@ -13,7 +13,7 @@ from flykka.actors.state.assignment import assign
 from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import OperatorId
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.job_graph import JobGraph, Operator, OperatorKind
 
 logger = logging.getLogger("flykka")
 
@@ -82,7 +82,9 @@ def check_restorable(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> No
         assign(checkpoint, job_graph.vertices)
     except StateWithoutOperatorError as missing:
         named = ", ".join(_named(OperatorId(missed), former) for missed in missing.operator_ids)
-        uids = ", ".join(repr(operator.ref.uid) for operator in operators)
+        # What runs before an exchange on behalf of another operator is none that the user has named.
+        written = [each for each in operators if each.kind is not OperatorKind.LOCAL_WINDOW_AGGREGATE]
+        uids = ", ".join(repr(operator.ref.uid) for operator in written)
         raise CheckpointError(
             f"{cannot}: it holds state of operators that the job does not have: {named}."
             f" The job has {uids}; give its operators the uids that they had, with uid(...)"

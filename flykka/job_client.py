@@ -155,6 +155,10 @@ class JobClient:
             JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
             TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
         """
+        if self.done():
+            raise JobStoppingError(
+                f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
+            )
         try:
             answer = self._job_manager.ask(lambda me: StopJob(job_id=self.job_id, client=me), timeout=timeout)
         except AskTimeoutError as late:

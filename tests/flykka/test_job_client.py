@@ -280,6 +280,14 @@ def test_a_job_that_goes_on_was_not_stopped() -> None:
         client.stop()
 
 
+def test_a_job_that_has_ended_cannot_be_stopped(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    with pytest.raises(JobStoppingError, match="was not stopped: it is FINISHED already"):
+        client.stop()
+
+
 def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: Cluster) -> None:
     client = cluster.submit()
 
