@@ -121,9 +121,9 @@ class JobClientActor(Actor):
                 return
             case JobResultFailure():
                 self._on_failure(message)
-            case FlightRecordWritten() | FlightRecordNotWritten() if self._untold is None:
-                return  # It comes behind the deadline.
             case FlightRecordWritten() | FlightRecordNotWritten():
+                if self._untold is None:
+                    return  # It comes behind the deadline.
                 message = self._on_flight_record(message, self._untold)
             case Terminated() if self._view.outcome.done() or self._untold is not None:
                 return

@@ -117,7 +117,7 @@ def _failures(statistics: TraceStatistics) -> list[str]:
 
 
 def _table(alignment: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines in columns behind an empty line; none at all where there is no row. `alignment` has a `<` or `>` for each."""
+    """Lines in columns behind an empty line; none at all where there is no row. `alignment` has a `<` or `>` each."""
     if not rows:
         return []
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
