@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import DecodeError
 from flykka.runtime.errors import InvalidActorNameError
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
@@ -129,28 +127,3 @@ def test_a_living_actor_keeps_its_name_until_it_is_stopped(run: Run, system: Act
     counter.stop()
 
     assert system.spawn(Props(cells.Counter), "counter").ask(cells.TellTotal()) == cells.Total(number=0)
-
-
-def test_an_instance_from_before_goes_over_the_wire_and_comes_out_as_the_newest(run: Run) -> None:
-    before = run(MESSAGES).Amount(number=3)
-
-    cells = run(MESSAGES)
-
-    assert type(before) is not cells.Amount
-    assert decode(encode(before)) == cells.Amount(number=3)
-
-
-def test_an_instance_from_before_that_does_not_fit_any_more_is_refused_by_name(run: Run) -> None:
-    before = run(MESSAGES).Amount(number=3)
-
-    run(MESSAGES.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
-
-    with pytest.raises(DecodeError, match=r"cell_test.amount: currency: required, but absent"):
-        decode(encode(before))
-
-
-def test_another_class_does_not_get_the_tag(run: Run) -> None:
-    run(MESSAGES)
-
-    with pytest.raises(ValueError, match=r"already names notebook_of_the_test.Amount: a tag belongs to one class"):
-        run(MESSAGES.replace("class Amount", "class Sum"))
