@@ -40,8 +40,9 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
     yield "checkpoints", _checkpoints(details)
     if details.restarts:
         yield "restarts", f"{len(details.restarts)}"
+    began_ms = 0 if details.started_ms is None else details.started_ms
     for restart in details.restarts[-_RESTARTS:]:
-        yield "", _restart(restart, details.started_ms or restart.at_ms)
+        yield "", _restart(restart, began_ms)
 
 
 def _written(vertex: JobVertexDetails) -> str:

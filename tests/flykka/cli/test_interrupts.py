@@ -1,0 +1,115 @@
+"""What a Ctrl-C does: once, twice, and where no job runs."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.cli.interrupts import Interrupts, Wish
+from flykka.errors import JobCancelledError
+from flykka.job_client import JobClient
+from flykka.messages.job import CancelJob, JobResultSuccess, StopJob
+from tests.flykka.one_job import JOB, KEPT, OneJob, one_job
+
+STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels)"
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
+    number: signal.Signals = request.param
+    return number
+
+
+@pytest.fixture
+def said() -> queue.SimpleQueue[str]:
+    return queue.SimpleQueue()
+
+
+@pytest.fixture
+def job() -> Iterator[OneJob]:
+    with one_job() as made:
+        yield made
+
+
+def running(*clients: JobClient) -> list[JobClient]:
+    return [client for client in clients if not client.done()]
+
+
+def test_once_stops_the_job_and_what_waits_for_it_goes_on(
+    job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
+) -> None:
+    with Interrupts(lambda: running(job.client), said.put) as interrupts:
+        signal.raise_signal(interrupt)
+        result = job.client.wait(timeout=10)
+
+    assert result.checkpoint_path == KEPT
+    assert (said.get(timeout=10), interrupts.wish) == (STOPPING, Wish.STOP)
+    assert [type(message) for message in job.told[1:]] == [StopJob]
+
+
+def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put) as interrupts:
+        signal.raise_signal(interrupt)
+        lines = [said.get(timeout=10), said.get(timeout=10)]
+        signal.raise_signal(interrupt)
+        with pytest.raises(JobCancelledError):
+            job.client.wait(timeout=10)
+
+    assert lines == [
+        STOPPING,
+        "not stopped, it goes on (Ctrl-C again cancels): job 'delays' (job_1) was not stopped: boom",
+    ]
+    assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)
+    assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
+
+
+def test_three_times_interrupts_as_it_does_any_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:
+    with Interrupts(lambda: [job.client], said.put):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_where_no_job_runs_once_is_enough(job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+    job.say(JobResultSuccess(job_id=JOB))
+    job.client.wait(timeout=10)
+
+    with Interrupts(lambda: running(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(interrupt)
+
+    assert interrupts.wish is Wish.GO_ON
+    assert said.empty()
+
+
+def test_the_handlers_that_were_there_are_put_back(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+    before = signal.getsignal(interrupt)
+
+    with Interrupts(list, said.put):
+        assert signal.getsignal(interrupt) is not before
+
+    assert signal.getsignal(interrupt) is before
+
+
+def test_a_handler_that_somebody_else_has_put_in_between_is_replaced(said: queue.SimpleQueue[str]) -> None:
+    with Interrupts(list, said.put) as interrupts:
+        ours = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupts.handle()
+        again = signal.getsignal(signal.SIGINT)
+
+    assert again == ours
+
+
+def test_a_signal_that_is_to_be_ignored_is_ignored(job: OneJob, said: queue.SimpleQueue[str]) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Interrupts(lambda: [job.client], said.put) as interrupts:
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert interrupts.wish is Wish.GO_ON

@@ -1,0 +1,129 @@
+"""The command line: what it understands, and what it says of what it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.cli.run_command import continuing
+from tests.house.sources import HOUSE
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> str:
+    """An app that says what it was given, and wants no job."""
+    path = tmp_path / "app.py"
+    path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(0)\n")
+    return str(path)
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line on stderr of a command line that is wrong."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "flykka: error: the following arguments are required: COMMAND"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["run"], "flykka run: error: the following arguments are required: APP.py"),
+        (["run", "nowhere.py"], "flykka run: error: there is no file nowhere.py"),
+        (["run", "."], "flykka run: error: . is a folder: name the Python file of the app"),
+        (["trace", "show", "a", "b"], "unrecognized arguments: b"),
+    ],
+)
+def test_what_is_missing_or_not_there_is_named(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused(arguments, capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--paralelism", "2"],
+            "unknown option --paralelism (did you mean --parallelism?); options for the app itself go behind --",
+        ),
+        (["--quite-different"], "unknown option --quite-different; options for the app itself go behind --"),
+        (["--parallelism", "0"], "argument --parallelism: '0' is not a whole number from 1"),
+        (["--slots", "-1"], "argument --slots: '-1' is not a whole number from 1"),
+        (["--task-managers", "two"], "argument --task-managers: 'two' is not a whole number from 1"),
+        (["--checkpoint-interval", "soon"], "argument --checkpoint-interval: the length of time 'soon' is not of the"),
+        (["--checkpoint-interval", "-5s"], "argument --checkpoint-interval: the length of time '-5s' is not of the"),
+        (["--checkpoint-interval", "0s"], "argument --checkpoint-interval: the length of time '0s' must be longer"),
+        (["--retention", "all"], "argument --retention: invalid choice: 'all'"),
+        (["--record"], "argument --record: expected one argument"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_would_be_right(
+    options: list[str], told: str, app: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in refused(["run", app, *options], capsys)
+
+
+@pytest.mark.slow
+def test_what_is_no_option_of_ours_goes_to_the_app(app: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["run", "--parallelism", "2", app, "in.csv", "--slots", "3", "out", "--", "--parallelism", "--", "-v"])
+
+    assert (code, capsys.readouterr().out) == (0, "['in.csv', 'out', '--parallelism', '--', '-v']\n")
+
+
+@pytest.mark.parametrize(
+    ("command_line", "expected"),
+    [
+        ("run app.py --slots 2", "flykka run app.py --slots 2 --from-checkpoint /chk-4"),
+        (
+            "run app.py in -- --from-checkpoint x",
+            "flykka run app.py in --from-checkpoint /chk-4 -- --from-checkpoint x",
+        ),
+        ("run --from-checkpoint latest app.py", "flykka run app.py --from-checkpoint /chk-4"),
+        ("run app.py --from-checkpoint=/chk-1", "flykka run app.py --from-checkpoint /chk-4"),
+    ],
+)
+def test_the_line_that_continues_is_the_same_line_from_the_checkpoint(command_line: str, expected: str) -> None:
+    assert continuing(command_line.split(), "/chk-4") == expected.split()
+
+
+@pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["trace", "--help"]])
+def test_help_says_how_it_ends(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(command)
+
+    assert left.value.code == 0
+    assert "exit codes:\n  0  " in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("flykka ")
+
+
+WITHOUT_SPARK = """
+import sys
+from flykka.cli.main import main
+try:
+    main(["run", "--help"])
+except SystemExit:
+    print(sorted({"pyspark", "py4j", "pandas"} & set(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_help_does_not_wait_for_spark_to_be_loaded() -> None:
+    run = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], cwd=HOUSE, capture_output=True, text=True, check=True)
+
+    assert run.stderr == "[]\n"

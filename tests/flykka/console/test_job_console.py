@@ -1,0 +1,61 @@
+"""A job from its submission to its summary, in a file and on a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console as RichConsole
+
+from flykka.console.job_console import JobConsole
+from flykka.errors import JobCancelledError
+from flykka.job_client import JobClient
+from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus
+from tests.flykka.one_job import BOOM, JOB, KEPT, one_job, status
+
+
+def kept(client: JobClient) -> list[tuple[str, str]]:
+    return [("kept", client.details.kept_checkpoint or "nothing")]
+
+
+def test_without_a_terminal_there_are_lines_and_a_summary_before_the_wait_is_over() -> None:
+    out = StringIO()
+    with one_job() as job:
+        JobConsole(RichConsole(file=out, width=40), kept).show(job.client)
+
+        job.say(status(JobStatus.RUNNING, at=50), status(JobStatus.FINISHED, at=1_250))
+        job.say(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
+        job.client.wait(timeout=10)
+
+    assert out.getvalue().splitlines() == [
+        "   0.00 s  job RUNNING",
+        "   1.20 s  job FINISHED",
+        "job 'delays' FINISHED in 1.2 s",
+        "  read         0 rows from 'flights'",
+        "  written      0 rows to 'output'",
+        "  checkpoints  0 completed, 0 failed",
+        f"  kept         {KEPT}",
+    ]
+
+
+def test_a_job_that_does_not_run_alone_has_its_name_on_its_lines() -> None:
+    out = StringIO()
+    with one_job() as first, one_job() as second:
+        console = JobConsole(RichConsole(file=out), kept)
+        console.show(first.client)
+        # The same name, but another cluster: what counts is that one runs already.
+        console.show(second.client)
+
+        second.say(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+        with pytest.raises(JobCancelledError):
+            second.client.wait(timeout=10)
+
+    assert out.getvalue().splitlines()[0] == "   0.00 s  delays: job RUNNING"
+
+
+def test_what_is_said_is_printed_as_it_is() -> None:
+    out = StringIO()
+
+    JobConsole(RichConsole(file=out, width=20), kept).say("[bold]a line that is longer than the terminal[/bold]")
+
+    assert out.getvalue() == "[bold]a line that is longer than the terminal[/bold]\n"

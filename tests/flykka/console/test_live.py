@@ -1,0 +1,119 @@
+"""Pictures at the bottom of a terminal, and what is printed meanwhile above them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console as RichConsole
+
+from flykka.console.live import LiveScreen, can_be_live
+from flykka.job_details import JobDetails
+from tests.flykka.console.pictures import DETAILS
+
+
+@pytest.fixture
+def terminal() -> RichConsole:
+    return RichConsole(file=StringIO(), force_terminal=True, color_system=None, width=60, height=20)
+
+
+@pytest.fixture
+def screen(terminal: RichConsole) -> Iterator[LiveScreen]:
+    made = LiveScreen(terminal)
+    yield made
+    made.close()
+
+
+def written(terminal: RichConsole) -> str:
+    assert isinstance(terminal.file, StringIO)
+    return terminal.file.getvalue()
+
+
+def first() -> JobDetails:
+    return replace(DETAILS, name="first")
+
+
+def second() -> JobDetails:
+    return replace(DETAILS, name="second")
+
+
+def test_a_job_is_drawn_at_once(screen: LiveScreen, terminal: RichConsole) -> None:
+    screen.show(first)
+
+    assert "first  RUNNING" in written(terminal)
+
+
+def test_what_python_prints_goes_above_the_picture(screen: LiveScreen, terminal: RichConsole) -> None:
+    screen.show(first)
+
+    print("from the app")
+    print("a warning", file=sys.stderr)
+
+    drawn = written(terminal)
+    assert drawn.index("from the app") < drawn.rindex("first  RUNNING")
+    assert drawn.index("a warning") < drawn.rindex("first  RUNNING")
+
+
+def test_the_last_picture_of_the_last_job_stays_and_the_terminal_is_as_it_was(
+    screen: LiveScreen, terminal: RichConsole
+) -> None:
+    before = sys.stdout, sys.stderr
+    names = ["begun"]
+
+    def job() -> JobDetails:
+        return replace(DETAILS, name=names[-1])
+
+    screen.show(job)
+    names.append("ended")
+    screen.leave(job)
+    terminal.print("afterwards")
+
+    drawn = written(terminal)
+    assert drawn.rindex("ended  RUNNING") < drawn.rindex("afterwards")
+    assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") == 1
+    assert (sys.stdout, sys.stderr) == before
+
+
+def test_of_two_jobs_each_is_drawn_until_its_own_end(screen: LiveScreen, terminal: RichConsole) -> None:
+    screen.show(first)
+    screen.show(second)
+    screen.leave(first)
+    between = len(written(terminal))
+    screen.leave(second)
+
+    assert "first" not in written(terminal)[between:]
+    assert "second  RUNNING" in written(terminal)[between:]
+
+
+def test_a_job_that_is_not_there_may_leave(screen: LiveScreen, terminal: RichConsole) -> None:
+    screen.show(first)
+
+    screen.leave(second)
+    screen.leave(first)
+    screen.leave(first)
+
+    assert written(terminal).endswith("\x1b[?25h")
+
+
+def test_after_its_last_job_a_screen_can_show_another(screen: LiveScreen, terminal: RichConsole) -> None:
+    screen.show(first)
+    screen.leave(first)
+
+    screen.show(second)
+
+    assert "second  RUNNING" in written(terminal)
+
+
+@pytest.mark.parametrize(("term", "live"), [("xterm-256color", True), ("dumb", False)])
+def test_a_terminal_can_be_live_unless_it_is_a_dumb_one(term: str, live: bool) -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(ours), os.fdopen(theirs, "w") as terminal:
+        assert can_be_live(RichConsole(file=terminal, _environ={"TERM": term})) is live
+
+
+def test_a_file_cannot_be_live_even_if_it_is_to_have_colours() -> None:
+    assert not can_be_live(RichConsole(file=StringIO(), _environ={"FORCE_COLOR": "1", "TERM": "xterm"}))

@@ -1,0 +1,107 @@
+"""Who launches an app has the last word, and only where something was said."""
+
+from __future__ import annotations
+
+import threading
+from io import StringIO
+
+import pytest
+from rich.console import Console as RichConsole
+
+from flykka.console.event_lines import Console
+from flykka.job_settings import JobSettings
+from flykka.launch import Launch, LaunchOptions, current_launch, launched
+from flykka.local_cluster import ClusterSettings
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from tests.flykka.one_job import status
+
+SAID = ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
+
+
+def app_settings() -> JobSettings:
+    """What an app has said of its environment."""
+    settings = JobSettings()
+    settings.set_parallelism(2).enable_checkpointing("1s", timeout="1min").set_checkpoint_dir("/of/the/app")
+    return settings
+
+
+def test_without_a_word_everything_is_as_the_app_says() -> None:
+    launch, settings = Launch(), app_settings()
+    before = settings.defaults, settings.checkpointing
+
+    launch.settle(settings)
+
+    assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, None)
+    assert (launch.master("local[2]"), launch.cluster_settings(SAID)) == ("local[2]", SAID)
+
+
+def test_what_is_said_of_the_cluster_wins() -> None:
+    options = LaunchOptions(master="local[7]", task_managers=5, slots_per_task_manager=4, record="run.trace")
+
+    launch = Launch(options)
+
+    assert launch.master("local[2]") == "local[7]"
+    assert launch.cluster_settings(SAID) == ClusterSettings(
+        task_managers=5, slots_per_task_manager=4, record="run.trace"
+    )
+
+
+def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
+    settings = app_settings()
+    retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    options = LaunchOptions(
+        parallelism=8, checkpoint_directory="/of/the/run", checkpoint_interval_ms=250, retention=retention
+    )
+
+    Launch(options).settle(settings)
+
+    checkpointing = settings.checkpointing
+    assert settings.defaults.parallelism == 8
+    assert (checkpointing.directory, checkpointing.interval_ms) == ("/of/the/run", 250)
+    assert (checkpointing.retention, checkpointing.timeout_ms) == (retention, 60_000)
+
+
+def test_only_the_first_job_continues() -> None:
+    launch, first, second = Launch(LaunchOptions(from_checkpoint="latest")), app_settings(), app_settings()
+
+    launch.settle(first)
+    launch.settle(second)
+
+    assert (first.restore_from, second.restore_from) == ("latest", None)
+
+
+def test_a_launch_holds_on_every_thread_until_its_end() -> None:
+    before, launch = current_launch(), Launch()
+    found: list[Launch] = []
+
+    with launched(launch):
+        thread = threading.Thread(target=lambda: found.append(current_launch()))
+        thread.start()
+        thread.join()
+
+    assert found == [launch]
+    assert current_launch() is before
+
+
+class Shown(Launch):
+    shows_jobs = True
+
+
+@pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (Shown(), "")])
+def test_a_console_is_silent_where_the_launcher_shows_the_jobs(
+    launch: Launch, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with launched(launch):
+        Console()(status(JobStatus.RUNNING))
+
+    assert capsys.readouterr().out == printed
+
+
+def test_a_console_with_an_output_of_its_own_is_never_silent() -> None:
+    out = StringIO()
+
+    with launched(Shown()):
+        Console(RichConsole(file=out))(status(JobStatus.RUNNING))
+
+    assert out.getvalue() == "   0.00 s  job RUNNING\n"
