@@ -162,6 +162,7 @@ def test_an_attempt_ends_where_spark_is_stopped(
     told = laboratory.begin(laboratory.source(laboratory.sink()))
     services = Services(
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
+        user_session=laboratory.plane.session,
         store=BatchStore(),
         registry=registry,
         filesystem=FileSystem(laboratory.plane.session),
