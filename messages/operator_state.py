@@ -23,10 +23,13 @@ class PendingFile(Value):
 
 @value("operator_state.file_sink")
 class FileSinkState(Value):
-    """What a file sink has staged and not yet published; `staging` is the folder of all that it stages."""
+    """What a file sink has staged and not yet published.
+
+    `staging` is the folder of all that it stages, and those of jobs before that it has still to clear.
+    """
 
     pending: tuple[PendingFile, ...] = ()
-    staging: str = ""
+    staging: tuple[str, ...] = ()
 
 
 @value("operator_state.staged_batch")
@@ -40,7 +43,7 @@ class StagedBatch(Value):
 
 @value("operator_state.foreach_batch_sink")
 class ForeachBatchSinkState(Value):
-    """What a foreach-batch sink has not yet given to its function; `staging` is the folder of all that it stages."""
+    """What a foreach-batch sink has staged and not yet given to its function; `staging` is as a file sink's."""
 
     pending: tuple[StagedBatch, ...] = ()
-    staging: str = ""
+    staging: tuple[str, ...] = ()

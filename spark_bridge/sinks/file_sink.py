@@ -74,8 +74,14 @@ class FileSink(Sink):
         return self.options(**{key: value})
 
     def options(self, **options: OptionValue) -> Self:
-        """Set options of Spark's writer. Spark does not look at the case of their names, and takes the last word."""
+        """Set options of Spark's writer. Spark does not look at the case of their names, and takes the last word.
+
+        Raises:
+            ValueError: an option is to say where the files go.
+        """
         given = {key.lower() for key in options}
+        if "path" in given:
+            raise ValueError(f"the option 'path' does not apply: this FileSink writes to {self.path}")
         kept = tuple((key, value) for key, value in self.layout.options if key.lower() not in given)
         added = tuple((key, _text(value)) for key, value in options.items())
         return replace(self, layout=replace(self.layout, options=kept + added))

@@ -49,7 +49,7 @@ class FileWriter(SinkWriter):
         """Publish what the checkpoint holds, discard the rest."""
         kept = [_state(state, self._context.operator) for state in states]
         self._publish(tuple(file for state in kept for file in state.pending))
-        self._staging.restore(state.staging for state in kept)
+        self._staging.restore(folder for state in kept for folder in state.staging)
 
     def stage(self, rows: DataFrame) -> Staged:
         """Write rows out of sight. One Spark job."""
@@ -64,7 +64,7 @@ class FileWriter(SinkWriter):
         named = tuple(self._named(checkpoint_id, number, path) for number, path in enumerate(staged))
         with self._lock:
             self._pending += named
-            return FileSinkState(pending=self._pending, staging=self._staging.folder)
+            return FileSinkState(pending=self._pending, staging=self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish what a complete checkpoint holds; the files."""

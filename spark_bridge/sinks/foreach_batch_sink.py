@@ -36,8 +36,8 @@ class ForeachBatchSink(Sink):
     It is called at least once for each id, and always with the same rows: after a failure once more for what the
     restored checkpoint holds and no call is known to have finished with. So a write that replaces what was written for
     the same id (`mode("overwrite")` into a folder of that name, a `MERGE`, a delete before the insert) is exactly once.
-    Ids grow. Rows of a checkpoint that was given up come with the next one that completes, in a call of their own under
-    the id they were staged for.
+    Ids grow, unless one goes back to an older checkpoint. Rows of a checkpoint that was given up come with the next one
+    that completes, in a call of their own under the id they were staged for.
 
     `rows` is a DataFrame of the application's own session and can be read as often as needed while the function runs;
     its columns may hold nulls, whatever the stream's say. What the function raises fails the job, which restarts or
@@ -100,7 +100,7 @@ class ForeachBatchWriter(SinkWriter):
         """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
         kept = [_state(state, self._context.operator) for state in states]
         self._give(tuple(batch for state in kept for batch in state.pending))
-        self._staging.restore(state.staging for state in kept)
+        self._staging.restore(folder for state in kept for folder in state.staging)
 
     def stage(self, rows: DataFrame) -> Staged:
         """Write rows out of sight. One Spark job."""
@@ -110,7 +110,7 @@ class ForeachBatchWriter(SinkWriter):
         """Assign the rows staged before a barrier to its checkpoint; the state to keep in it."""
         with self._lock:
             self._pending += self._rows.take(checkpoint_id, names)
-            return ForeachBatchSinkState(pending=self._pending, staging=self._staging.folder)
+            return ForeachBatchSinkState(pending=self._pending, staging=self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Give what a complete checkpoint holds to the function."""

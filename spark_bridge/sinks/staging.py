@@ -66,6 +66,11 @@ class Staging:
         """All that the subtask has staged, named so that it is found from anywhere."""
         return self._filesystem.qualified(f"{self._job_folder}/{self.name}")
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What a checkpoint keeps: whoever goes on from it knows what there is to clear."""
+        return (self.folder, *sorted(self._inherited))
+
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> StagedFiles:
         """Write one batch. One Spark job. Safe to call from any thread."""
         self._context.scope.check()
@@ -89,7 +94,7 @@ class Staging:
     def restore(self, folders: Iterable[str]) -> None:
         """Discard all that attempts before have staged; `folders` are those the restored checkpoint names."""
         self._filesystem.delete(self.folder)
-        self._inherited = frozenset(folders) - {self.folder, ""}
+        self._inherited = frozenset(folders) - {self.folder}
 
     def release_inherited(self) -> None:
         """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""
@@ -126,9 +131,8 @@ def read_staged(session: SparkSession, batches: Sequence[StagedBatch]) -> DataFr
     paths: dict[str, list[str]] = {}
     for batch in batches:
         paths.setdefault(batch.schema, []).append(batch.path)
+    # Whatever the application has set for its own reading, none of these rows may be left out.
+    reader = session.read.options(ignoreMissingFiles=False, ignoreCorruptFiles=False)
     return together(
-        [
-            session.read.schema(StructType.fromJson(json.loads(schema))).parquet(*folders)
-            for schema, folders in paths.items()
-        ]
+        [reader.schema(StructType.fromJson(json.loads(schema))).parquet(*folders) for schema, folders in paths.items()]
     )

@@ -103,6 +103,11 @@ def test_a_file_sink_needs_a_path() -> None:
         FileSink.json("")
 
 
+def test_an_option_does_not_say_where_files_go() -> None:
+    with pytest.raises(ValueError, match="the option 'path' does not apply: this FileSink writes to /out"):
+        FileSink.json("/out").option("path", "/elsewhere")
+
+
 def test_options_are_told_to_spark_as_its_writers_take_them_and_the_last_word_counts() -> None:
     sink = FileSink.csv("/out", header=True, sep=";").option("Header", False).options(nullValue="-")
 

@@ -191,6 +191,22 @@ def test_what_the_job_before_has_staged_stays_until_the_job_that_goes_on_from_it
     assert sink.seen() == [1, 2]
 
 
+def test_a_job_that_fails_before_it_has_cleared_up_behind_the_job_before_does_so_after_its_restart(sink: Sink) -> None:
+    before = sink.writer(job="before")
+    kept = before.prepare_commit(1, ())
+    before.stage(sink.rows(9))
+
+    fails = sink.writer(job="after")
+    fails.restore([kept])
+    state = fails.prepare_commit(2, ())
+    after = sink.writer(job="after", attempt=1)
+    after.restore([state])
+    after.commit(3)
+
+    assert sink.staged() == []
+    assert after.prepare_commit(4, ()).staging == state.staging[:1]
+
+
 def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
     before = sink.writer(job="before")
     state = before.prepare_commit(1, ())
