@@ -224,7 +224,10 @@ class SideOutputDataStream(DataStream):
 
 
 class KeyedStream(_Stream):
-    """The rows of a stream, brought together by key."""
+    """The rows of a stream, brought together by key.
+
+    What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
+    """
 
     def __init__(
         self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]

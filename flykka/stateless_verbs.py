@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.prototype import Column, DataFrame, StructType
 
 
+_LONGEST = 60
+
+
 class StatelessVerbs(ABC):
     """Every verb is an operator of its own; those that stand in a row run as one plan."""
 
@@ -151,8 +154,9 @@ class StatelessVerbs(ABC):
 
 
 def listed(*columns: Column | str) -> str:
-    """Columns as the user would write them, for names."""
-    return ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)
+    """Columns as the user would write them, for names; what is long is cut short."""
+    names = ", ".join(str(column).removeprefix("Column<'").removesuffix("'>") for column in columns)
+    return names if len(names) <= _LONGEST else names[: _LONGEST - 3] + "..."
 
 
 def named(function: object) -> str:

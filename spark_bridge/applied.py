@@ -28,6 +28,6 @@ def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFra
 
 
 def _check_declared(result: DataFrame, schema: StructType | str) -> None:
-    declared = result.sparkSession.createDataFrame([], schema).schema.simpleString()
+    declared = (StructType.fromDDL(schema) if isinstance(schema, str) else schema).simpleString()
     if result.schema.simpleString() != declared:
         raise DeclaredSchemaError(f"the function declares {declared}, but returned {result.schema.simpleString()}")

@@ -65,6 +65,17 @@ def test_a_verb_is_an_operator_that_says_what_it_does(spark: SparkSession, verb:
     assert [str(operator) for operator in program.transformations] == ["source-1 (bids)", f"stateless-2 ({name})"]
 
 
+def test_a_long_name_is_cut_short(spark: SparkSession) -> None:
+    program = Program()
+
+    bids(spark, program).select(*(F.lit(number).alias(f"number_{number}") for number in range(20)))
+
+    name = program.transformations[-1].name
+    assert name.startswith("select(0 AS number_0, 1 AS number_1, ")
+    assert name.endswith("...)")
+    assert len(name) < 70
+
+
 def test_a_keyed_stream_has_the_verbs_too(spark: SparkSession) -> None:
     program = Program()
 
