@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -128,7 +129,7 @@ class Kernel:
 
     def kill(self) -> None:
         """As with `kill -9`."""
-        self._manager.shutdown_kernel(now=True)
+        os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
         """What the restart button does: the kernel is asked to end, and a new one begins."""
