@@ -38,7 +38,7 @@ DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 class FlightRecorder:
     """Keeps one system's last `turns` records: turns, kills and dead letters.
 
-    50,000 turns with small messages take about 30 MB of memory and 20 MB as a file; those of jobs up to three times that.
+    50,000 turns with small messages take about 30 MB of memory and 20 MB as a file, those of jobs up to thrice that.
     Older records go as soon as the messages together carry more than `payload_bytes` of text, bytes and tuples.
     """
 
