@@ -6,6 +6,7 @@ for the environment as a whole. What an app says of a single operator stays. Wit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ class Launch:
     def __init__(self, options: LaunchOptions | None = None) -> None:
         self.options = options or LaunchOptions()
         self._continues = self.options.from_checkpoint
+        self._clusters = 0
 
     def master(self, said: str) -> str:
         """Where Spark runs, for an app that said `said`."""
@@ -52,11 +54,12 @@ class Launch:
     def cluster_settings(self, said: ClusterSettings) -> ClusterSettings:
         """The cluster of an environment, for an app that said `said`."""
         options = self.options
+        self._clusters += 1
         return replace(
             said,
             task_managers=options.task_managers or said.task_managers,
             slots_per_task_manager=options.slots_per_task_manager or said.slots_per_task_manager,
-            record=options.record or said.record,
+            record=said.record if options.record is None else _numbered(options.record, self._clusters),
         )
 
     def settle(self, settings: JobSettings) -> None:
@@ -82,6 +85,12 @@ class Launch:
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
         """The `with` statement of an environment was left without an error; next the environment is closed."""
+
+
+def _numbered(file: str, number: int) -> str:
+    """The first environment has the file, the next one a file beside it."""
+    name, extension = os.path.splitext(file)
+    return file if number == 1 else f"{name}-{number}{extension}"
 
 
 _NOBODY = Launch()

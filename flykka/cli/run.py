@@ -7,14 +7,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from rich.console import Console as RichConsole
-
 from flykka.cli.app import App
 from flykka.cli.app_run import AppRun, NoMoreJobsError
 from flykka.cli.diverted_stderr import diverted_stderr
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.interrupts import Wish
 from flykka.console.live import can_be_live
+from flykka.console.output import Output
 from flykka.errors import JobExecutionError
 from flykka.launch import LaunchOptions, launched
 
@@ -29,7 +28,7 @@ class _Outcome:
 
 def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str], verbose: bool) -> int:
     """Run the app, show its jobs, say what came of it; the exit code."""
-    output = RichConsole(force_jupyter=False)
+    output = Output()
     app_run = AppRun(options, output, continue_with)
     with ExitStack() as last_first:
         if can_be_live(output) and sys.stderr.isatty():
@@ -64,12 +63,12 @@ def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose
         case JobExecutionError() if wish is Wish.CANCEL:
             return _Outcome(CANCELLED)
         case None | SystemExit():
-            return _ended(app, app_run, raised)
+            return _ended(app, app_run, raised, verbose=verbose)
         case _:
-            return _Outcome(FAILED, app.explained(raised, whole=verbose))
+            return _Outcome(FAILED, _explained(app, raised, verbose=verbose))
 
 
-def _ended(app: App, app_run: AppRun, left_with: SystemExit | None) -> _Outcome:
+def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: bool) -> _Outcome:
     """The app has come to its end by itself: what did its jobs come to?"""
     if app_run.interrupts.wish is Wish.CANCEL:
         return _Outcome(CANCELLED)
@@ -77,7 +76,7 @@ def _ended(app: App, app_run: AppRun, left_with: SystemExit | None) -> _Outcome:
     if code != OK:
         return _Outcome(code, words)
     if failures := app_run.failures():
-        return _Outcome(FAILED, "\n".join(f"flykka: {type(failure).__name__}: {failure}" for failure in failures))
+        return _Outcome(FAILED, "\n".join(_explained(app, failure, verbose=verbose) for failure in failures))
     if app_run.has_jobs():
         return _Outcome(OK)
     if forgotten := app_run.forgotten_operators():
@@ -89,6 +88,12 @@ def _ended(app: App, app_run: AppRun, left_with: SystemExit | None) -> _Outcome:
         f"flykka: {app.path} made no job: an app gets an environment from"
         " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
     )
+
+
+def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
+    """What is told of an error; whoever wants to know everything is told first what went on where it happened."""
+    there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
+    return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
 
 
 def _left_with(left_with: SystemExit | None) -> tuple[int, str]:

@@ -128,7 +128,8 @@ def _add_seeing(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--record",
         metavar="FILE",
-        help="write down what every actor does, for `flykka trace` (default: only the last turns before a failure)",
+        help="write down what every actor does, for `flykka trace`; a second environment of the app has FILE-2 and so"
+        " on (default: only the last turns before a failure)",
     )
     group.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
 

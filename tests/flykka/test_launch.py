@@ -47,6 +47,14 @@ def test_what_is_said_of_the_cluster_wins() -> None:
     )
 
 
+def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
+    launch = Launch(LaunchOptions(record="/traces/run.trace"))
+
+    files = [launch.cluster_settings(SAID).record for _ in range(3)]
+
+    assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
+
+
 def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
     settings = app_settings()
     retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
