@@ -32,7 +32,11 @@ class DataPlane(Protocol):
     """What a job runtime needs to move rows without seeing one."""
 
     def check(self, job_graph: JobGraph) -> None:
-        """Raise `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code."""
+        """Look before a job runs whether it can. May block.
+
+        Raises `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code, and what
+        the data plane itself has against it, such as a sink that cannot write where it is to; the job is refused.
+        """
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of an execution attempt's bridge actor; it is spawned as the Task's child and tells its parent."""

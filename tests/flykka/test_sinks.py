@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka import ConsoleSink, FileSink, ForeachBatchSink
-from flykka.errors import ProgramError, StreamTypeError
+from flykka import ConsoleSink, FileSink, FileSource, ForeachBatchSink, StreamExecutionEnvironment
+from flykka.errors import JobSubmissionError, ProgramError, StreamTypeError
 from flykka.spark_bridge.sinks.sink import Sink
 from tests.flykka.programs import bids
 
@@ -124,3 +126,36 @@ def test_options_are_told_to_spark_as_its_writers_take_them_and_the_last_word_co
 )
 def test_a_sink_says_what_it_is_and_whether_rows_wait_for_a_checkpoint(sink: Sink, name: str, waits: bool) -> None:
     assert (str(sink), sink.publishes_per_checkpoint) == (name, waits)
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_all_sinks_of_a_stream_get_the_same_rows_and_a_bad_one_is_refused_before_anything_runs(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.range(90).selectExpr("id", "id % 3 AS rest").coalesce(1).write.parquet(str(tmp_path / "in"))
+    given: list[int] = []
+
+    def take(rows: DataFrame, checkpoint_id: int) -> None:
+        given.extend(row.id for row in rows.collect())
+
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+        numbers = env.from_source(FileSource.parquet(str(tmp_path / "in")), name="numbers")
+        numbers.sink_to(FileSink.csv(tmp_path / "out", header=True).partition_by("rest"))
+        numbers.sink_to(ForeachBatchSink(take))
+        numbers.sink_to(ConsoleSink(limit=1)).name("look")
+        env.execute("numbers")
+        env.from_source(FileSource.parquet(str(tmp_path / "in")), name="numbers").sink_to(
+            FileSink.json(next((tmp_path / "in").glob("part-*")))
+        )
+        with pytest.raises(
+            JobSubmissionError, match=r"operator 'sink-2' \(.*test_sinks.py:\d+\): .* is a file; a FileSink"
+        ):
+            env.execute("into a file")
+
+    read = spark.read.csv(str(tmp_path / "out"), header=True, schema="id long, rest int")
+    assert sorted((row.id, row.rest) for row in read.collect()) == [(number, number % 3) for number in range(90)]
+    assert sorted(given) == list(range(90))
+    assert capsys.readouterr().out.startswith("look, batch 1: 90 rows\n")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["rest=0", "rest=1", "rest=2"]
