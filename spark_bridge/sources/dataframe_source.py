@@ -46,9 +46,11 @@ class ComputedFrame:
         return self._blocks
 
     def free(self) -> None:
-        """Free the rows; nothing happens where there are none."""
+        """Free the rows; nothing happens where there are none, or where their Spark has stopped."""
         if self._blocks is not None:
-            self._blocks.free()
+            context = self.frame.sparkSession.sparkContext._jsc
+            if context is not None and not context.sc().isStopped():
+                self._blocks.free()
             self._blocks = None
 
 
