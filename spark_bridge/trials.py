@@ -26,7 +26,7 @@ _JOINS = {
     "anti": "left_anti",
     "leftanti": "left_anti",
 }
-_ROW_BY_ROW = frozenset({"Project", "Filter", "Generate", "SubqueryAlias"})
+_SEVERAL_ROWS = {"Aggregate": "an aggregate", "Window": "a window function"}
 _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter"})
 
 
@@ -51,12 +51,11 @@ def row_by_row(prototype: DataFrame, function: Callable[[DataFrame], DataFrame])
     start = prototype._jdf.queryExecution().analyzed()
     plan = function(prototype)._jdf.queryExecution().analyzed()
     while not plan.equals(start):
-        if (kind := str(plan.getClass().getSimpleName())) not in _ROW_BY_ROW:
-            what = {"Aggregate": "an aggregate", "Window": "a window function"}.get(kind, f"a plan with {kind}")
+        if (kind := str(plan.getClass().getSimpleName())) in _SEVERAL_ROWS:
             raise PrototypeError(
-                f"this is {what}, and looks at several rows: its result would depend on how the rows come in batches;"
-                " key_by(...).window(...).aggregate(...) aggregates over event time, and transform(...) takes a batch"
-                " as it is"
+                f"this is {_SEVERAL_ROWS[kind]}, and looks at several rows: its result would depend on how the rows"
+                " come in batches; key_by(...).window(...).aggregate(...) aggregates over event time, and"
+                " transform(...) takes a batch as it is"
             )
         plan = plan.children().head()
     return function

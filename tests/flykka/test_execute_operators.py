@@ -149,9 +149,11 @@ class Unreliable(RichFunction):
 def test_every_attempt_opens_its_own_copy_of_a_rich_function_and_closes_it(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    write_bids(tmp_path / "bids", first=0, files=3)
+    write_bids(tmp_path / "early", first=0, files=2)
+    write_bids(tmp_path / "late", first=1_200, files=1)
     function = Unreliable()
-    bids(env, tmp_path / "bids").transform(function).sink_to(FileSink.parquet(str(tmp_path / "output")))
+    both = bids(env, tmp_path / "early").union(bids(env, tmp_path / "late"))
+    both.transform(function).sink_to(FileSink.parquet(str(tmp_path / "output")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
 
     env.execute("rich")
@@ -160,4 +162,5 @@ def test_every_attempt_opens_its_own_copy_of_a_rich_function_and_closes_it(
         *("attempt 0: open", "attempt 0: batch 1", "attempt 0: batch 2", "attempt 0: close"),
         *("attempt 1: open", "attempt 1: batch 1", "attempt 1: batch 2", "attempt 1: batch 3", "attempt 1: close"),
     ]
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), spark.read.parquet(str(tmp_path / "bids")))
+    written = spark.read.parquet(str(tmp_path / "output"))
+    assertDataFrameEqual(written, spark.read.parquet(str(tmp_path / "early"), str(tmp_path / "late")))
