@@ -44,13 +44,18 @@ def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str]
 
 
 def _raised(app: App, app_run: AppRun) -> BaseException | None:
-    """What the app has raised, when all of its jobs have ended."""
+    """What the app has raised, when all of its jobs have ended, unless it has ended badly itself."""
+    left: SystemExit | None = None
     try:
-        app.run()
-        app_run.wait()
+        try:
+            app.run()
+        except SystemExit as said:
+            left = said
+        if left is None or _left_with(left)[0] == OK:
+            app_run.wait()
     except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
         return raised
-    return None
+    return left
 
 
 def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose: bool) -> _Outcome:
