@@ -1,0 +1,93 @@
+"""What an environment makes of what was said about checkpoints and silent sources; no job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka import (
+    ExternalizedCheckpointRetention,
+    FileSink,
+    FileSource,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from flykka.errors import CheckpointNotFoundError, ClusterError
+from tests.flykka.programs import BIDS
+
+pytestmark = pytest.mark.spark
+
+
+WATERMARKS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+
+
+@pytest.fixture
+def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
+    with StreamExecutionEnvironment.get_execution_environment() as made:
+        yield made
+
+
+@pytest.fixture
+def bids(tmp_path: Path) -> FileSource:
+    """A folder in which nothing has arrived."""
+    (tmp_path / "bids").mkdir()
+    return FileSource.parquet(str(tmp_path / "bids"), schema=BIDS).monitor_continuously("1s")
+
+
+def copying(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
+    """Bids, as they are, into a folder."""
+    copied = env.from_source(bids, strategy, "bids", uid="bids")
+    copied.sink_to(FileSink.parquet(f"{bids.path}-copy")).uid("copy")
+
+
+@pytest.mark.parametrize(
+    ("said", "holds"),
+    [
+        (None, ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS),
+        ("RETAIN_ON_CANCELLATION", ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION),
+    ],
+)
+def test_in_a_folder_that_goes_with_the_environment_nothing_is_kept_unless_that_was_said(
+    said: str | None, holds: ExternalizedCheckpointRetention, env: StreamExecutionEnvironment, bids: FileSource
+) -> None:
+    if said is not None:
+        env.set_externalized_checkpoint_retention(said)
+    copying(env, bids)
+
+    assert env.get_job_graph().checkpointing.retention is holds
+
+
+def test_in_a_folder_that_was_named_a_failed_job_keeps_its_checkpoints(
+    env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
+) -> None:
+    copying(env.set_checkpoint_dir(str(tmp_path)), bids)
+
+    settings = env.get_job_graph().checkpointing
+
+    assert settings.directory == str(tmp_path)
+    assert settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+
+
+def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
+    env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
+) -> None:
+    directory = tmp_path / "checkpoints"
+    directory.mkdir()
+    copying(env.set_checkpoint_dir(str(directory)).from_checkpoint("latest"), bids)
+
+    with pytest.raises(CheckpointNotFoundError, match="no checkpoint has completed"):
+        env.execute("copy")
+    with pytest.raises(ClusterError, match="the first job decides"):
+        env.cluster.task_managers()
+    assert list(directory.iterdir()) == []
+
+
+def test_the_idleness_of_a_source_goes_into_the_job_graph(env: StreamExecutionEnvironment, bids: FileSource) -> None:
+    copying(env, bids, WATERMARKS.with_idleness("30s"))
+
+    [vertex] = env.get_job_graph().vertices
+
+    assert vertex.idle_timeout_ms == 30_000
