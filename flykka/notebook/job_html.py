@@ -17,12 +17,13 @@ SHOWN_RESTARTS = 3
 # Text has the colour of the page it stands on; only dots, bars and lines have one of their own, which suits both.
 # A notebook draws tables in its own way: what must not be as it says is marked.
 _STYLE = """<style>
-.flykka-job { font: 13px/1.6 system-ui, sans-serif; color: inherit; max-width: 72em; margin: .4em 0 }
+.flykka-job { font: 13px/1.6 system-ui, sans-serif; color: inherit; max-width: 72em; margin: .4em 0;
+  overflow-x: auto }
 .flykka-job .head { display: flex; flex-wrap: wrap; gap: 0 1em; align-items: baseline }
 .flykka-job .name { font-size: 1.2em; font-weight: 600 }
 .flykka-job .quiet { opacity: .65 }
 .flykka-job table { border-collapse: collapse; border: 0; margin: .5em 0 0; width: 100%; color: inherit;
-  font-size: inherit; font-variant-numeric: tabular-nums; background: none !important }
+  table-layout: auto; font-size: inherit; font-variant-numeric: tabular-nums; background: none !important }
 .flykka-job tr { background: none !important }
 .flykka-job th, .flykka-job td { padding: .15em 1.2em .15em 0; border: 0; max-width: none; vertical-align: baseline;
   border-bottom: 1px solid rgba(128, 128, 128, .25); text-align: left !important; white-space: nowrap }
