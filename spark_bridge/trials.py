@@ -50,7 +50,7 @@ def row_by_row(prototype: DataFrame, function: Callable[[DataFrame], DataFrame])
     """`function`. Raises `PrototypeError` where it makes of each row something that depends on the others."""
     start = prototype._jdf.queryExecution().analyzed()
     plan = function(prototype)._jdf.queryExecution().analyzed()
-    while not plan.equals(start):
+    while not plan.equals(start) and not plan.children().isEmpty():
         if (kind := str(plan.getClass().getSimpleName())) in _SEVERAL_ROWS:
             raise PrototypeError(
                 f"this is {_SEVERAL_ROWS[kind]}, and looks at several rows: its result would depend on how the rows"
