@@ -277,7 +277,8 @@ class WindowedStream:
 
         A row is too late when every window it belongs to has been closed by the watermark. The aggregate's
         `get_side_output(tag)` gives such rows with all their columns. For that all rows must be exchanged as they are,
-        which is slower than to aggregate them before.
+        which is slower than to aggregate them before. As in Flink none of them is counted as dropped, whether or not
+        the side output is read.
 
         Raises:
             ProgramError: `tag` is no OutputTag.

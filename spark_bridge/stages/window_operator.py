@@ -128,6 +128,7 @@ class WindowOperator:
         holder = f"{self._attempt} snapshot {checkpoint_id}"
         with self._lock:
             live = self._segments.live
+            assert not any(self._segments.has_unfired(segment) for segment in live), "closed windows have not fired"
             state = StateAtBarrier(
                 emitted_to_ms=self._segments.emitted_to_ms,
                 durable=tuple({segment.written: None for segment in live if segment.written and segment.is_durable}),

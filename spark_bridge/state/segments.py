@@ -110,6 +110,10 @@ class Segments(Generic[Frame]):
         """How to read all of a segment that some window still needs."""
         return self._reading(segment, None)
 
+    def has_unfired(self, segment: Segment[Frame]) -> bool:
+        """Whether a segment came too late for windows that have not fired yet."""
+        return self._closed_to(segment) != self.emitted_to_ms
+
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
         """Segments of the lowest level of which there are enough, so that each row is merged a few times at most.
 
