@@ -11,7 +11,7 @@ SparkBridgeError
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
 │   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
 │   └── FileSchemaError         a file does not have the columns that were declared
-├── SinkError               what was staged cannot be published
+├── SinkError               a sink cannot write where it is to, or not publish what it has staged
 ├── UnknownBatchError       a batch was released, or belongs to another process
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
 ├── AttemptReplacedError    an attempt was ended by another one, or with its job
@@ -66,7 +66,7 @@ class FileSchemaError(SourceError):
 
 
 class SinkError(SparkBridgeError):
-    """What was staged cannot be published; the text names the file."""
+    """A sink cannot write where it is to, or not publish what it has staged; the text names operator or file."""
 
 
 class UnknownBatchError(SparkBridgeError):
