@@ -11,6 +11,7 @@ from types import FrameType
 
 from flykka.errors import FlykkaError
 from flykka.job_client import JobClient
+from flykka.runtime.errors import ActorDeadError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -73,15 +74,22 @@ class Interrupts:
                 threading.Thread(target=perform, args=(client,), name=f"{wish.name.lower()}-job", daemon=True).start()
 
     def _stop(self, client: JobClient) -> None:
-        try:
-            client.stop()
-        except (FlykkaError, TimeoutError) as failed:
-            if self.wish is Wish.STOP and not client.done():
-                self._say(f"not stopped, it goes on (Ctrl-C again cancels): {failed}")
+        failed = _failure(client.stop)
+        if failed is not None and self.wish is Wish.STOP and not client.done():
+            self._say(f"not stopped, it goes on (Ctrl-C again cancels): {failed}")
 
     def _cancel(self, client: JobClient) -> None:
-        try:
-            client.cancel()
-        except (FlykkaError, TimeoutError) as failed:
-            if not client.done():
-                self._say(f"not cancelled: {failed}")
+        failed = _failure(client.cancel)
+        if failed is not None and not client.done():
+            self._say(f"not cancelled: {failed}")
+
+
+def _failure(end: Callable[[], object]) -> Exception | None:
+    """Why a job could not be brought to its end; None where it was, or where its cluster has ended with it."""
+    try:
+        end()
+    except ActorDeadError:
+        return None
+    except (FlykkaError, TimeoutError) as failed:
+        return failed
+    return None
