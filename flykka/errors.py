@@ -21,7 +21,7 @@ Beside the tree stands `DurationError`, the kernel's: a length of time that cann
 
 from __future__ import annotations
 
-import shlex
+from typing import ClassVar
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
@@ -87,6 +87,9 @@ class JobExecutionError(FlykkaError):
     the trace of what the actors did before, None where there is none.
     """
 
+    tells_cause: ClassVar[bool] = True
+    """Whether the text gives the cause: it is more than what the class says."""
+
     def __init__(
         self,
         job_id: JobId,
@@ -98,14 +101,16 @@ class JobExecutionError(FlykkaError):
         flight_record: str | None = None,
         unrecorded: str | None = None,
     ) -> None:
-        lines = [f"job {job_name!r} ({job_id}) {what}: {cause.type_name}: {cause.message}"]
+        why = f": {cause.type_name}: {cause.message}" if self.tells_cause else ""
+        lines = [f"job {job_name!r} {what}{why}"]
         if checkpoint_path is not None:
-            lines.append(f"its last checkpoint is kept: continue with from_checkpoint({checkpoint_path!r})")
+            lines.append(
+                f"kept checkpoint: {checkpoint_path} (continue with from_checkpoint(...) or --from-checkpoint)"
+            )
         if flight_record is not None:
-            command = f"flykka trace show {shlex.quote(flight_record)}"
-            lines.append(f"what the actors did is recorded in {flight_record}: {command}")
+            lines.append(f"flight record: {flight_record} (read it with `flykka trace show`)")
         if unrecorded is not None:
-            lines.append(f"what the actors did could not be recorded: {unrecorded}")
+            lines.append(f"no flight record: {unrecorded}")
         super().__init__("\n".join(lines))
         self.job_id = job_id
         self.cause = cause
@@ -115,3 +120,5 @@ class JobExecutionError(FlykkaError):
 
 class JobCancelledError(JobExecutionError):
     """The job was cancelled before it had FINISHED."""
+
+    tells_cause: ClassVar[bool] = False

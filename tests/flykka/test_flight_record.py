@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -74,7 +73,7 @@ def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(start
     path = f"{tmp_path}/{error.job_id}/flight-record.trace"
     assert error.flight_record == path
     last_line = str(error).splitlines()[-1]
-    assert last_line == f"what the actors did is recorded in {path}: flykka trace show {shlex.quote(path)}"
+    assert last_line == f"flight record: {path} (read it with `flykka trace show`)"
 
 
 def test_the_record_tells_the_job_from_its_submission_to_its_failure(start: Start, tmp_path: Path) -> None:
@@ -110,7 +109,7 @@ def test_without_a_recorder_there_is_no_record(start: Start, tmp_path: Path) -> 
     error = failed(start(None), job(tmp_path))
 
     assert error.flight_record is None
-    assert "recorded" not in str(error)
+    assert "flight record" not in str(error)
 
 
 def test_a_record_that_cannot_be_written_hides_nothing(
@@ -124,7 +123,7 @@ def test_a_record_that_cannot_be_written_hides_nothing(
 
     assert error.flight_record is None
     assert "TaskLostError: the actor of the task died" in str(error)
-    assert f"what the actors did could not be recorded: {in_the_way}" in str(error)
+    assert f"no flight record: {in_the_way}" in str(error)
     assert "could not be recorded" in caplog.text
 
 
@@ -198,7 +197,7 @@ def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there(
 
     assert isinstance(client.exception, JobExecutionError)
     assert client.exception.cause == BOOM
-    assert "could not be recorded: its cluster was shut down" in str(client.exception)
+    assert "no flight record: its cluster was shut down" in str(client.exception)
 
 
 def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
@@ -216,7 +215,7 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
 
     assert isinstance(client.exception, JobExecutionError)
     assert client.exception.flight_record is None
-    assert "could not be recorded: the file system has not answered" in str(client.exception)
+    assert "no flight record: the file system has not answered" in str(client.exception)
     assert heard == [ACCEPTED, FAILED]
 
 

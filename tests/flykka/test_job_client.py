@@ -71,7 +71,7 @@ def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: Cluster) 
 
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
-    with pytest.raises(JobExecutionError, match=r"job 'counts' \(job\) failed: ValueError: boom") as first:
+    with pytest.raises(JobExecutionError, match="job 'counts' failed: ValueError: boom") as first:
         client.wait(timeout=0)
     with pytest.raises(JobExecutionError) as second:
         client.wait(timeout=0)
@@ -128,7 +128,7 @@ def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: Cluster) -> No
     cluster.system.terminate()
     cluster.system.run_until_idle()
 
-    with pytest.raises(JobExecutionError, match=r"continue with from_checkpoint\('/kept/chk-4'\)"):
+    with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 "):
         client.wait(timeout=0)
 
 
@@ -195,7 +195,7 @@ def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: 
 
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
 
-    with pytest.raises(JobExecutionError, match=r"continue with from_checkpoint\('/kept/chk-4'\)") as failed:
+    with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 ") as failed:
         client.wait(timeout=0)
     assert failed.value.checkpoint_path == "/kept/chk-4"
 
