@@ -31,6 +31,7 @@ from flykka.messages.job_graph import (
     ExternalizedCheckpointRetention,
     JobGraph,
 )
+from flykka.notebook.cells import follow_cells
 from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
 from flykka.program import Program, at_least_one, not_negative
 from flykka.runtime.durations import Duration, positive_duration_ms
@@ -107,6 +108,7 @@ class StreamExecutionEnvironment(JobSettings):
         session = spark_session(launch.master(master))
         environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
         launch.environment_made(environment)
+        follow_cells(environment)
         return environment
 
     def from_source(
@@ -151,6 +153,11 @@ class StreamExecutionEnvironment(JobSettings):
         limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+
+    @property
+    def program(self) -> Program:
+        """What was written down since the last job."""
+        return self._program
 
     def get_stream_graph(self) -> StreamGraph:
         """The operators written down since the last job, as a graph; their code is bound by this.

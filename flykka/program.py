@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
@@ -28,8 +29,9 @@ class Program:
 
     @property
     def next_position(self) -> int:
-        """The position of the operator that is added next, from 1."""
-        return len(self._transformations) + 1
+        """The position of the operator that is added next: the first, from 1, that no other has."""
+        taken = {transformation.position for transformation in self._transformations}
+        return next(position for position in count(1) if position not in taken)
 
     def add(self, transformation: Transformation) -> None:
         """Take an operator in.
@@ -45,6 +47,15 @@ class Program:
             )
         self._check_free(transformation, transformation.uid)
         self._transformations.append(transformation)
+
+    def take_back(self, transformations: Iterable[Transformation]) -> None:
+        """Forget operators, and all that they feed."""
+        gone = set(transformations)
+        for transformation in self._transformations:
+            # Inputs come before what they feed: one pass finds everything.
+            if any(edge.source in gone for edge in transformation.inputs):
+                gone.add(transformation)
+        self._transformations = [kept for kept in self._transformations if kept not in gone]
 
     def close(self) -> None:
         """It was executed: its streams are at their end."""

@@ -86,21 +86,26 @@ class Kernel:
         assert isinstance(pid, int)
         return pid
 
-    def run(self, code: str, *, patience: float = PATIENCE) -> Cell:
-        """Run a cell to its end.
+    def run(self, code: str, *, cell_id: str | None = None, patience: float = PATIENCE) -> Cell:
+        """Run a cell to its end. Cells with one id are one cell that is edited and run again.
 
         Raises:
             CellError: it raised.
         """
-        cell = self.wait(self.start(code), patience)
+        cell = self.wait(self.start(code, cell_id=cell_id), patience)
         if cell.error is not None:
             raise CellError(cell.traceback)
         return cell
 
-    def start(self, code: str) -> Cell:
+    def start(self, code: str, *, cell_id: str | None = None) -> Cell:
         """Send a cell, and do not wait for it."""
         # A kernel drops what is sent just after an error, unless it is told not to.
-        cell = Cell(self._client.execute(code, stop_on_error=False))
+        content = {"code": code, "silent": False, "allow_stdin": False, "stop_on_error": False}
+        request = self._client.session.msg(
+            "execute_request", content, metadata={} if cell_id is None else {"cellId": cell_id}
+        )
+        self._client.shell_channel.send(request)
+        cell = Cell(request["header"]["msg_id"])
         self._cells[cell.message_id] = cell
         return cell
 

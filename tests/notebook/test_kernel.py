@@ -132,6 +132,18 @@ def test_a_cell_that_is_run_again_replaces_its_job_and_leaves_nothing_behind(
     assert set(output(folder)) == set(EVEN_NUMBERS)
 
 
+def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, folder: Path) -> None:
+    kernel.run(ENVIRONMENT, cell_id="environment")
+    failed = kernel.wait(kernel.start(JOB.replace("number % 2", "nombre % 2"), cell_id="job"))
+    kernel.run(JOB, cell_id="job")
+    end_input(folder)
+    kernel.run("await job")
+
+    assert failed.error is not None
+    assert failed.error[0] == "StreamTypeError"
+    assert output(folder) == EVEN_NUMBERS
+
+
 def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
     end_input(folder)

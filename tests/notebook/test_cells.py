@@ -1,0 +1,128 @@
+"""What a cell has written down and not executed is taken back when the cell is run again, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from flykka.errors import DuplicateUidError
+from flykka.messages.job_graph import OperatorKind
+from flykka.notebook.cells import Cells
+from flykka.program import Program
+from flykka.spark_bridge.code import SourceCode
+from flykka.transformation import Input, Transformation
+
+if TYPE_CHECKING:
+    from flykka.environment import StreamExecutionEnvironment
+
+
+class Events:
+    """IPython's: callbacks by the name of what happens."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[str, Callable[[object], None]] = {}
+
+    def register(self, event: str, callback: Callable[[object], None]) -> None:
+        self._callbacks[event] = callback
+
+    def trigger(self, event: str, told: object) -> None:
+        self._callbacks[event](told)
+
+
+class Notebook:
+    """Cells over one environment, of which only the program matters."""
+
+    def __init__(self) -> None:
+        self._events = Events()
+        self._cells = Cells(SimpleNamespace(events=self._events))
+        self._environment = Environment()
+        self._cells.follow(cast("StreamExecutionEnvironment", self._environment))
+
+    @property
+    def program(self) -> Program:
+        return self._environment.program
+
+    def execute(self) -> None:
+        """The program is handed over, and another one begins."""
+        self._environment.program = Program()
+
+    def run(self, cell_id: str | None, *written: tuple[str, Transformation | None]) -> list[Transformation]:
+        """Run a cell that writes down operators, each a uid and what feeds it."""
+        self._events.trigger("pre_run_cell", SimpleNamespace(cell_id=cell_id))
+        try:
+            return [self._write(uid, source) for uid, source in written]
+        finally:
+            self._events.trigger("post_run_cell", SimpleNamespace())
+
+    def uids(self) -> list[str]:
+        return [transformation.uid for transformation in self.program.transformations]
+
+    def _write(self, uid: str, source: Transformation | None) -> Transformation:
+        made = Transformation(
+            kind=OperatorKind.SOURCE if source is None else OperatorKind.STATELESS,
+            position=self.program.next_position,
+            name=uid,
+            code=cast("SourceCode", None),
+            inputs=() if source is None else (Input(source=source),),
+            explicit_uid=uid,
+        )
+        self.program.add(made)
+        return made
+
+
+class Environment:
+    """Has a program."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+
+
+def test_a_cell_that_is_run_again_writes_its_operators_down_once() -> None:
+    notebook = Notebook()
+    notebook.run("a", ("flights", None))
+
+    notebook.run("a", ("flights", None))
+
+    assert notebook.uids() == ["flights"]
+
+
+def test_what_hangs_on_them_goes_too_and_what_other_cells_wrote_stays() -> None:
+    notebook = Notebook()
+    (flights,) = notebook.run("a", ("flights", None))
+    notebook.run("b", ("late", flights), ("airports", None))
+
+    notebook.run("a", ("flights", None))
+
+    assert notebook.uids() == ["airports", "flights"]
+
+
+def test_operators_get_the_places_again_that_they_had() -> None:
+    notebook = Notebook()
+    notebook.run("a", ("flights", None))
+    notebook.run("b", ("airports", None))
+
+    (flights,) = notebook.run("a", ("flights", None))
+
+    assert flights.position == 1
+
+
+def test_what_was_executed_is_not_taken_back_from_the_next_program() -> None:
+    notebook = Notebook()
+    notebook.run("a", ("flights", None))
+    notebook.execute()
+    notebook.run("b", ("airports", None))
+
+    notebook.run("a", ("flights", None))
+
+    assert notebook.uids() == ["airports", "flights"]
+
+
+def test_cells_without_an_id_are_refused_a_second_uid_as_in_a_program() -> None:
+    notebook = Notebook()
+    notebook.run(None, ("flights", None))
+
+    with pytest.raises(DuplicateUidError):
+        notebook.run(None, ("flights", None))
