@@ -56,8 +56,11 @@ class _Generator:
 
     def add(self, transformation: Transformation) -> None:
         """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
+        if isinstance(transformation.code, LateRowsCode):
+            self._add_late_rows(transformation)
+            return
         feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
-        parallelism = self._parallelism(transformation)
+        parallelism = transformation.parallelism or self._defaults.parallelism
         self.graph.add_node(
             StreamNode(
                 uid=transformation.uid,
@@ -76,11 +79,19 @@ class _Generator:
         for uid, source in zip(feeding, transformation.inputs, strict=True):
             self._connect(uid, transformation, source, parallelism)
 
-    def _parallelism(self, transformation: Transformation) -> int:
-        if isinstance(transformation.code, LateRowsCode):
-            # It runs in the task of the windows, whose late rows never leave it by another way.
-            return self.graph.node(transformation.inputs[0].source.uid).parallelism
-        return transformation.parallelism or self._defaults.parallelism
+    def _add_late_rows(self, transformation: Transformation) -> None:
+        windows = self.graph.node(transformation.inputs[0].source.uid)
+        self.graph.add_node(
+            StreamNode(
+                uid=transformation.uid,
+                name=transformation.name,
+                kind=transformation.kind,
+                ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
+                # As a local part: of the windows' parallelism and group, so that the two run as one task.
+                parallelism=windows.parallelism,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=windows.uid, target_uid=transformation.uid))
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
         """The uid of what feeds an input of the operator: its local part, where it has one."""

@@ -75,6 +75,16 @@ def test_for_late_rows_all_rows_are_exchanged_as_they_are(spark: SparkSession) -
     assert graph.node("stateless-3").parallelism == 2
 
 
+def test_late_rows_take_after_their_windows_in_all_that_is_set_on_these(spark: SparkSession) -> None:
+    program = Program()
+    stream = counted(spark, program).set_parallelism(4).set_max_parallelism(8).slot_sharing_group("heavy")
+    stream.get_side_output(LATE)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults(max_parallelism=2))
+
+    assert [[node.uid for node in chain.nodes] for chain in chains(graph)] == [["source-1"], ["counts", "stateless-3"]]
+
+
 @pytest.mark.parametrize(
     ("declared", "text"),
     [(None, "OutputTag(id='late'); declare one for late rows"), (OutputTag("l"), "'late'), only OutputTag(id='l'); ")],
