@@ -213,13 +213,13 @@ class StreamExecutionEnvironment(JobSettings):
         survives = graph.checkpointing.directory != self._temporary
         record = None if survives else surviving_flight_record_path(graph)
         client = self.cluster.submit(graph, restore_path, flight_record=record)
+        remember_job(client, self)
         client.wait_submitted()
         self.restore_from = None
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
         self._program = Program()
-        remember_job(client, self)
         launch.job_submitted(client, keeps_checkpoints=survives)
         return client
 
