@@ -123,6 +123,7 @@ class StreamExecutionEnvironment(JobSettings):
         A schema that is not declared is taken now from what is there, and stays.
 
         Raises:
+            ProgramError: this is no source, or no watermark strategy, or the uid is empty.
             StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
             DuplicateUidError: another operator has the uid.
             SourceError: the source has no schema to be read from it.
@@ -160,13 +161,13 @@ class StreamExecutionEnvironment(JobSettings):
         return self._program
 
     def get_stream_graph(self) -> StreamGraph:
-        """The operators written down since the last job, as a graph; their code is bound by this.
+        """The operators written down since the last job that lead to a sink, as a graph; their code is bound by this.
 
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
         """
         self._refuse_running_uids()
-        return stream_graph(self._program.transformations, self._registry, self.defaults)
+        return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
         """What `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""

@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
+from flykka.messages.job_graph import OperatorKind
 from flykka.spark_bridge.prototype import PrototypeError
 
 if TYPE_CHECKING:
@@ -27,6 +28,26 @@ class Program:
         """Every operator, after all of its inputs."""
         return tuple(self._transformations)
 
+    def leading_to_sinks(self) -> tuple[Transformation, ...]:
+        """What a job is made of. As with a DataFrame, what nobody reads is not computed.
+
+        So the other half of a stream that was parted may be left alone, and so may what a notebook has tried.
+
+        Raises:
+            ProgramError: there are no operators, or no sink.
+        """
+        if not self._transformations:
+            raise ProgramError("the program has no operators: begin with from_source(...)")
+        read = {made for made in self._transformations if made.kind is OperatorKind.SINK}
+        if not read:
+            last = self._transformations[-1]
+            raise ProgramError(f"the program writes nothing: end a stream with sink_to(...), perhaps that of {last}")
+        for transformation in reversed(self._transformations):
+            # What it feeds stands behind it, and was looked at.
+            if transformation in read:
+                read.update(edge.source for edge in transformation.inputs)
+        return tuple(made for made in self._transformations if made in read)
+
     @property
     def next_position(self) -> int:
         """The position of the operator that is added next: the first, from 1, that no other has."""
@@ -38,13 +59,15 @@ class Program:
 
         Raises:
             DuplicateUidError: another was given the uid that this one has.
-            ProgramError: the program was executed, and would go on without it.
+            ProgramError: the program was executed, and would go on without it; or the uid is none.
         """
         if self._executed:
             raise ProgramError(
                 f"{transformation.name!r} comes too late: the job of its input was executed already; begin the next"
                 " one with from_source(...)"
             )
+        if transformation.explicit_uid is not None:
+            _check_uid(transformation, transformation.explicit_uid)
         self._check_free(transformation, transformation.uid)
         self._transformations.append(transformation)
 
@@ -63,15 +86,23 @@ class Program:
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
         """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""
-        if not uid:
-            raise ProgramError(f"the uid of {transformation} must not be empty")
+        _check_uid(transformation, uid)
         self._check_free(transformation, uid)
         transformation.explicit_uid = uid
 
     def _check_free(self, wanted_by: Transformation, uid: str) -> None:
         for other in self._transformations:
             if other is not wanted_by and other.uid == uid:
-                raise DuplicateUidError(f"the uid {uid!r} for {wanted_by.name!r} belongs to {other.name!r}")
+                raise DuplicateUidError(
+                    f"the uid {uid!r} for {wanted_by.name!r} belongs to {other.name!r} ({other.call_site}): give each"
+                    " operator one of its own"
+                )
+
+
+def _check_uid(wanted_by: Transformation, uid: object) -> None:
+    if not isinstance(uid, str) or not uid.strip():
+        wanted = f"not {uid!r}" if uid else "not empty"
+        raise ProgramError(f"the uid of {wanted_by.name!r} must be a text that names it for good, {wanted}")
 
 
 def tried(operator: object, attempt: Callable[[], T]) -> T:
@@ -83,7 +114,7 @@ def tried(operator: object, attempt: Callable[[], T]) -> T:
     try:
         return attempt()
     except PrototypeError as misfit:
-        raise StreamTypeError(f"{operator}: {misfit}") from misfit
+        raise StreamTypeError(f"{operator}: {misfit}") from None
     except Exception as raised:
         raised.add_note(f"flykka: while {operator} was tried on an empty DataFrame with the stream's schema")
         raise

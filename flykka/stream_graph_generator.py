@@ -35,10 +35,8 @@ def stream_graph(transformations: Sequence[Transformation], registry: CodeRegist
     """The stream graph of a program, inputs before what they feed.
 
     Raises:
-        ProgramError: the program has no operators, or cannot be built; the text names the uid.
+        ProgramError: the program cannot be built; the text names the uid.
     """
-    if not transformations:
-        raise ProgramError("the program has no operators: begin with from_source(...)")
     generator = _Generator(registry, defaults)
     try:
         for transformation in transformations:

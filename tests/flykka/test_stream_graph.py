@@ -182,11 +182,6 @@ def test_an_operator_cannot_be_put_behind_a_job_that_was_executed(spark: SparkSe
         stream.select("price")
 
 
-def test_a_program_without_operators_is_refused() -> None:
-    with pytest.raises(ProgramError, match="no operators"):
-        graph_of(Program())
-
-
 def test_a_program_that_cannot_be_connected_names_the_operator(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).select("price").set_parallelism(4).set_max_parallelism(2)
