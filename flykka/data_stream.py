@@ -207,15 +207,15 @@ class SideOutputDataStream(DataStream):
     """The rows that an operator gives to a side output. They leave in the task of that operator."""
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Refused, as the next two: raises `ProgramError`."""
+        """Raises `ProgramError`: it is that of the operator."""
         raise self._set_elsewhere("parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Refused."""
+        """Raises `ProgramError`: it is that of the operator."""
         raise self._set_elsewhere("maximum parallelism")
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Refused."""
+        """Raises `ProgramError`: it is that of the operator."""
         raise self._set_elsewhere("slot sharing group")
 
     def _set_elsewhere(self, what: str) -> ProgramError:

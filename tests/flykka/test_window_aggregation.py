@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from flykka.actors.graph.chaining import chains
 from flykka.data_stream import DataStream, SideOutputDataStream
 from flykka.errors import ProgramError
+from flykka.messages.job_graph import ShipStrategy
 from flykka.output_tag import OutputTag
 from flykka.program import Program
 from flykka.spark_bridge.code_registry import CodeRegistry
@@ -83,6 +84,20 @@ def test_late_rows_take_after_their_windows_in_all_that_is_set_on_these(spark: S
     graph = stream_graph(program.transformations, CodeRegistry(), Defaults(max_parallelism=2))
 
     assert [[node.uid for node in chain.nodes] for chain in chains(graph)] == [["source-1"], ["counts", "stateless-3"]]
+
+
+def test_late_rows_of_a_union_come_from_each_of_its_streams(spark: SparkSession) -> None:
+    program = Program()
+    both = bids(spark, program).union(bids(spark, program))
+    windowed = both.key_by("auction").window(HOURS).side_output_late_data(LATE)
+    windowed.aggregate(F.count("*").alias("bids")).uid("counts").get_side_output(LATE)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert [(edge.source_uid, edge.ship_strategy) for edge in graph.inputs("counts")] == [
+        ("source-1", ShipStrategy.HASH),
+        ("source-2", ShipStrategy.HASH),
+    ]
 
 
 @pytest.mark.parametrize(
