@@ -150,7 +150,8 @@ class LocalCluster:
         free = there - sum(slots_needed(client.job_graph) for client in running)
         if needed <= free:
             return
-        cluster = f"{self._settings.task_managers} TaskManagers with {self._slots} each"
+        task_managers = self._settings.task_managers
+        cluster = "1 TaskManager" if task_managers == 1 else f"{task_managers} TaskManagers with {self._slots} each"
         more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
         if needed > there:
             raise InsufficientSlotsError(

@@ -10,6 +10,7 @@ from flykka.messages.job_graph import OperatorKind
 from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.prototype import DataFrame, PrototypeError, check_event_time
 from flykka.spark_bridge.sources.dataframe_source import ComputedFrame
+from flykka.spark_bridge.sources.source import Source
 from flykka.transformation import Transformation
 from flykka.watermark_strategy import WatermarkStrategy
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from flykka.job_client import JobClient
     from flykka.program import Program
     from flykka.spark_bridge.prototype import SparkSession
-    from flykka.spark_bridge.sources.source import Source
 
 
 def source_stream(
@@ -31,11 +31,19 @@ def source_stream(
     """Add `source` to the program; the stream of its rows.
 
     Raises:
+        ProgramError: this is no source, or no watermark strategy, or the uid is empty.
         StreamTypeError: what the source declares does not make rows, or not with this event time.
         DuplicateUidError: another operator has the uid.
         SourceError: there is nothing to take a schema from.
     """
-    strategy = watermark_strategy or WatermarkStrategy.no_watermarks()
+    if not isinstance(source, Source):
+        raise ProgramError(f"from_source takes a source such as FileSource.parquet(path), not {source!r}")
+    strategy = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
+    if not isinstance(strategy, WatermarkStrategy):
+        raise ProgramError(
+            "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"
+            f" {strategy!r}"
+        )
     delay_ms = strategy.delay_ms
     made = Transformation(
         kind=OperatorKind.SOURCE,
@@ -52,7 +60,7 @@ def source_stream(
     try:
         bound, prototype = _bound(session, source, event_time)
     except PrototypeError as misfit:
-        raise StreamTypeError(f"{made}: {misfit}") from misfit
+        raise StreamTypeError(f"{made}: {misfit}") from None
     made.code = SourceCode(source=bound, watermark_delay_ms=delay_ms)
     program.add(made)
     windowable = event_time if delay_ms is not None else None

@@ -33,6 +33,7 @@ from flykka.messages.stage import (
 )
 from flykka.spark_bridge.attempt_end import AttemptEnd
 from flykka.spark_bridge.code import SourceCode, WindowCode
+from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.failures import serialized
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.job_sinks import sink_writers
@@ -273,7 +274,13 @@ class Attempt:
         )
 
     def _failed(self, what: str, raised: BaseException) -> None:
-        self._report(StageFailed(cause=serialized(what, raised)))
+        registry, head = self._services.registry, self._chain.head
+        # What cannot be read is the matter of the source; where else it went wrong, only Spark's text may tell.
+        unread = isinstance(raised, SourceError)
+        uids = [head.uid] if unread else self._chain.transforming
+        where = f"operator {registry.describe(head.uid)}" if unread else what
+        lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
+        self._report(StageFailed(cause=serialized(where, raised, tuple(lines))))
 
     def _what(self, stage: int) -> str:
         return f"stage {stage} of {self._chain.name!r}"

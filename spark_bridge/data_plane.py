@@ -21,6 +21,7 @@ from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session
 from flykka.spark_bridge.sinks.job_sinks import check_sinks, staging_folders
+from flykka.spark_bridge.sources.job_sources import NamedDiscovery, check_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,9 +67,11 @@ class SparkDataPlane:
         Raises:
             UnboundOperatorError: the graph does not fit the registered code; the text names the operators.
             SinkError: a sink cannot write where it is to; the text names the operator.
+            SourceError: what a source is to read is not there, or cannot be read; the text names operator and file.
         """
         self._services.registry.check(job_graph)
         check_sinks(job_graph, self._services)
+        check_sources(job_graph, self._services)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
@@ -79,7 +82,8 @@ class SparkDataPlane:
         code = self._services.registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
-        return code.source.split_discovery(operator.operator_id, self._services.filesystem)
+        discovery = code.source.split_discovery(operator.operator_id, self._services.filesystem)
+        return NamedDiscovery(discovery, operator.ref.uid, self._services.registry)
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""

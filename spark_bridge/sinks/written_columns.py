@@ -65,4 +65,4 @@ def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
     try:
         file_format.prepareWrite(session._jsparkSession, job, options, files._jdf.schema())
     except PySparkException as refused:
-        raise PrototypeError(refused.getMessage() or str(refused)) from refused
+        raise PrototypeError(refused.getMessage() or str(refused)) from None

@@ -30,7 +30,7 @@ def empty_frame(session: SparkSession, schema: StructType | str, source: str) ->
     try:
         return session.createDataFrame([], schema)
     except PySparkException as refused:
-        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from refused
+        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from None
 
 
 def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
@@ -46,7 +46,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
     except (PySparkException, Py4JJavaError) as refused:
         why = reason(refused)
         hint = ": write timestamps in microseconds" if "TIMESTAMP(NANOS" in why else ""
-        raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from refused
+        raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from None
     if not schema.names:
         raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
     return schema
