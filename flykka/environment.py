@@ -194,6 +194,7 @@ class StreamExecutionEnvironment(JobSettings):
             JobSubmissionError: the job was refused.
             JobExecutionError: it has failed.
         """
+        __tracebackhide__ = True
         return self.execute_async(job_name).wait()
 
     def execute_async(self, job_name: str = "flykka job") -> JobClient:

@@ -124,6 +124,7 @@ class JobClient:
             JobSubmissionError: it was refused.
             TimeoutError: it still runs after `timeout` seconds.
         """
+        __tracebackhide__ = True  # In IPython a failure of the job points to the user's line, not to these.
         try:
             with interruptible(self.job_name):
                 return self._get(self._view.outcome, timeout, f"is still {self.status}")
@@ -208,6 +209,7 @@ class JobClient:
         return f"<JobClient {self.job_name!r} {self.job_id} {self.status}>"
 
     async def _ended(self) -> JobExecutionResult:
+        __tracebackhide__ = True
         try:
             with interruptible(self.job_name), waking_loop():
                 return await self._view.outcome
@@ -232,6 +234,7 @@ class JobClient:
                 return
 
     def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
+        __tracebackhide__ = True
         try:
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
