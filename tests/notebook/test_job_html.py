@@ -71,6 +71,12 @@ def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load(
     ]
 
 
+def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
+    picture = shown(job(status=JobStatus.FINISHED))
+
+    assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
+
+
 def test_late_rows_have_a_column_where_there_are_some() -> None:
     picture = shown(job(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 
