@@ -48,10 +48,19 @@ V = TypeVar("V", bound=Value)
 
 
 class CheckpointStorage:
-    """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`."""
+    """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`.
+
+    Raises:
+        CheckpointDirectoryError: there is no way to such an address, or what it needs is not installed.
+    """
 
     def __init__(self, directory: str) -> None:
-        self._fs, self._root = url_to_fs(directory)
+        try:
+            self._fs, self._root = url_to_fs(directory)
+        except (ValueError, ImportError) as unknown:
+            raise CheckpointDirectoryError(
+                f"the checkpoint directory {directory!r} cannot be used: {unknown}"
+            ) from None
         self._is_local = isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:

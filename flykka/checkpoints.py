@@ -54,14 +54,12 @@ def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
         CheckpointNotFoundError: there is none; the text names the path and what is there.
         CheckpointError: it cannot be read, because it is no checkpoint, or a newer version has written it.
     """
-    if wanted == LATEST:
-        return _latest(directory)
     path = wanted if "://" in wanted else os.path.abspath(wanted)
-    storage = CheckpointStorage(path)
     try:
-        return storage.read_metadata(path)
-    except NoSuchCheckpointError as missing:
-        raise CheckpointNotFoundError(f"{wanted!r} is no checkpoint: {_what_is_there(storage, path)}") from missing
+        return _latest(directory) if wanted == LATEST else CheckpointStorage(path).read_metadata(path)
+    except NoSuchCheckpointError:
+        there = _what_is_there(CheckpointStorage(path), path)
+        raise CheckpointNotFoundError(f"{wanted!r} is no checkpoint: {there}") from None
     except CheckpointStorageError as refusal:
         raise CheckpointError(f"{wanted!r} cannot be continued from: {refusal}") from refusal
 

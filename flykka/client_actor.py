@@ -137,7 +137,7 @@ class JobClientActor(Actor):
     def post_stop(self) -> None:
         """Nobody waits for ever: a job whose cluster has ended has no other end."""
         if self._untold is None:
-            self._lost("its cluster was shut down")
+            self._lost("its cluster was shut down, as close() of an environment does, while it ran")
         else:
             self._on_failure(self._untold, unrecorded="its cluster was shut down meanwhile")
 

@@ -68,6 +68,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._registry = CodeRegistry()
         self._cluster: LocalCluster | None = None
         self._temporary: str | None = None
+        self._closed = False
         self._computed = ComputedFrames()
         self._running: list[tuple[JobClient, frozenset[str]]] = []
 
@@ -123,11 +124,12 @@ class StreamExecutionEnvironment(JobSettings):
         A schema that is not declared is taken now from what is there, and stays.
 
         Raises:
-            ProgramError: this is no source, or no watermark strategy, or the uid is empty.
+            ProgramError: this is no source, or no watermark strategy, or the uid is empty, or the environment closed.
             StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
             DuplicateUidError: another operator has the uid.
             SourceError: the source has no schema to be read from it.
         """
+        self._check_open()
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
 
     def from_dataframe(
@@ -151,6 +153,7 @@ class StreamExecutionEnvironment(JobSettings):
             StreamTypeError: the event-time column is not there, or is no timestamp.
             DuplicateUidError: another operator has the uid.
         """
+        self._check_open()
         limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
@@ -206,6 +209,7 @@ class StreamExecutionEnvironment(JobSettings):
             CheckpointError: it cannot continue from the checkpoint that was given.
             JobSubmissionError: the job was refused.
         """
+        self._check_open()
         launch = current_launch()
         launch.settle(self)
         self._take_place_of(end_earlier_job(job_name))
@@ -221,7 +225,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
-        self._program = Program()
+        self._program = Program(after=job_name)
         launch.job_submitted(client, keeps_checkpoints=survives)
         return client
 
@@ -249,6 +253,7 @@ class StreamExecutionEnvironment(JobSettings):
         Raises:
             TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
         """
+        self._closed = True
         with ExitStack() as last_first:
             if self._owns_session:
                 last_first.callback(self.spark.stop)
@@ -270,6 +275,10 @@ class StreamExecutionEnvironment(JobSettings):
                 current_launch().block_ended(self)
         finally:
             self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ProgramError("this environment is closed: begin anew with get_execution_environment(...)")
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
         """Close the environment that this cell made when it ran before, and take its Spark session over."""

@@ -70,12 +70,13 @@ class LocalCluster:
     Its actors live in a system of its own, or in `system`, which ends with it and has the recorder it was made with.
 
     Raises:
-        ClusterError: `system` is given and `record` is set, but what is recorded was decided when the system was made.
+        ClusterError: `record` cannot be written; or `system` is given and `record` is set, but what is recorded was
+            decided when the system was made.
     """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
         if system is None:
-            system = ActorSystem("flykka", recorder=_recorder(settings))
+            system = _new_system(settings)
         elif settings.record is not None:
             raise ClusterError(f"{settings.record!r} cannot record {system.name!r}: give that system a recorder")
         self._data_plane = data_plane
@@ -181,6 +182,16 @@ class LocalCluster:
     def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
         self._names.append(name)
         return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
+
+
+def _new_system(settings: ClusterSettings) -> ActorSystem:
+    try:
+        return ActorSystem("flykka", recorder=_recorder(settings))
+    except OSError as refused:
+        raise ClusterError(
+            f"the recording {settings.record!r} cannot be written: {refused.strerror}; give another file (record=...,"
+            " in `flykka run` --record)"
+        ) from None
 
 
 def _recorder(settings: ClusterSettings) -> Recorder | None:

@@ -19,7 +19,9 @@ T = TypeVar("T")
 class Program:
     """Takes operators in, each under a uid of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: str | None = None) -> None:
+        """`after` is the job before, in the same environment."""
+        self._after = after
         self._transformations: list[Transformation] = []
         self._executed = False
 
@@ -37,7 +39,12 @@ class Program:
             ProgramError: there are no operators, or no sink.
         """
         if not self._transformations:
-            raise ProgramError("the program has no operators: begin with from_source(...)")
+            if self._after is None:
+                raise ProgramError("the program has no operators: begin with from_source(...)")
+            raise ProgramError(
+                f"nothing was written down since job {self._after!r} was executed: begin the next one with"
+                " from_source(...)"
+            )
         read = {made for made in self._transformations if made.kind is OperatorKind.SINK}
         if not read:
             last = self._transformations[-1]

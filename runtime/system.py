@@ -94,6 +94,9 @@ class ActorSystem:
         recorder: Recorder | None = None,
         default_ask_timeout: float = 10.0,
     ) -> None:
+        if recorder is not None:
+            # First of all: where its file cannot be written, no thread is left behind.
+            recorder.open(system=name, seed=seed)
         self.name = name
         self.seed = seed
         self.dispatcher = dispatcher or SharedPool()
@@ -112,8 +115,6 @@ class ActorSystem:
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
-        if recorder is not None:
-            recorder.open(system=name, seed=seed)
         self.user = self._begin()
 
     # Actors

@@ -28,7 +28,6 @@ def kinds(program: Program) -> list[OperatorKind]:
         (lambda stream: stream.select("auction", "prize"), "stateless-2 (select(auction, prize)): "),
         (lambda stream: stream.where(F.col("prize") > 1), "stateless-2 (where("),
         (lambda stream: stream.where("price"), "stateless-2 (where(price)): "),
-        (lambda stream: stream.transform(lambda rows: rows.drop("price").select("price")), "stateless-2 (<lambda>): "),
         (lambda stream: stream.key_by("action"), "key_by(action) after source-1 (bids): "),
     ],
 )
@@ -42,6 +41,22 @@ def test_a_column_that_is_not_there_is_refused_where_it_is_named(
 
     assert str(refused.value).startswith(begins)
     assert "\n" not in str(refused.value)
+
+
+def test_a_column_that_a_function_does_not_find_is_refused_with_the_line_of_the_function(spark: SparkSession) -> None:
+    def cheap(rows: DataFrame) -> DataFrame:
+        return rows.where(F.col("prize") < 10)
+
+    with pytest.raises(StreamTypeError) as refused:
+        bids(spark).transform(cheap)
+
+    told, *line = str(refused.value).splitlines()
+    assert told.startswith("stateless-2 (cheap): ")
+    assert "`prize`" in told
+    assert line == [
+        f'  File "{__file__}", line {cheap.__code__.co_firstlineno + 1}, in cheap',
+        '    return rows.where(F.col("prize") < 10)',
+    ]
 
 
 def test_a_function_must_return_a_data_frame(spark: SparkSession) -> None:
