@@ -18,6 +18,7 @@ from flykka.messages.source import FileBatchSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.known_options import check_known
 from flykka.spark_bridge.sources.file_formats import (
     CSV,
     JSON,
@@ -174,8 +175,10 @@ class FileSource:
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, and the schema as it is now.
 
-        Raises as `prototype` does, and where there is nothing to read: only a monitored folder may come later.
+        Raises as `prototype` does, where Spark does not know an option, and where there is nothing to read: only a
+        monitored folder may come later.
         """
+        check_known(session, self.format, (key for key, _ in self.reader_options))
         if self.interval_ms is None:
             self._check_there(session)
         return replace(self, event_time=event_time, schema=self.prototype(session).schema)
