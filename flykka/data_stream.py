@@ -76,7 +76,7 @@ class _Stream(StatelessVerbs):
             kind=OperatorKind.SINK,
             position=self._program.next_position,
             name=str(sink),
-            code=SinkCode(sink=sink),
+            code=SinkCode(sink=sink.bound(self._type.prototype.sparkSession)),
             inputs=self._inputs,
             publishes_per_checkpoint=sink.publishes_per_checkpoint,
             parallelism=sink.parallelism_limit,

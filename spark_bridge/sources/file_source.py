@@ -173,15 +173,16 @@ class FileSource:
         return f"{self.format} {self.path}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, and the schema as it is now.
+        """With this event-time column, an absolute path, and the schema as it is now.
 
         Raises as `prototype` does, where Spark does not know an option, and where there is nothing to read: only a
         monitored folder may come later.
         """
         check_known(session, self.format, (key for key, _ in self.reader_options))
-        if self.interval_ms is None:
-            self._check_there(session)
-        return replace(self, event_time=event_time, schema=self.prototype(session).schema)
+        here = replace(self, path=FileSystem(session).absolute(self.path), event_time=event_time)
+        if here.interval_ms is None:
+            here._check_there(session)
+        return replace(here, schema=here.prototype(session).schema)
 
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns of the source.
