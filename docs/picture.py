@@ -10,6 +10,7 @@ import argparse
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console as RichConsole
 
@@ -25,6 +26,17 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "flights.py"
 WIDTH = 118
 
 
+class Terminal(RichConsole):
+    """One that nobody sees. It breaks long lines, as every terminal does: a picture would cut them off."""
+
+    def __init__(self) -> None:
+        super().__init__(file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="truecolor")
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """As any console, except that nobody is asked whether to break lines."""
+        super().print(*objects, **{**settings, "soft_wrap": False})
+
+
 class Photographer(Launch):
     """Takes one picture, of the first job."""
 
@@ -35,10 +47,8 @@ class Photographer(Launch):
         self.taken = False
 
     def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
-        """Listen to a job, with a terminal that nobody sees."""
-        terminal = RichConsole(
-            file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="truecolor"
-        )
+        """Listen to a job, with a terminal of its own."""
+        terminal = Terminal()
         lines = Console(terminal)
         terminal.print("$ flykka run examples/flights.py", style="bold", highlight=False)
 
