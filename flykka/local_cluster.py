@@ -152,7 +152,9 @@ class LocalCluster:
         if needed <= free:
             return
         task_managers = self._settings.task_managers
-        cluster = "1 TaskManager" if task_managers == 1 else f"{task_managers} TaskManagers with {self._slots} each"
+        cluster = f"1 TaskManager with {self._slots}"
+        if task_managers > 1:
+            cluster = f"{task_managers} TaskManagers with {self._slots} each"
         more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
         if needed > there:
             raise InsufficientSlotsError(
