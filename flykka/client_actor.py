@@ -211,6 +211,7 @@ class JobClientActor(Actor):
         job_id, name = self._graph.job_id, self._graph.name
         cause = SerializedThrowable(type_name="ClusterLostError", message=why)
         if not self._view.outcome.done():
+            self._view.status = JobStatus.FAILED
             self._view.overview.take(JobResultFailure(job_id=job_id, cause=cause), self.context.now())
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
         kept = self._checkpoint_path
@@ -218,8 +219,10 @@ class JobClientActor(Actor):
         return cause
 
     def _fail(self, failure: Callable[[], Exception]) -> None:
-        if self._view.outcome.try_fail(failure):
+        if not self._view.outcome.done():
+            # First of all: whoever waits for the outcome finds it there too.
             self._view.failure = failure()
+            self._view.outcome.try_fail(failure)
 
 
 class JobListenerActor(Actor):

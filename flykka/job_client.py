@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.checkpoint_frame import checkpoint_frame
 from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
-from flykka.errors import JobCancellationError, JobStoppingError
+from flykka.errors import ClusterError, JobCancellationError, JobStoppingError
 from flykka.flight_record import WriteFlightRecord
 from flykka.job_details import JobDetails
 from flykka.messages.ids import JobId
@@ -18,7 +18,7 @@ from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJ
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.notebook.interrupts import interruptible, waking_loop
-from flykka.runtime.errors import AskTimeoutError
+from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
 from flykka.runtime.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -139,6 +139,10 @@ class JobClient:
             JobCancellationError: the job has ended already.
             TimeoutError: there is no answer within `timeout` seconds.
         """
+        if self.done():
+            raise JobCancellationError(
+                f"job {self.job_name!r} ({self.job_id}) was not cancelled: it is {self.status} already"
+            )
         try:
             answer = self._job_manager.ask(lambda me: CancelJob(job_id=self.job_id, client=me), timeout=timeout)
         except AskTimeoutError as late:
@@ -175,11 +179,19 @@ class JobClient:
         """Call `callback` with every message about the job, in order, on a thread of its own.
 
         A listener that comes late first hears what was said before it, up to the last thousand messages.
+
+        Raises:
+            ClusterError: the cluster was shut down, and nobody is left who could tell.
         """
         heard_all: Future[None] = Future(self._system.driver)
-        self._listeners.append(heard_all)
         props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
-        self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners)}")
+        try:
+            self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
+        except SpawnRefusedError as ending:
+            raise ClusterError(
+                f"nothing more is told of job {self.job_name!r} ({self.job_id}): its cluster was shut down"
+            ) from ending
+        self._listeners.append(heard_all)
 
     def _ipython_display_(self) -> None:
         """Called by IPython to show the job: in a notebook live, until its end."""

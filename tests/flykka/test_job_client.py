@@ -119,6 +119,9 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:
 
     with pytest.raises(JobExecutionError, match="was lost"):
         client.wait(timeout=0)
+    assert client.status is JobStatus.FAILED
+    with pytest.raises(JobCancellationError, match="was not cancelled: it is FAILED already"):
+        client.cancel()
 
 
 def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.client_actor import JobExecutionResult
+from flykka.errors import ClusterError
 from flykka.job_client import JobClient
 from flykka.job_history import HISTORY
 from flykka.messages.failure import SerializedThrowable
@@ -86,6 +87,18 @@ def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: Cluster) -> Non
 
     cause = SerializedThrowable(type_name="ClusterLostError", message="the JobManager is gone")
     assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
+
+
+def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_waited_for(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
+
+    with pytest.raises(ClusterError, match=r"nothing more is told of job 'counts' \(job\): its cluster was shut down"):
+        client.add_listener(print)
+
+    assert client.wait(timeout=0).job_id == JOB
 
 
 async def test_awaiting_waits_for_the_listeners_and_leaves_the_loop_to_others() -> None:
