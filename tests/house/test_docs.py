@@ -13,6 +13,8 @@ import pytest
 import flykka
 from flykka import datagen
 from flykka.cli.main import main
+from flykka.errors import DurationError
+from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.sinks.sink import Sink
 from flykka.spark_bridge.sources.source import Source
@@ -56,7 +58,8 @@ def code_in(page: Path) -> str:
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
 
 
-OPTIONS = code_in(HOUSE / "docs" / "options.md")
+PAGE = HOUSE / "docs" / "options.md"
+OPTIONS = code_in(PAGE)
 
 
 def is_named(name: str) -> bool:
@@ -78,6 +81,16 @@ def optional_arguments(called: Callable[..., object]) -> list[str]:
     return [each.name for each in arguments if each.default is not each.empty and not each.name.startswith("_")]
 
 
+def says(cell: str, value: int | str) -> bool:
+    """Whether a cell gives this default, a length of time in whatever unit."""
+    if cell == str(value):
+        return True
+    try:
+        return duration_ms(cell) == value
+    except DurationError:
+        return False
+
+
 @pytest.mark.parametrize("name", flykka.__all__)
 def test_every_public_name_is_among_the_options(name: str) -> None:
     assert is_named(name)
@@ -93,6 +106,27 @@ def test_every_method_and_every_argument_that_has_a_default_is_among_the_options
     arguments = {argument for each in called for argument in optional_arguments(each)}
 
     assert [name for name in sorted({*methods, *arguments}) if not is_named(name)] == []
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        flykka.StreamExecutionEnvironment.get_execution_environment,
+        flykka.StreamExecutionEnvironment.enable_checkpointing,
+        flykka.DataGenSource,
+    ],
+    ids=lambda called: called.__name__,
+)
+def test_the_defaults_that_are_told_are_those_that_hold(called: Callable[..., object]) -> None:
+    told = {
+        name: {cell.strip().strip('`"') for cell in cells.split("|")}
+        for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.M)
+    }
+
+    parameters = inspect.signature(called).parameters.values()
+    values = {each.name: each.default for each in parameters if isinstance(each.default, int | str)}
+
+    assert [name for name, value in values.items() if not any(says(cell, value) for cell in told[name])] == []
 
 
 @pytest.mark.parametrize("name", [name for name in datagen.__all__ if name != "FieldGenerator"])
