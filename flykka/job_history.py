@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from heapq import merge
 
-from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.ids import JobVertexId
 from flykka.messages.job import MetricsReported
 from flykka.messages.message import Message
 
 HISTORY = 1_000
-"""How many messages about a job are kept."""
+"""How many messages about a job are kept, besides the metrics."""
 
 
 class JobHistory:
-    """The last messages, in the order in which they came. Of the metrics of an attempt only the latest are kept.
+    """The last messages, in the order in which they came, and of every subtask the latest metrics.
 
-    They come once per interval and attempt, as long as the job runs, and would push out everything else.
+    Metrics come once per interval and subtask, as long as the job runs: counted with the others, those of a wide job
+    would push out everything else.
     """
 
     def __init__(self, limit: int = HISTORY) -> None:
-        self._limit = limit
-        self._messages: dict[int, Message] = {}
-        self._metrics: dict[ExecutionAttemptId, int] = {}
+        self._messages: deque[tuple[int, Message]] = deque(maxlen=limit)
+        self._metrics: dict[tuple[JobVertexId, int], tuple[int, Message]] = {}
         self._next = 0
 
     def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages.values())
+        metrics = sorted(self._metrics.values(), key=_number)
+        return iter([message for _, message in merge(self._messages, metrics, key=_number)])
 
     def add(self, message: Message) -> None:
         """Take note of a message; what it makes needless, and the oldest above the limit, is forgotten."""
-        if isinstance(message, MetricsReported):
-            self._forget(self._metrics.pop(message.attempt, None))
-            self._metrics[message.attempt] = self._next
-        self._messages[self._next] = message
+        numbered = (self._next, message)
         self._next += 1
-        if len(self._messages) > self._limit:
-            self._forget(next(iter(self._messages)))
+        if isinstance(message, MetricsReported):
+            self._metrics[message.vertex_id, message.subtask] = numbered
+        else:
+            self._messages.append(numbered)
 
-    def _forget(self, number: int | None) -> None:
-        if number is None:
-            return
-        forgotten = self._messages.pop(number)
-        if isinstance(forgotten, MetricsReported) and self._metrics.get(forgotten.attempt) == number:
-            del self._metrics[forgotten.attempt]
+
+def _number(numbered: tuple[int, Message]) -> int:
+    return numbered[0]
