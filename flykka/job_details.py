@@ -84,7 +84,7 @@ class JobVertexDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """A job: its vertices in topological order, its last checkpoints and all of its restarts, the oldest first.
+    """A job: its vertices in topological order, its last checkpoints and its last restarts, the oldest first.
 
     `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
     a job which has ended can be continued from.
@@ -104,6 +104,7 @@ class JobDetails:
     restarts: tuple[Restart, ...]
     last_failure: SerializedThrowable | None
     kept_checkpoint: str | None = None
+    number_of_restarts: int = 0
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:

@@ -28,6 +28,8 @@ from flykka.messages.task import ExecutionState
 from flykka.vertex_overview import VertexOverview
 
 LAST_CHECKPOINTS = 5
+LAST_RESTARTS = 10
+"""A job may be restarted without end, and each restart holds the failure that led to it."""
 
 
 class JobOverview:
@@ -43,7 +45,8 @@ class JobOverview:
         self._checkpoint_counts = dict.fromkeys(CheckpointStatsStatus, 0)
         self._last_completed: CheckpointStatistics | None = None
         self._restored: int | None = None
-        self._restarts: list[Restart] = []
+        self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
+        self._number_of_restarts = 0
         self._failure: SerializedThrowable | None = None
         self._kept: str | None = None
 
@@ -91,6 +94,7 @@ class JobOverview:
             last_completed=self._last_completed,
             restored_checkpoint=self._restored,
             restarts=tuple(self._restarts),
+            number_of_restarts=self._number_of_restarts,
             last_failure=self._failure,
             kept_checkpoint=self._kept,
         )
@@ -101,6 +105,7 @@ class JobOverview:
         self._failure = cause or self._failure
         self._status = status
         if status is JobStatus.RESTARTING:
+            self._number_of_restarts += 1
             self._restarts.append(Restart(at_ms=told_ms, cause=self._failure))
         elif status is JobStatus.CREATED:
             for vertex in self._vertices.values():

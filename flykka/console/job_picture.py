@@ -106,7 +106,7 @@ class JobPicture:
         if not self.details.restarts:
             return line.append("none")
         last = self.details.restarts[-1]
-        line.append(f"{len(self.details.restarts)}", "yellow")
+        line.append(f"{self.details.number_of_restarts}", "yellow")
         return line if last.cause is None else line.append(f", the last after {format_cause(last.cause)}")
 
 

@@ -39,7 +39,7 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
         yield "late", f"{late:,} rows came too late for their windows"
     yield "checkpoints", _checkpoints(details)
     if details.restarts:
-        yield "restarts", f"{len(details.restarts)}"
+        yield "restarts", f"{details.number_of_restarts}"
     began_ms = 0 if details.started_ms is None else details.started_ms
     for restart in details.restarts[-_RESTARTS:]:
         yield "", _restart(restart, began_ms)

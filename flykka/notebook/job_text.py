@@ -23,7 +23,7 @@ def job_text(details: JobDetails) -> str:
 
 def headline(details: JobDetails) -> str:
     """How long the job runs, and how often it was restarted."""
-    restarts = len(details.restarts)
+    restarts = details.number_of_restarts
     counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     return format_ms(details.duration_ms) + counted
 

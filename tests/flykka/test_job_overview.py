@@ -151,7 +151,7 @@ def test_the_checkpoint_that_is_kept_is_told_with_the_end(last: Message) -> None
     assert told(status(JobStatus.RUNNING), last).kept_checkpoint == KEPT
 
 
-def test_every_restart_is_kept_with_its_reason() -> None:
+def test_a_restart_is_kept_with_its_reason() -> None:
     details = told(
         status(JobStatus.RUNNING, at=0),
         status(JobStatus.FAILING, at=5_000, cause=BOOM),
@@ -162,7 +162,15 @@ def test_every_restart_is_kept_with_its_reason() -> None:
     )
 
     assert details.restarts == (Restart(at_ms=5_100, cause=BOOM),)
+    assert details.number_of_restarts == 1
     assert (details.restored_checkpoint, details.last_failure, details.duration_ms) == (3, BOOM, 7_000)
+
+
+def test_of_a_job_that_restarts_without_end_the_last_restarts_are_kept_and_all_are_counted() -> None:
+    details = told(*(status(JobStatus.RESTARTING, at=second * 1_000) for second in range(5_000)))
+
+    assert [restart.at_ms for restart in details.restarts] == [second * 1_000 for second in range(4_990, 5_000)]
+    assert details.number_of_restarts == 5_000
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ RESTARTED = replace(
     last_completed=completed(6),
     restored_checkpoint=6,
     restarts=(Restart(at_ms=9_400, cause=LOST),),
+    number_of_restarts=1,
     last_failure=LOST,
 )
 
