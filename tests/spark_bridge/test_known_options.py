@@ -31,7 +31,7 @@ def test_what_spark_does_not_know_is_refused_with_what_was_meant(spark: SparkSes
 
 
 def test_what_is_like_nothing_is_refused_with_what_there_is(spark: SparkSession) -> None:
-    with pytest.raises(PrototypeError, match="no option 'q' for parquet files; it has compression, .*mergeSchema"):
+    with pytest.raises(PrototypeError, match=r"no option 'q' for parquet files; it has compression, .*mergeSchema"):
         check_known(spark, "parquet", ("q",))
 
 
