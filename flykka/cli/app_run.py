@@ -68,6 +68,7 @@ class AppRun(Launch):
             self._kept_for_long.add(client.job_id)
         self.interrupts.handle()
         self._console.show(client)
+        self.interrupts.reach(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
         """Let the jobs that nobody waited for come to their end, before the environment goes."""
