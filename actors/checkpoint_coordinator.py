@@ -250,8 +250,9 @@ class CheckpointCoordinator(Actor):
             case effects.Dispose(checkpoints=checkpoints, state=state):
                 paths = tuple(handle.path for handle in state)
                 self.context.pipe_to_self(partial(self._storage.dispose, checkpoints, paths), _disposed, _not_disposed)
-            case effects.DeleteJob():
-                self.context.pipe_to_self(partial(self._storage.delete_job, self._job_id), _disposed, _not_disposed)
+            case effects.DeleteJob(continued=continued):
+                delete = partial(self._storage.delete_job, self._job_id, continued)
+                self.context.pipe_to_self(delete, _disposed, _not_disposed)
             case unreachable:
                 assert_never(unreachable)
 

@@ -101,7 +101,14 @@ def _latest(directory: str) -> CompletedCheckpoint:
     if listing.completed:
         for text in listing.unreadable:
             logger.warning("not considered as the latest checkpoint: %s", text)
-        return listing.completed[0]
+        newest = listing.completed[0]
+        if continued_by := CheckpointStorage(directory).continued_by(newest.path):
+            raise CheckpointNotFoundError(
+                f"no checkpoint to continue from below {directory!r}: job {continued_by} has gone on from the newest"
+                f" one, {newest.path!r}, and has ended without keeping one of its own; to publish once more what it"
+                " has published, give that path in place of 'latest'"
+            )
+        return newest
     broken = "".join(f"\n  cannot be read: {text}" for text in listing.unreadable)
     there = (
         "no checkpoint has completed" if CheckpointStorage(directory).exists(directory) else "there is no such folder"

@@ -271,7 +271,7 @@ def test_new_attempts_start_from_the_latest_completed_checkpoint(world: World) -
     assert restore.checkpoint == world.storage.read_metadata(str(world.folder / "job" / "chk-1"))
 
 
-def test_a_job_can_start_from_a_checkpoint_of_another_and_leaves_its_files_alone(
+def test_a_job_can_start_from_a_checkpoint_of_another_and_adds_a_note_to_its_files(
     world: World, system: SeededSystem, tmp_path: Path
 ) -> None:
     world.tell(FinalCheckpointRequest(job_id=JOB))
@@ -291,7 +291,7 @@ def test_a_job_can_start_from_a_checkpoint_of_another_and_leaves_its_files_alone
     assert restore.checkpoint is not None
     assert restore.checkpoint.checkpoint_id == 1
     assert [report.checkpoint_id for report in later.heard_of(CheckpointCompleted)] == [2]
-    assert [name for name in world.files() if not name.startswith("later")] == before
+    assert [name for name in world.files() if not name.startswith("later")] == ["job/chk-1/_continued", *before]
 
 
 def test_a_checkpoint_that_cannot_be_read_is_no_beginning(world: World) -> None:

@@ -76,6 +76,20 @@ def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tm
     assert len(list_checkpoints(str(folder)).completed) == 1
 
 
+def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_may_still_be_named(
+    tmp_path: Path,
+) -> None:
+    _, path = written(tmp_path, checkpoint("a", 7, 300), checkpoint("a", 8, 800))
+
+    CheckpointStorage(str(tmp_path)).delete_job(JobId("b"), path)
+
+    with pytest.raises(
+        CheckpointNotFoundError, match=f"job b has gone on from the newest one, '{path}', and has ended"
+    ):
+        find_checkpoint("latest", str(tmp_path))
+    assert find_checkpoint(path, str(tmp_path)).path == path
+
+
 @pytest.mark.parametrize("name_of", [lambda path: path, lambda path: f"{path}/_metadata", lambda path: f"{path}/"])
 def test_a_checkpoint_is_named_by_its_folder_or_its_metadata(tmp_path: Path, name_of: Callable[[str], str]) -> None:
     [path] = written(tmp_path, checkpoint("a", 7, 300))
