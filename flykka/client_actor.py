@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka")
 
+_TOLD_RESTARTS = frozenset(10**power for power in range(10))
+
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
 
@@ -89,6 +91,7 @@ class JobClientActor(Actor):
         self._submitted_ms = 0
         self._checkpoint_path: str | None = None
         """The newest checkpoint, where one stays behind when the cluster is lost."""
+        self._restarts = 0
         self._history = JobHistory()
         self._listeners: list[Ref] = []
 
@@ -110,8 +113,10 @@ class JobClientActor(Actor):
                 return
             case JobSubmitSuccess(job_id=job_id):
                 self._view.submitted.try_set(job_id)
-            case JobStatusChanged(status=status):
+            case JobStatusChanged(status=status, cause=cause):
                 self._view.status = status
+                if status is JobStatus.RESTARTING and cause is not None:
+                    self._on_restart(cause)
             case CheckpointCompleted(path=path) if self._keeps_checkpoints:
                 self._checkpoint_path = path
             case JobResultSuccess(checkpoint_path=checkpoint_path):
@@ -150,6 +155,22 @@ class JobClientActor(Actor):
     def _keeps_checkpoints(self) -> bool:
         retention = self._graph.checkpointing.retention
         return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+
+    def _on_restart(self, cause: SerializedThrowable) -> None:
+        """Say it where nobody listens: a job that fails again and again would seem to work."""
+        self._restarts += 1
+        # Each second a line would bury what else there is to see: the first is told, the tenth, the hundredth.
+        if self._listeners or self._restarts not in _TOLD_RESTARTS:
+            return
+        endless = self._graph.restart_strategy.attempts is None
+        logger.warning(
+            "job %r has failed and restarts (restart %d%s): %s: %s",
+            self._graph.name,
+            self._restarts,
+            ", and so without end unless set_restart_strategy(...) says otherwise" if endless else "",
+            cause.type_name,
+            cause.message,
+        )
 
     def _on_success(self, checkpoint_path: str | None) -> None:
         self._view.status = JobStatus.FINISHED

@@ -46,6 +46,25 @@ def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: C
     assert heard == [accepted(), running, JobResultSuccess(job_id=JOB)]
 
 
+def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    boom = SerializedThrowable(type_name="ValueError", message="operator 'taxed' (app.py:7): boom")
+    restarting = JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=boom)
+    client = cluster.submit()
+
+    with caplog.at_level("WARNING", logger="flykka"):
+        cluster.say(accepted(), *[restarting] * 11)
+        client.add_listener(lambda _: None)
+        cluster.say(*[restarting] * 100)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"job 'counts' has failed and restarts (restart {number}, and so without end unless set_restart_strategy(...)"
+        " says otherwise): ValueError: operator 'taxed' (app.py:7): boom"
+        for number in (1, 10)
+    ]
+
+
 def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: Cluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
