@@ -1,12 +1,14 @@
-"""Rows written as files into a folder of their own, which is used or discarded as a whole."""
+"""Rows written as files into a folder of their own, which is used or discarded as a whole, and read again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.filesystem import FileStatus, FileSystem
 
@@ -33,6 +35,14 @@ class FileLayout:
 
 
 PARQUET = FileLayout()
+
+
+def read_parquet(session: SparkSession, folders: Sequence[str], schema: StructType | None = None) -> DataFrame:
+    """The rows of folders that `write_files` has written: all of them, or an error."""
+    # Whatever the application has set for its own reading, no row may be left out, and a bracket in the name of a
+    # folder is a bracket.
+    reader = session.read.options(ignoreMissingFiles=False, ignoreCorruptFiles=False, __globPaths__=False)
+    return (reader if schema is None else reader.schema(schema)).parquet(*folders)
 
 
 def write_files(
