@@ -101,7 +101,8 @@ class LocalCluster:
         self._check_slots(job_graph)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(self._system, self._job_manager, job_graph, restore_path, write)
-        self._clients.append(client)
+        # Who has ended holds nothing any more, and a cluster may run any number of jobs.
+        self._clients = [*self._running(), client]
         return client
 
     def task_managers(self) -> tuple[str, ...]:
@@ -131,7 +132,7 @@ class LocalCluster:
         Raises:
             TerminationTimeoutError: actors still run after half a minute; the error names them.
         """
-        running = [client for client in self._clients if not client.done()]
+        running = self._running()
         self._system.terminate().wait(SHUTDOWN_TIMEOUT)
         for client in running:
             # Its checkpoints are left as they are, and with them what they will publish.
@@ -147,7 +148,7 @@ class LocalCluster:
 
     def _check_slots(self, job_graph: JobGraph) -> None:
         needed, there = slots_needed(job_graph), self._settings.task_managers * self._slots
-        running = [client for client in self._clients if not client.done()]
+        running = self._running()
         free = there - sum(slots_needed(client.job_graph) for client in running)
         if needed <= free:
             return
@@ -165,6 +166,9 @@ class LocalCluster:
             f"job {job_graph.name!r} needs {needed} slots, and of {there} ({cluster}) {free} are free, the others are"
             f" held by {' and '.join(repr(client.job_name) for client in running)}: wait for its end, or {more}"
         )
+
+    def _running(self) -> list[JobClient]:
+        return [client for client in self._clients if not client.done()]
 
     def _find(self, name: str) -> ActorRef | None:
         return self._system.find(f"/user/{name}")
