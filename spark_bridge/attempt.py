@@ -41,7 +41,7 @@ from flykka.spark_bridge.stages.arrivals import Arrived
 from flykka.spark_bridge.stages.chain import bound_chain
 from flykka.spark_bridge.stages.flow import Flow, Moved
 from flykka.spark_bridge.stages.rich_functions import RichFunctions
-from flykka.spark_bridge.stages.source_reader import SourceReader, SourceRows
+from flykka.spark_bridge.stages.source_reader import SourceNumbers, SourceReader
 from flykka.spark_bridge.stages.window_operator import FiringRows, WindowOperator
 from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
 from flykka.spark_bridge.workers import Stage, Workers
@@ -141,17 +141,17 @@ class Attempt:
 
     # Stages
 
-    def _read_splits(self, command: ReadSplits) -> Stage[tuple[SourceRows, Moved, int]]:
-        def prepare() -> tuple[SourceRows, Moved, int]:
+    def _read_splits(self, command: ReadSplits) -> Stage[tuple[SourceNumbers, Moved, int]]:
+        def prepare() -> tuple[SourceNumbers, Moved, int]:
             begun = time.monotonic_ns()
             assert self._reader is not None, "only a source reads splits, and only when it is open"
             rows = self._reader.read(command.splits)
             with self._reader.reading():
-                return rows, self._flow.move(self._chain.head, rows.slices, command.stage), begun
+                moved = self._flow.move(self._chain.head, rows.slices, command.stage)
+                return rows.numbers() if self._chain.computes else rows.known, moved, begun
 
-        def settle(prepared: tuple[SourceRows, Moved, int]) -> None:
-            rows, moved, begun = prepared
-            numbers = rows.numbers() if self._chain.computes else rows.known
+        def settle(prepared: tuple[SourceNumbers, Moved, int]) -> None:
+            numbers, moved, begun = prepared
             latest = numbers.event_time_max
             self._finish(command.stage, moved, begun, rows_in=numbers.rows or 0, event_time_max=latest)
 
