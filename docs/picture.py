@@ -17,7 +17,7 @@ from rich.console import Console as RichConsole
 from flykka.cli.app import App
 from flykka.console.event_lines import Console
 from flykka.console.job_picture import JobPicture
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, launched
 from flykka.messages.job import CheckpointCompleted, JobRestored
 from flykka.messages.message import Message

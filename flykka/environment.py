@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
-from flykka.checkpoints import check_restorable, find_checkpoint
-from flykka.client_actor import JobExecutionResult
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
-from flykka.flight_record import surviving_flight_record_path
 from flykka.job_settings import JobSettings
+from flykka.jobs.checkpoints import check_restorable, find_checkpoint
+from flykka.jobs.client_actor import JobExecutionResult
+from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.launch import current_launch
 from flykka.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
@@ -33,23 +33,23 @@ from flykka.messages.job_graph import (
 )
 from flykka.notebook.cells import follow_cells
 from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
-from flykka.program import Program, at_least_one, not_negative
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
-from flykka.sources import ComputedFrames, source_stream
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.session import session_is_there, spark_session
 from flykka.spark_bridge.sources.dataframe_source import DataFrameSource
-from flykka.stream_graph_generator import stream_graph
+from flykka.streams.program import Program, at_least_one, not_negative
+from flykka.streams.sources import ComputedFrames, source_stream
+from flykka.streams.stream_graph_generator import stream_graph
 
 if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
-    from flykka.data_stream import DataStream
-    from flykka.job_client import JobClient
+    from flykka.jobs.job_client import JobClient
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.sources.source import Source
-    from flykka.watermark_strategy import WatermarkStrategy
+    from flykka.streams.data_stream import DataStream
+    from flykka.streams.watermark_strategy import WatermarkStrategy
 
 
 class StreamExecutionEnvironment(JobSettings):

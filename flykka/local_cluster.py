@@ -11,8 +11,8 @@ from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
-from flykka.flight_record import flight_record_path, flight_record_writer
-from flykka.job_client import JobClient
+from flykka.jobs.flight_record import flight_record_path, flight_record_writer
+from flykka.jobs.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.ref import Ref

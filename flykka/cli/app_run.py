@@ -11,8 +11,8 @@ from flykka.cli.interrupts import Interrupts, Wish
 from flykka.console.job_console import JobConsole
 from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
-from flykka.job_client import JobClient
 from flykka.job_settings import JobSettings
+from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, LaunchOptions
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus

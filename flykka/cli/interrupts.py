@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from types import FrameType
 
 from flykka.errors import FlykkaError
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.errors import ActorDeadError
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.console.formats import NOTHING, format_bytes, format_cause, format_count, format_event_time, format_lag
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     CheckpointStatistics,
     CheckpointStatsStatus,
     JobDetails,

@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.console.formats import format_bytes, format_cause
-from flykka.job_details import JobDetails, JobVertexDetails, Restart
+from flykka.jobs.job_details import JobDetails, JobVertexDetails, Restart
 from flykka.messages.job import JobStatus
 from flykka.runtime.durations import format_ms
 

@@ -7,7 +7,7 @@ from html import escape
 
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.console.formats import format_bytes, format_count
-from flykka.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.notebook.job_text import has_failed, headline, lag, vertex_state, watermark, why
 from flykka.runtime.durations import format_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.console.formats import format_bytes, format_cause, format_count, format_event_time, format_lag
-from flykka.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState

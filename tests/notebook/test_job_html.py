@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from flykka.job_details import JobDetails
+from flykka.jobs.job_details import JobDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus

@@ -6,7 +6,7 @@ from rich.console import Console as RichConsole
 
 from flykka.cli.app_run import AppRun
 from flykka.launch import LaunchOptions
-from tests.flykka.one_job import one_job
+from tests.flykka.jobs.one_job import one_job
 
 
 def app_run() -> AppRun:

@@ -10,9 +10,9 @@ import pytest
 
 from flykka.cli.interrupts import Interrupts, Wish
 from flykka.errors import JobCancelledError
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.messages.job import CancelJob, JobResultSuccess, StopJob
-from tests.flykka.one_job import JOB, KEPT, OneJob, one_job
+from tests.flykka.jobs.one_job import JOB, KEPT, OneJob, one_job
 
 STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels)"
 

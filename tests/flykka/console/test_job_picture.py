@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.console.job_picture import JobPicture
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     CheckpointStatistics,
     CheckpointStatsStatus,
     JobDetails,

@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console as RichConsole
 
 from flykka.console.summary import print_summary
-from flykka.job_details import JobDetails, JobVertexDetails, Restart
+from flykka.jobs.job_details import JobDetails, JobVertexDetails, Restart
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobVertexId
 from flykka.messages.job import JobStatus

@@ -11,7 +11,7 @@ from flykka.messages.job_graph import OperatorKind
 from flykka.spark_bridge.prototype import PrototypeError
 
 if TYPE_CHECKING:
-    from flykka.transformation import Transformation
+    from flykka.streams.transformation import Transformation
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from flykka.job_details import JobDetails
-from flykka.job_overview import JobOverview
+from flykka.jobs.job_details import JobDetails
+from flykka.jobs.job_overview import JobOverview
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 

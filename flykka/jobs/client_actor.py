@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
-from flykka.job_history import JobHistory
+from flykka.jobs.job_history import JobHistory
+from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.flight_record import FlightRecordNotWritten, FlightRecordWritten
 from flykka.messages.ids import JobId
@@ -29,10 +30,9 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 from flykka.runtime.future import Future
 from flykka.runtime.signals import Terminated
-from flykka.shared_overview import SharedJobOverview
 
 if TYPE_CHECKING:
-    from flykka.flight_record import WriteFlightRecord
+    from flykka.jobs.flight_record import WriteFlightRecord
 
 logger = logging.getLogger("flykka")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flykka.spark_bridge.code_registry import CodeRegistry
-    from flykka.transformation import Input, Transformation
+    from flykka.streams.transformation import Input, Transformation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.data_stream import DataStream
 from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
 from flykka.messages.job_graph import OperatorKind
-from flykka.program import Program
 from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.streams.data_stream import DataStream
+from flykka.streams.program import Program
 from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark

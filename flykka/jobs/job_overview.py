@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import deque
 
 from flykka.actors.graph.states import JOB_TERMINAL
-from flykka.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, Restart
+from flykka.jobs.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, Restart
+from flykka.jobs.vertex_overview import VertexOverview
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import (
@@ -25,7 +26,6 @@ from flykka.messages.job import (
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState
-from flykka.vertex_overview import VertexOverview
 
 LAST_CHECKPOINTS = 5
 LAST_RESTARTS = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.job_history import JobHistory
+from flykka.jobs.job_history import JobHistory
 from flykka.messages.ids import JobId, JobVertexId, attempt_id
 from flykka.messages.job import JobRestored, JobResultSuccess, MetricsReported
 from flykka.messages.message import Message

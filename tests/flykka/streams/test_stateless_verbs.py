@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flykka import RichFunction
-from flykka.data_stream import DataStream
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.job_graph import ShipStrategy
-from flykka.program import Program
+from flykka.streams.data_stream import DataStream
+from flykka.streams.program import Program
 from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flykka.messages.job_graph import OperatorKind
-from flykka.program import Program, tried
 from flykka.spark_bridge.aggregates import analyze
 from flykka.spark_bridge.code import KeyByCode, LateRowsCode, LocalWindowCode, WindowCode
 from flykka.spark_bridge.prototype import windowed
-from flykka.stateless_verbs import listed
-from flykka.transformation import Input, Transformation, default_uid
+from flykka.streams.program import Program, tried
+from flykka.streams.stateless_verbs import listed
+from flykka.streams.transformation import Input, Transformation, default_uid
 
 if TYPE_CHECKING:
-    from flykka.output_tag import OutputTag
     from flykka.spark_bridge.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.prototype import Column, DataFrame
+    from flykka.streams.output_tag import OutputTag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

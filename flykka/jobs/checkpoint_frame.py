@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flykka.job_details import CheckpointStatistics, CheckpointStatsStatus
+from flykka.jobs.job_details import CheckpointStatistics, CheckpointStatsStatus
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from flykka.checkpoint_frame import checkpoint_frame
 from flykka.errors import JobExecutionError
+from flykka.jobs.checkpoint_frame import checkpoint_frame
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.job import CheckpointAborted, JobResultFailure, JobResultSuccess, JobStatus
-from tests.flykka.job_desk import BOOM, JOB, Cluster, accepted, completed
+from tests.flykka.jobs.job_desk import BOOM, JOB, Cluster, accepted, completed
 
 
 @pytest.fixture

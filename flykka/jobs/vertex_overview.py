@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     JobVertexDetails,
     TimeShares,
     aggregate_state,

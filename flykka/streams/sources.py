@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.data_stream import DataStream, StreamType
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.job_graph import OperatorKind
 from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.prototype import DataFrame, PrototypeError, check_event_time
 from flykka.spark_bridge.sources.dataframe_source import ComputedFrame
 from flykka.spark_bridge.sources.source import Source
-from flykka.transformation import Transformation
-from flykka.watermark_strategy import WatermarkStrategy
+from flykka.streams.data_stream import DataStream, StreamType
+from flykka.streams.transformation import Transformation
+from flykka.streams.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
-    from flykka.job_client import JobClient
-    from flykka.program import Program
+    from flykka.jobs.job_client import JobClient
     from flykka.spark_bridge.prototype import SparkSession
+    from flykka.streams.program import Program
 
 
 def source_stream(

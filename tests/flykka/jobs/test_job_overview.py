@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     CheckpointStatistics,
     CheckpointStatsStatus,
     JobDetails,
@@ -13,7 +13,7 @@ from flykka.job_details import (
     TimeShares,
     aggregate_state,
 )
-from flykka.job_overview import JobOverview
+from flykka.jobs.job_overview import JobOverview
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import WATERMARK_MAX
 from flykka.messages.ids import JobVertexId, attempt_id
@@ -29,7 +29,7 @@ from flykka.messages.job import (
 )
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState, TaskIOMetrics
-from tests.flykka.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, status
+from tests.flykka.jobs.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, status
 
 
 def told(*messages: Message, at: int = 0, now: int = 0) -> JobDetails:

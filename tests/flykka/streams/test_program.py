@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.errors import ProgramError
-from flykka.program import Program
 from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.streams.program import Program
 from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark

@@ -8,11 +8,12 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flykka.checkpoint_frame import checkpoint_frame
-from flykka.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError
-from flykka.flight_record import WriteFlightRecord
-from flykka.job_details import JobDetails
+from flykka.jobs.checkpoint_frame import checkpoint_frame
+from flykka.jobs.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
+from flykka.jobs.flight_record import WriteFlightRecord
+from flykka.jobs.job_details import JobDetails
+from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.ids import JobId
 from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJob, StoppingFailure
 from flykka.messages.job_graph import JobGraph
@@ -23,7 +24,6 @@ from flykka.runtime.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from flykka.shared_overview import SharedJobOverview
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job import (

@@ -13,10 +13,10 @@ from flykka.errors import ProgramError
 from flykka.local_cluster import slots_needed
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import CheckpointingSettings, FiringMode, JobGraph, OperatorKind, ShipStrategy
-from flykka.program import Program
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.stream_graph_generator import Defaults, stream_graph
+from flykka.streams.program import Program
+from flykka.streams.stream_graph_generator import Defaults, stream_graph
 from tests.flykka.programs import HOURS, bids, counting
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.checkpoints import check_restorable, find_checkpoint, list_checkpoints
 from flykka.errors import CheckpointError, CheckpointNotFoundError
+from flykka.jobs.checkpoints import check_restorable, find_checkpoint, list_checkpoints
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph

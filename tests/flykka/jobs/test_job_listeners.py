@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.client_actor import JobExecutionResult
 from flykka.errors import ClusterError
-from flykka.job_client import JobClient
-from flykka.job_history import HISTORY
+from flykka.jobs.client_actor import JobExecutionResult
+from flykka.jobs.job_client import JobClient
+from flykka.jobs.job_history import HISTORY
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import (
     JobRestored,
@@ -23,7 +23,7 @@ from flykka.messages.job import (
 from flykka.messages.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from tests.flykka.job_desk import GRAPH, JOB, Cluster, FinishingDesk, accepted
+from tests.flykka.jobs.job_desk import GRAPH, JOB, Cluster, FinishingDesk, accepted
 
 
 @pytest.fixture

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.job_graph import OperatorKind, ShipStrategy
-from flykka.operator_settings import DataStreamSink, OperatorSettings
-from flykka.output_tag import OutputTag
-from flykka.program import Program, tried
 from flykka.spark_bridge.code import KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.functions import where, where_not
 from flykka.spark_bridge.prototype import fitted, has_event_time, transformed
 from flykka.spark_bridge.sinks.sink import Sink
 from flykka.spark_bridge.trials import check_union, checked_deterministic
-from flykka.stateless_verbs import StatelessVerbs, listed
-from flykka.transformation import Input, Transformation, default_uid
-from flykka.window_aggregation import WindowAggregation, add_late_rows
-from flykka.windows import WindowAssigner
+from flykka.streams.operator_settings import DataStreamSink, OperatorSettings
+from flykka.streams.output_tag import OutputTag
+from flykka.streams.program import Program, tried
+from flykka.streams.stateless_verbs import StatelessVerbs, listed
+from flykka.streams.transformation import Input, Transformation, default_uid
+from flykka.streams.window_aggregation import WindowAggregation, add_late_rows
+from flykka.streams.windows import WindowAssigner
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.prototype import Column, DataFrame, StructType

@@ -9,15 +9,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.graph.chaining import chains
-from flykka.data_stream import DataStream, SideOutputDataStream
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import ShipStrategy
-from flykka.output_tag import OutputTag
-from flykka.program import Program
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.stream_graph_generator import Defaults, stream_graph
-from flykka.windows import SlidingEventTimeWindows
+from flykka.streams.data_stream import DataStream, SideOutputDataStream
+from flykka.streams.output_tag import OutputTag
+from flykka.streams.program import Program
+from flykka.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.streams.windows import SlidingEventTimeWindows
 from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.client_actor import JobExecutionResult
 from flykka.errors import (
     JobCancellationError,
     JobCancelledError,
@@ -15,7 +14,8 @@ from flykka.errors import (
     JobStoppingError,
     JobSubmissionError,
 )
-from flykka.job_client import JobClient
+from flykka.jobs.client_actor import JobExecutionResult
+from flykka.jobs.job_client import JobClient
 from flykka.messages.job import (
     CancelJob,
     CancellationFailure,
@@ -27,7 +27,7 @@ from flykka.messages.job import (
     StoppingSuccess,
     SubmitJob,
 )
-from tests.flykka.job_desk import BOOM, GRAPH, JOB, Cluster, accepted, completed
+from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Cluster, accepted, completed
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from flykka.spark_bridge.trials import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flykka.data_stream import DataStream
     from flykka.spark_bridge.functions import ArrowFunction, JoinOn, PandasFunction
     from flykka.spark_bridge.prototype import Column, DataFrame, StructType
+    from flykka.streams.data_stream import DataStream
 
 
 _LONGEST = 60

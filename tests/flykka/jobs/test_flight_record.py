@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs
 
-from flykka.client_actor import FLIGHT_RECORD_TIMEOUT_MS
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
-from flykka.flight_record import flight_record_path, flight_record_writer, surviving_flight_record_path
-from flykka.job_client import JobClient
+from flykka.jobs.client_actor import FLIGHT_RECORD_TIMEOUT_MS
+from flykka.jobs.flight_record import flight_record_path, flight_record_writer, surviving_flight_record_path
+from flykka.jobs.job_client import JobClient
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob

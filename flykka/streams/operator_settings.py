@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
 from flykka.errors import ProgramError
-from flykka.program import at_least_one
+from flykka.streams.program import at_least_one
 
 if TYPE_CHECKING:
-    from flykka.program import Program
-    from flykka.transformation import Transformation
+    from flykka.streams.program import Program
+    from flykka.streams.transformation import Transformation
 
 
 class OperatorSettings(ABC):
