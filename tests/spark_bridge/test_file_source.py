@@ -252,6 +252,19 @@ def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path)
     assert look.discover(frozenset(split.split_id for split in found.splits)).splits == ()
 
 
+@pytest.mark.parametrize("folder", [".", "of={all}"])
+def test_names_that_look_like_patterns_are_read_once(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    for number, name in enumerate(("a[1].parquet", "a[2].parquet", "{b}*.parquet", "a1.parquet", "a2.parquet")):
+        path = tmp_path / folder / name
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"key": [number], "amount": [0]}), path)
+    source = FileSource.parquet(str(tmp_path), schema="key long, amount long").files_per_batch(5)
+
+    (batch,) = everything(spark, source, discovery(spark, source).discover(frozenset()))
+
+    assert sorted(batch) == [(number, 0) for number in range(5)]
+
+
 @pytest.mark.parametrize("interval", ["soon", "10", 0, "0s"])
 def test_an_interval_that_is_none_is_refused(interval: str | int) -> None:
     with pytest.raises(ValueError, match="interval"):

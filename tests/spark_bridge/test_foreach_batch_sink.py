@@ -68,10 +68,11 @@ def test_the_folder_of_the_checkpoints_may_have_any_name(spark: SparkSession, tm
     table = Table(spark, tmp_path / "{runs}, [all]* ?")
     writer = table.writer()
 
-    writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names)
+    names = writer.stage(table.rows(1, 2)).names + writer.stage(table.rows(3)).names
+    writer.prepare_commit(1, names)
     writer.commit(1)
 
-    assert table.calls == [(1, [1, 2])]
+    assert table.calls == [(1, [1, 2, 3])]
 
 
 def test_of_a_checkpoint_without_rows_the_function_hears_nothing(table: Table) -> None:
