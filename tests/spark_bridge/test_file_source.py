@@ -107,6 +107,16 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: 
     assert look.interval_ms == 300
 
 
+def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> None:
+    (folder / "DONE").touch()
+    source = FileSource.parquet(str(folder)).monitor_continuously("1s", until="DONE")
+
+    found = discovery(spark, source).discover(frozenset())
+
+    assert names(found) == [[f"{number}.parquet"] for number in range(5)]
+    assert found.finished
+
+
 def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder)).monitor_continuously(timedelta(seconds=1), until=lambda: True)
 
