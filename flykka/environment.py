@@ -212,6 +212,8 @@ class StreamExecutionEnvironment(JobSettings):
         self._check_open()
         launch = current_launch()
         launch.settle(self)
+        # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
+        self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
         restore_path = self._checkpoint_to_restore(graph)

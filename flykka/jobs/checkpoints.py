@@ -22,19 +22,27 @@ LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableCheckpoint:
+    """A checkpoint that is there and cannot be read, with the reason."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointListing:
-    """What is below a checkpoint directory: completed checkpoints, newest first, and what cannot be read and why."""
+    """What is below a checkpoint directory: completed checkpoints, newest first, and what cannot be read."""
 
     directory: str
     completed: tuple[CompletedCheckpoint, ...]
-    unreadable: tuple[str, ...]
+    unreadable: tuple[UnreadableCheckpoint, ...]
 
 
 def list_checkpoints(directory: str) -> CheckpointListing:
     """The checkpoints of all jobs below `directory`. A directory that is not there has none."""
     storage = CheckpointStorage(directory)
     completed: list[CompletedCheckpoint] = []
-    unreadable: list[str] = []
+    unreadable: list[UnreadableCheckpoint] = []
     for address in storage.addresses():
         try:
             completed.append(storage.read_metadata(address))
@@ -42,7 +50,7 @@ def list_checkpoints(directory: str) -> CheckpointListing:
             # A job that runs has let go of it meanwhile.
             continue
         except CheckpointStorageError as refusal:
-            unreadable.append(str(refusal))
+            unreadable.append(UnreadableCheckpoint(path=address, reason=str(refusal)))
     completed.sort(key=lambda checkpoint: (checkpoint.timestamp_ms, checkpoint.checkpoint_id), reverse=True)
     return CheckpointListing(directory=directory, completed=tuple(completed), unreadable=tuple(unreadable))
 
@@ -99,9 +107,14 @@ def _latest(directory: str) -> CompletedCheckpoint:
         )
     listing = list_checkpoints(directory)
     if listing.completed:
-        for text in listing.unreadable:
-            logger.warning("not considered as the latest checkpoint: %s", text)
         newest = listing.completed[0]
+        for other in listing.unreadable:
+            if _is_later(other.path, newest.path):
+                raise CheckpointError(
+                    f"the latest checkpoint, {other.path!r}, cannot be read: {other.reason}. What it holds may be"
+                    f" published already: to go on from the one before it all the same, give its path, {newest.path!r}"
+                )
+            logger.warning("not considered as the latest checkpoint: %s", other.reason)
         if continued_by := CheckpointStorage(directory).continued_by(newest.path):
             raise CheckpointNotFoundError(
                 f"no checkpoint to continue from below {directory!r}: job {continued_by} has gone on from the newest"
@@ -109,11 +122,18 @@ def _latest(directory: str) -> CompletedCheckpoint:
                 " has published, give that path in place of 'latest'"
             )
         return newest
-    broken = "".join(f"\n  cannot be read: {text}" for text in listing.unreadable)
+    broken = "".join(f"\n  cannot be read: {other.reason}" for other in listing.unreadable)
     there = (
         "no checkpoint has completed" if CheckpointStorage(directory).exists(directory) else "there is no such folder"
     )
     raise CheckpointNotFoundError(f"no checkpoint to continue from below {directory!r}: {there}{broken}")
+
+
+def _is_later(path: str, than: str) -> bool:
+    """Whether of two checkpoints of one job this is the later one: they lie side by side, and are numbered."""
+    job, _, number = path.rpartition("/chk-")
+    other_job, _, other_number = than.rpartition("/chk-")
+    return job == other_job and number.isdigit() and int(number) > int(other_number)
 
 
 def _what_is_there(storage: CheckpointStorage, path: str) -> str:

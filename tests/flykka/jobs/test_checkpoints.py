@@ -10,7 +10,7 @@ import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.errors import CheckpointError, CheckpointNotFoundError
-from flykka.jobs.checkpoints import check_restorable, find_checkpoint, list_checkpoints
+from flykka.jobs.checkpoints import UnreadableCheckpoint, check_restorable, find_checkpoint, list_checkpoints
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph
@@ -54,19 +54,30 @@ def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path)
 def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_mentioned(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    [broken] = written(tmp_path, checkpoint("a", 9, 900))
+    [broken] = written(tmp_path, checkpoint("b", 9, 900))
     Path(broken, "_metadata").write_bytes(b"something else")
-    (tmp_path / "a" / "chk-10").mkdir()
+    (tmp_path / "a" / "chk-10").mkdir(parents=True)
     [whole] = written(tmp_path, checkpoint("a", 8, 800))
 
     listing = list_checkpoints(str(tmp_path))
 
     assert [each.path for each in listing.completed] == [whole]
-    assert listing.unreadable == (f"{broken}/_metadata: not a file of flykka",)
+    assert listing.unreadable == (
+        UnreadableCheckpoint(path=broken, reason=f"{broken}/_metadata: not a file of flykka"),
+    )
     assert find_checkpoint("latest", str(tmp_path)).path == whole
     assert [record.getMessage() for record in caplog.records] == [
         f"not considered as the latest checkpoint: {broken}/_metadata: not a file of flykka"
     ]
+
+
+def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_before_unasked(tmp_path: Path) -> None:
+    older, newer = written(tmp_path, checkpoint("a", 9, 900), checkpoint("a", 10, 990))
+    Path(newer, "_metadata").write_bytes(b"something else")
+
+    with pytest.raises(CheckpointError, match=f"the latest checkpoint, '{newer}', cannot be read: .*'{older}'"):
+        find_checkpoint("latest", str(tmp_path))
+    assert find_checkpoint(older, str(tmp_path)).path == older
 
 
 def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tmp_path: Path) -> None:
