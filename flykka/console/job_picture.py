@@ -11,10 +11,10 @@ from rich.console import ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.console.formats import NOTHING, format_bytes, format_cause, format_count, format_event_time, format_lag
 from flykka.jobs.job_details import (
     CheckpointStatistics,
-    CheckpointStatsStatus,
     JobDetails,
     JobVertexDetails,
     TimeShares,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flykka.jobs.job_details import CheckpointStatistics, CheckpointStatsStatus
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.jobs.job_details import CheckpointStatistics
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
-
-
-class CheckpointStatsStatus(StrEnum):
-    """How a checkpoint has ended."""
-
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.graph.states import JOB_TERMINAL
-from flykka.jobs.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, Restart
+from flykka.jobs.job_details import CheckpointStatistics, JobDetails, Restart
 from flykka.jobs.vertex_overview import VertexOverview
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.console.job_picture import JobPicture
 from flykka.jobs.job_details import (
     CheckpointStatistics,
-    CheckpointStatsStatus,
     JobDetails,
     JobVertexDetails,
     Restart,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.jobs.job_details import (
     CheckpointStatistics,
-    CheckpointStatsStatus,
     JobDetails,
     JobVertexDetails,
     Restart,
