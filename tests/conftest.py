@@ -1,10 +1,12 @@
-"""What every test shares: how Hypothesis searches, and the one Spark session of the run."""
+"""What every test shares: how Hypothesis searches, the one Spark session of the run, and a notebook's cells."""
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,3 +42,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = spark_session("local[2]", "flykka tests", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def run_cell(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Runs a notebook's cell in the one namespace that all cells share; returns that."""
+    notebook = ModuleType("notebook_of_the_test")
+    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
+
+    def execute(cell: str) -> ModuleType:
+        exec(compile(cell, "<cell>", "exec"), notebook.__dict__)
+        return notebook
+
+    return execute

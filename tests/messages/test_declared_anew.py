@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -35,67 +33,54 @@ class Order(Value):
 Run = Callable[[str], Any]
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a cell in the one namespace that all cells share; returns that."""
-    notebook = ModuleType("notebook_of_the_test")
-    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
+def test_the_newest_declaration_has_the_tag(run_cell: Run) -> None:
+    first = run_cell(AMOUNT).Amount
 
-    def execute(cell: str) -> ModuleType:
-        exec(compile(cell, "<cell>", "exec"), notebook.__dict__)
-        return notebook
-
-    return execute
-
-
-def test_the_newest_declaration_has_the_tag(run: Run) -> None:
-    first = run(AMOUNT).Amount
-
-    second = run(AMOUNT).Amount
+    second = run_cell(AMOUNT).Amount
 
     assert first is not second
     assert class_of("anew_test.amount") is second
 
 
-def test_an_instance_from_before_goes_over_the_wire_and_comes_out_as_the_newest(run: Run) -> None:
-    before = run(AMOUNT).Amount(number=3)
+def test_an_instance_from_before_goes_over_the_wire_and_comes_out_as_the_newest(run_cell: Run) -> None:
+    before = run_cell(AMOUNT).Amount(number=3)
 
-    cells = run(AMOUNT)
+    cells = run_cell(AMOUNT)
 
     assert type(before) is not cells.Amount
     assert decode(encode(before)) == cells.Amount(number=3)
 
 
-def test_an_instance_from_before_that_does_not_fit_any_more_is_refused_by_name(run: Run) -> None:
-    before = run(AMOUNT).Amount(number=3)
+def test_an_instance_from_before_that_does_not_fit_any_more_is_refused_by_name(run_cell: Run) -> None:
+    before = run_cell(AMOUNT).Amount(number=3)
 
-    run(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
+    run_cell(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
 
     with pytest.raises(DecodeError, match=r"anew_test.amount: currency: required, but absent"):
         decode(encode(before))
 
 
-def test_another_class_does_not_get_the_tag(run: Run) -> None:
-    run(AMOUNT)
+def test_another_class_does_not_get_the_tag(run_cell: Run) -> None:
+    run_cell(AMOUNT)
 
     with pytest.raises(ValueError, match=r"already names notebook_of_the_test.Amount: a tag belongs to one class"):
-        run(AMOUNT.replace("class Amount", "class Sum"))
+        run_cell(AMOUNT.replace("class Amount", "class Sum"))
 
 
-def test_a_field_takes_what_its_class_has_become(run: Run) -> None:
-    cells = run(AMOUNT)
-    run(ORDER)
+def test_a_field_takes_what_its_class_has_become(run_cell: Run) -> None:
+    cells = run_cell(AMOUNT)
+    run_cell(ORDER)
     encode(cells.Order(amounts=(cells.Amount(number=3),)))
 
-    run(AMOUNT)
+    run_cell(AMOUNT)
     order = cells.Order(amounts=(cells.Amount(number=4),), unit=cells.Unit.ONE)
 
     assert decode(encode(order)) == order
 
 
-def test_a_field_takes_no_class_that_was_never_declared(run: Run) -> None:
-    cells = run(AMOUNT)
-    run(ORDER)
+def test_a_field_takes_no_class_that_was_never_declared(run_cell: Run) -> None:
+    cells = run_cell(AMOUNT)
+    run_cell(ORDER)
     derived = type("Discount", (cells.Amount,), {})
 
     with pytest.raises(EncodeError, match=r"amounts\[0\]: Discount is not a declared value"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.jobs.job_details import (
     CheckpointStatistics,
-    CheckpointStatsStatus,
     JobDetails,
     JobVertexDetails,
     Restart,
@@ -18,6 +18,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
+from tests.flykka.console.pictures import DETAILS
 
 LOST = SerializedThrowable(type_name="flykka.SlotLostError", message="task-manager-2 is lost\nits actor has ended")
 
@@ -73,20 +74,14 @@ def aborted(checkpoint: int) -> CheckpointStatistics:
     )
 
 
-NEW = JobDetails(
+NEW = replace(
+    DETAILS,
     job_id=JobId("5f2d"),
     name="flights",
     status=JobStatus.CREATED,
     started_ms=None,
     duration_ms=0,
     vertices=(replace(SOURCE, state=ExecutionState.CREATED, subtasks={}, rows_in=0, rows_out=0, shares=None),),
-    checkpoints=(),
-    checkpoints_completed=0,
-    checkpoints_failed=0,
-    last_completed=None,
-    restored_checkpoint=None,
-    restarts=(),
-    last_failure=None,
 )
 
 RESTARTED = replace(

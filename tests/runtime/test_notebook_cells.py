@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -59,29 +57,16 @@ class Counter(Actor):
 Run = Callable[[str], Any]
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a cell in the one namespace that all cells share; returns that."""
-    notebook = ModuleType("notebook_of_the_test")
-    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
-
-    def execute(cell: str) -> ModuleType:
-        exec(compile(cell, "<cell>", "exec"), notebook.__dict__)
-        return notebook
-
-    return execute
-
-
 @pytest.fixture(params=[False, True], ids=["as it is", "through the codec"])
 def system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
     with SeededSystem(1, serialize_messages=request.param) as made:
         yield made
 
 
-def test_cells_that_are_run_again_work_as_the_first_time(run: Run, system: ActorSystem) -> None:
+def test_cells_that_are_run_again_work_as_the_first_time(run_cell: Run, system: ActorSystem) -> None:
     for name in ("first", "second"):
         for cell in (MESSAGES, ENVELOPE, ACTOR):
-            cells = run(cell)
+            cells = run_cell(cell)
         counter = system.spawn(Props(cells.Counter), name)
 
         counter.tell(cells.Add(amount=cells.Amount(number=3)))
@@ -89,39 +74,31 @@ def test_cells_that_are_run_again_work_as_the_first_time(run: Run, system: Actor
         assert counter.ask(cells.TellTotal()) == cells.Total(number=3)
 
 
-def test_an_actor_from_before_hears_messages_that_were_declared_anew(run: Run, system: ActorSystem) -> None:
+@pytest.mark.parametrize(
+    "again", [(MESSAGES, ENVELOPE), (MESSAGES,)], ids=["all messages", "without those that build on the cell"]
+)
+def test_an_actor_from_before_hears_messages_that_were_declared_anew(
+    run_cell: Run, system: ActorSystem, again: tuple[str, ...]
+) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):
-        cells = run(cell)
+        cells = run_cell(cell)
     counter = system.spawn(Props(cells.Counter), "counter")
     counter.tell(cells.Add(amount=cells.Amount(number=3)))
     counter.ask(cells.TellTotal())
 
-    run(MESSAGES)
-    run(ENVELOPE)
+    for cell in again:
+        run_cell(cell)
     counter.tell(cells.Add(amount=cells.Amount(number=4)))
 
     assert counter.ask(cells.TellTotal()) == cells.Total(number=7)
 
 
-def test_one_cell_may_be_run_again_without_those_that_build_on_it(run: Run, system: ActorSystem) -> None:
+def test_a_living_actor_keeps_its_name_until_it_is_stopped(run_cell: Run, system: ActorSystem) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):
-        cells = run(cell)
-    counter = system.spawn(Props(cells.Counter), "counter")
-    counter.tell(cells.Add(amount=cells.Amount(number=3)))
-    counter.ask(cells.TellTotal())
-
-    run(MESSAGES)
-    counter.tell(cells.Add(amount=cells.Amount(number=4)))
-
-    assert counter.ask(cells.TellTotal()) == cells.Total(number=7)
-
-
-def test_a_living_actor_keeps_its_name_until_it_is_stopped(run: Run, system: ActorSystem) -> None:
-    for cell in (MESSAGES, ENVELOPE, ACTOR):
-        cells = run(cell)
+        cells = run_cell(cell)
     counter = system.spawn(Props(cells.Counter), "counter")
 
-    run(ACTOR)
+    run_cell(ACTOR)
     with pytest.raises(InvalidActorNameError, match="counter"):
         system.spawn(Props(cells.Counter), "counter")
     counter.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -28,14 +27,6 @@ from flykka.messages.job import (
     SubmitJob,
 )
 from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Cluster, accepted, completed
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.system.terminate()
-    made.system.run_until_idle()
 
 
 def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -> None:

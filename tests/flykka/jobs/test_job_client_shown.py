@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pandas as pd
 import pytest
 
@@ -12,14 +10,6 @@ from flykka.jobs.checkpoint_frame import checkpoint_frame
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.job import CheckpointAborted, JobResultFailure, JobResultSuccess, JobStatus
 from tests.flykka.jobs.job_desk import BOOM, JOB, Cluster, accepted, completed
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.system.terminate()
-    made.system.run_until_idle()
 
 
 def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> None:

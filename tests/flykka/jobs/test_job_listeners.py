@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,14 +23,6 @@ from flykka.messages.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from tests.flykka.jobs.job_desk import GRAPH, JOB, Cluster, FinishingDesk, accepted
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
-    yield made
-    made.system.terminate()
-    made.system.run_until_idle()
 
 
 def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: Cluster) -> None:
