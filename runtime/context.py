@@ -163,7 +163,7 @@ class ActorContext:
         if cell.end_reason is not None:
             # A killed actor's turn may still run on its thread: what it spawns is born dead.
             return cell.system.dead_ref(child_path(parent.ref.path, name))
-        child = cell.system.tree.attach(parent, props, name)
+        child = cell.system.cells.attach(parent, props, name)
         cell.may_effect("spawn", child.ref)
         child.start()
         return child.ref

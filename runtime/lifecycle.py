@@ -61,7 +61,7 @@ class Lifecycle:
         cell = self._cell
         if cell.life in (Life.STOPPING, Life.ENDING):
             return
-        with cell.system.tree.lock:
+        with cell.system.cells.lock:
             # From here on no child is added from any thread, so that none is missed below.
             cell.life = Life.STOPPING
         for child in cell.children.all():
@@ -85,5 +85,5 @@ class Lifecycle:
             return
         if cell.instance is not None:
             cell.faults.guarded(cell.instance.post_stop)
-        if cell.system.tree.end(cell):
+        if cell.system.cells.end(cell):
             cell.life = Life.ENDING

@@ -64,7 +64,7 @@ class SystemTermination(Termination):
             TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
         """
         if not super().wait(timeout):
-            raise TerminationTimeoutError(self._system.name, self._system.tree.living_paths())
+            raise TerminationTimeoutError(self._system.name, self._system.cells.living_paths())
         return True
 
 
@@ -108,7 +108,7 @@ class ActorSystem:
         self.observed = recorder is not None
         """Whether turns are recorded or hooks wait for messages."""
         self.terminated = SystemTermination(self)
-        self.tree = Tree(self)
+        self.cells = Tree(self)
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
@@ -125,13 +125,13 @@ class ActorSystem:
             InvalidActorNameError: the name is malformed, or a living actor has it.
             SpawnRefusedError: the system terminates or has ended.
         """
-        cell = self.tree.attach(self.user, props, name)
+        cell = self.cells.attach(self.user, props, name)
         cell.start()
         return cell.ref
 
     def find(self, path: str) -> ActorRef | None:
         """The ref of the actor that lives at `path`."""
-        cell = self.tree.find(path)
+        cell = self.cells.find(path)
         return None if cell is None else cell.ref
 
     def actor_selection(self, path: str) -> ActorSelection:
@@ -144,7 +144,7 @@ class ActorSystem:
             promise = self._promises.get(incarnation)
             if promise is not None:
                 return promise
-        cell = self.tree.find(path)
+        cell = self.cells.find(path)
         if cell is not None and cell.ref.incarnation == incarnation:
             return cell.ref
         return self.dead_ref(path, incarnation)
@@ -156,7 +156,7 @@ class ActorSystem:
         there, without effects. What the actors own is closed, what waits for them becomes dead letters, and watchers
         outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
         """
-        doomed = self.tree.doom(ref)
+        doomed = self.cells.doom(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
             for cell in doomed:
@@ -243,8 +243,8 @@ class ActorSystem:
     # Beginning and end
 
     def _begin(self) -> Cell:
-        root = self.tree.plant(Props(Guardian))
-        user = self.tree.attach(root, Props(Guardian), "user")
+        root = self.cells.plant(Props(Guardian))
+        user = self.cells.attach(root, Props(Guardian), "user")
         # Whatever ends /user, a kill even, ends the system.
         user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
         root.termination.add_done_callback(self._finish)
