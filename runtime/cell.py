@@ -14,6 +14,7 @@ What is not here: lifecycle, children, death watch, faults, timers and resources
 from __future__ import annotations
 
 import logging
+from contextvars import Context
 from typing import TYPE_CHECKING, NoReturn
 
 import pykka
@@ -79,6 +80,7 @@ class Cell(pykka.Actor):
         "system",
         "termination",
         "timers",
+        "variables",
     )
 
     def __init__(
@@ -114,6 +116,8 @@ class Cell(pykka.Actor):
         self.effects: list[Effect] | None = None
         self._now: int | None = None
         self._chance: Chance | None = None
+        # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
+        self.variables = Context()
 
     # What Pykka calls
 
@@ -173,6 +177,7 @@ class Cell(pykka.Actor):
         """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
         self.mailbox.close()
         self.timers.cancel_all()
+        self.faults.cancel_backoff()
         self.resources.close_all()
         registry.unregister(self.ref)
         self.instance = None
@@ -210,26 +215,29 @@ class Cell(pykka.Actor):
 
     def run(self) -> None:
         """Take as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
-        mailbox = self.mailbox
         outer, RUNNING.cell = RUNNING.cell, self
         try:
-            for _ in range(self.dispatcher.throughput):
-                entry = mailbox.take(self.life is Life.RUNNING)
-                if entry is None:
-                    break
-                if type(entry) is tuple:
-                    self._told_turn(entry)
-                elif type(entry) is SignalEnvelope:
-                    self._signal_turn(entry)
-                else:
-                    self._message_turn(Envelope.of(entry))
+            self.variables.run(self._take_turns)
             if self.life is Life.ENDING:
                 self.life = Life.ENDED
                 self.release_all()
                 self.announce_end()
         finally:
             RUNNING.cell = outer
-            mailbox.release()
+            self.mailbox.release()
+
+    def _take_turns(self) -> None:
+        mailbox = self.mailbox
+        for _ in range(self.dispatcher.throughput):
+            entry = mailbox.take(self.life is Life.RUNNING)
+            if entry is None:
+                return
+            if type(entry) is tuple:
+                self._told_turn(entry)
+            elif type(entry) is SignalEnvelope:
+                self._signal_turn(entry)
+            else:
+                self._message_turn(Envelope.of(entry))
 
     def _told_turn(self, told: Told) -> None:
         """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.runtime.life import Life
-from flykka.runtime.signals import Create, DeathWatchNotification, Failed, Recreate, Resume, Stop, Unwatch, Watch
+from flykka.runtime.signals import (
+    BackoffEnded,
+    Create,
+    DeathWatchNotification,
+    Failed,
+    Recreate,
+    Resume,
+    Stop,
+    Unwatch,
+    Watch,
+)
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
@@ -33,9 +43,11 @@ class Lifecycle:
             case Failed() as failed:
                 cell.faults.on_failed(failed)
             case Resume():
-                cell.faults.resume()
-            case Recreate():
-                return cell.faults.recreate()
+                return cell.faults.resume()
+            case Recreate(delay_ms=delay_ms):
+                return cell.faults.recreate(delay_ms)
+            case BackoffEnded():
+                return cell.faults.on_backoff_ended()
             case Watch(watcher=watcher):
                 cell.death_watch.on_watch(watcher)
             case Unwatch(watcher=watcher):
@@ -83,7 +95,7 @@ class Lifecycle:
         cell = self._cell
         if len(cell.children):
             return
-        if cell.instance is not None:
+        if cell.instance is not None and not cell.faults.let_go:
             cell.faults.guarded(cell.instance.post_stop)
         if cell.system.cells.end(cell):
             cell.life = Life.ENDING

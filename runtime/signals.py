@@ -41,7 +41,14 @@ class Resume(Signal):
 
 @message("kernel.recreate")
 class Recreate(Signal):
-    """parent -> child: replace your instance; ref and mailbox stay."""
+    """parent -> child: let your instance go, and have a new one in `delay_ms`; ref and mailbox stay."""
+
+    delay_ms: int = 0
+
+
+@message("kernel.backoff_ended")
+class BackoffEnded(Signal):
+    """clock -> cell: the delay before your new instance is over."""
 
 
 @message("kernel.watch")
