@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import Context
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pykka
 
@@ -41,12 +41,17 @@ from flykka.runtime.timers import Timers
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
+    from flykka.runtime.behaviours import Behaviour, Behaviours
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.props import Props
+    from flykka.runtime.receive_timeout import ReceiveTimeoutTask
     from flykka.runtime.recording import Effect, Recorder
+    from flykka.runtime.stash import Stash
     from flykka.runtime.system import ActorSystem
 
 logger = logging.getLogger("flykka.runtime")
@@ -59,7 +64,10 @@ class Cell(pykka.Actor):
         "_chance",
         "_now",
         "asking",
+        "behaviour",
+        "behaviours",
         "children",
+        "current",
         "death_watch",
         "dispatcher",
         "effects",
@@ -72,16 +80,20 @@ class Cell(pykka.Actor):
         "name",
         "parent",
         "props",
+        "receive_timeout",
         "ref",
         "resources",
-        "sender",
         "sequence",
         "sessions",
+        "stash",
         "system",
         "termination",
         "timers",
         "variables",
     )
+
+    on_loop = False
+    """Whether its thread is an event loop, which it shares and must not block."""
 
     def __init__(
         self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
@@ -89,7 +101,7 @@ class Cell(pykka.Actor):
         # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
         self.system = system
         self.termination = Termination(system.driver)
-        self.mailbox = Mailbox(self)
+        self.mailbox = Mailbox(self, None if props.mailbox is None else props.mailbox.create(self))
         self.ref = ActorRef(system, path, incarnation, self.mailbox)
         self.actor_urn = self.ref.actor_urn
         self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
@@ -103,6 +115,8 @@ class Cell(pykka.Actor):
         self.life = Life.STARTING
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
+        self.behaviour: Behaviour | None = None
+        """What handles the next message; None where there is no instance."""
         self.children = Children()
         self.death_watch = DeathWatch(self)
         self.lifecycle = Lifecycle(self)
@@ -110,7 +124,12 @@ class Cell(pykka.Actor):
         self.timers = Timers(self)
         self.resources = Resources(self)
         self.sessions = Sessions()
-        self.sender: Ref | None = None
+        self.current: Told | Envelope | None = None
+        """The message or signal in hand."""
+        # What few actors need is made when it is first used.
+        self.behaviours: Behaviours | None = None
+        self.stash: Stash | None = None
+        self.receive_timeout: ReceiveTimeoutTask | None = None
         self.asking: ActorRef | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
@@ -136,6 +155,14 @@ class Cell(pykka.Actor):
         return str(self.ref)
 
     # What an instance sees of its cell through the context
+
+    @property
+    def sender(self) -> Ref | None:
+        """Who told what is in hand."""
+        current = self.current
+        if current is None:
+            return None
+        return current.sender if isinstance(current, Envelope) else current[1]
 
     def now(self) -> int:
         """The time of this turn, read once."""
@@ -171,16 +198,30 @@ class Cell(pykka.Actor):
             raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
         instance.context = ActorContext(self)
         self.instance = instance
+        self.behaviours = None
+        self.behave(instance.handle_message)
         return instance
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Have `behaviour` handle the messages from now on."""
+        timeout = self.receive_timeout
+        self.behaviour = behaviour if timeout is None else timeout.around(behaviour)
+
+    def begin_task(self, task: Task[Any]) -> None:
+        """Have a task of an event loop end with the instance; nothing to do where there is no loop."""
 
     def release_all(self) -> None:
         """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
+        if self.stash is not None:
+            self.stash.reject_all()
         self.mailbox.close()
         self.timers.cancel_all()
+        if self.receive_timeout is not None:
+            self.receive_timeout.cancel()
         self.faults.cancel_backoff()
         self.resources.close_all()
         registry.unregister(self.ref)
-        self.instance = None
+        self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
         """Tell parent, watchers, event stream, and whoever waits for the end."""
@@ -224,6 +265,7 @@ class Cell(pykka.Actor):
                 self.announce_end()
         finally:
             RUNNING.cell = outer
+            self.current = None
             self.mailbox.release()
 
     def _take_turns(self) -> None:
@@ -245,29 +287,29 @@ class Cell(pykka.Actor):
         if self.system.observed or type(message) is LeaderSessionMessage:
             self._message_turn(Envelope(*told))
             return
-        instance = self.instance
-        # Behind the reading of the instance, which the burial takes away.
-        if self.end_reason is not None or instance is None:
+        behaviour = self.behaviour
+        # Behind the reading of the behaviour, which the burial takes away.
+        if self.end_reason is not None or behaviour is None:
             self.reject(Envelope(*told))
             return
         self._now = None
-        self.sender = told[1]
+        self.current = told
         try:
-            instance.handle_message(message)
+            behaviour(message)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             self._on_raised(error, Envelope(*told))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder
-        instance = self.instance
+        behaviour = self.behaviour
         self._now = None
         if recorder is not None:
             self._begin_record()
         # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
-        if self.end_reason is not None or instance is None:
+        if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
             return
-        self.sender = envelope.sender
+        self.current = envelope
         failure = None
         try:
             message = envelope.message if type(envelope) is Envelope else envelope.open(self)
@@ -276,7 +318,9 @@ class Cell(pykka.Actor):
             if message is None or (self.system.hooks and not self._passes_hooks(message, envelope)):
                 self.effects = None
                 return
-            instance.handle_message(message)
+            outcome = behaviour(message)
+            if outcome is not None and self._suspend(outcome, envelope):
+                return
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             failure = self._on_raised(error, envelope)
         if recorder is not None:
@@ -284,10 +328,10 @@ class Cell(pykka.Actor):
         if envelope.reply_to is not None and self._was_killed():
             envelope.reply_to.refuse("it was killed while it handled the message")
 
-    def _signal_turn(self, envelope: Envelope) -> None:
+    def _signal_turn(self, envelope: SignalEnvelope) -> None:
         recorder = self.system.recorder
         self._now = None
-        self.sender = envelope.sender
+        self.current = envelope
         if recorder is not None:
             self._begin_record()
         if self.end_reason is not None:
@@ -320,6 +364,10 @@ class Cell(pykka.Actor):
         if envelope.reply_to is not None:
             envelope.reply_to.fail(failure)
         return failure
+
+    def _suspend(self, _outcome: object, _envelope: Envelope) -> bool:
+        """Whether the handler has returned a coroutine, with which the turn goes on; on an event loop only."""
+        return False
 
     def _was_killed(self) -> bool:
         return self.end_reason is EndReason.KILLED

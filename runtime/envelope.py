@@ -30,6 +30,8 @@ class Envelope(PykkaEnvelope[Message]):
     __slots__ = ("cause", "sender")
 
     kind: ClassVar[TurnKind] = "message"
+    told: ClassVar[bool] = True
+    """Whether an actor, or someone outside, said it; what is not told has come from the kernel itself."""
 
     reply_to: PromiseRef | None  # type: ignore[assignment]  # Pykka keeps a future here; ours stands behind a ref.
 
@@ -48,6 +50,10 @@ class Envelope(PykkaEnvelope[Message]):
         """The message to handle, or None where it has become void; called in the turn of the recipient."""
         return self.message
 
+    def stashed(self, cell: Cell) -> Envelope:
+        """What to put aside of it, opened as it is, so that it can be opened again."""
+        return self
+
 
 class SignalEnvelope(Envelope):
     """A kernel signal, for the control lane."""
@@ -55,6 +61,7 @@ class SignalEnvelope(Envelope):
     __slots__ = ()
 
     kind = "signal"
+    told = False
 
 
 class TimerEnvelope(Envelope):
@@ -63,20 +70,28 @@ class TimerEnvelope(Envelope):
     __slots__ = ("timer",)
 
     kind = "timer"
+    told = False
 
     def __init__(self, timer: Timer) -> None:
         super().__init__(timer.message, None, timer.cause)
-        self.timer = timer
+        self.timer: Timer | None = timer
 
     def open(self, cell: Cell) -> Message | None:
         """The message, unless the timer was cancelled or started anew in the meantime."""
-        return self.message if cell.timers.accept(self.timer) else None
+        return self.message if self.timer is None or cell.timers.accept(self.timer) else None
+
+    def stashed(self, cell: Cell) -> Envelope:
+        """Out of the hands of its timer, as in Akka: a cancel comes too late."""
+        self.timer = None
+        return self
 
 
 class TerminatedEnvelope(Envelope):
     """The end of a watched actor, queued behind everything that the actor had told before."""
 
     __slots__ = ("ref",)
+
+    told = False
 
     def __init__(self, message: Message, ref: Ref, cause: int | None) -> None:
         super().__init__(message, ref, cause)
@@ -86,11 +101,18 @@ class TerminatedEnvelope(Envelope):
         """The message for the watcher, unless it has unwatched in the meantime."""
         return cell.death_watch.accept(self.ref)
 
+    def stashed(self, cell: Cell) -> Envelope:
+        """Queued once more, as in Akka: an unwatch still makes it void."""
+        cell.death_watch.requeue(self.ref, self.message)
+        return self
+
 
 class FaultEnvelope(Envelope):
     """An error on the way to the actor that must become the actor's failure, in its turn."""
 
     __slots__ = ("error",)
+
+    told = False
 
     def __init__(self, message: Message, error: BaseException, cause: int | None) -> None:
         super().__init__(message, None, cause)

@@ -118,6 +118,8 @@ class FaultHandling:
         if cell.instance is not None:
             self.guarded(cell.instance.pre_restart, self.error)
         self.let_go = True
+        if cell.stash is not None:
+            cell.stash.unstash_all()
         cell.resources.close_all()
         if delay_ms:
             self._wait_for(delay_ms)
@@ -141,7 +143,7 @@ class FaultHandling:
         error, self.error = self.error, None
         self._escalated.clear()
         survivors = cell.children.all()
-        was_made, cell.instance = cell.instance is not None, None
+        was_made, cell.instance, cell.behaviour = cell.instance is not None, None, None
         try:
             self._begin_anew(cell.make_instance(), error, was_made)
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.messages.ref import Ref
-from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
+from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, MailboxOverflowError
 from flykka.runtime.future import Future
 from flykka.runtime.path import TEMP
 from flykka.runtime.turn import RUNNING
@@ -50,6 +50,11 @@ class PromiseRef(Ref):
         """The asked actor ended, or had ended, before it handled the message."""
         text = f"{self._asked}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
+
+    def overflow(self, reason: str) -> None:
+        """The mailbox of the asked actor had no room for the question."""
+        text = f"{self._asked}: {reason}"
+        self.future.try_fail(lambda: MailboxOverflowError(text))
 
     def expire_in(self, timeout: float) -> None:
         """Fail the future when `timeout` seconds have passed without a reply."""

@@ -1,4 +1,4 @@
-"""What the kernel says to its cells, in a lane of its own that overtakes the mailbox; and `Terminated`, which does not.
+"""What the kernel says to its cells, in a lane of its own that overtakes the mailbox; and below, what it says to actors.
 
 Signals never reach `Actor.handle_message`. They are declared messages so that a trace can hold them.
 """
@@ -84,3 +84,13 @@ class Terminated(Message):
     """kernel -> watcher: the watched actor `ref` has ended, or was dead already."""
 
     ref: Ref
+
+
+@message("kernel.receive_timeout")
+class ReceiveTimeout(Message):
+    """kernel -> actor: you have got no message for as long as you set by `context.set_receive_timeout`."""
+
+
+@message("kernel.state_timeout")
+class StateTimeout(Message):
+    """FSM -> itself: no message has come for as long as this state allows."""

@@ -12,7 +12,7 @@ from typing import Any
 import pykka
 import pytest
 
-from flykka.runtime.context import ActorContext
+from flykka.messages.ref import Ref
 from flykka.runtime.errors import AskFailedError, AskTimeoutError, FutureCancelledError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.future import Future
@@ -181,14 +181,14 @@ def test_p19_futures_can_be_looked_at_listened_to_and_given_up(system: SeededSys
 
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    waiting: list[ActorContext] = []
-    ref = system.spawn(player([], {"r": replies, "late": waiting.append}), "a")
+    askers: list[Ref | None] = []
+    ref = system.spawn(player([], {"r": replies, "late": lambda context: askers.append(context.sender)}), "a")
     reply, given_up = ref.ask(says("r"), block=False), ref.ask(says("late"), block=False)
     heard: list[str] = []
     reply.add_done_callback(lambda: heard.append("a reply"))
     assert not reply.done()
     system.run_until_idle()
-    to_the_asker = waiting[0].sender
+    to_the_asker = askers[0]
     assert given_up.cancel()
     assert to_the_asker is not None
     to_the_asker.tell(says("too late"))
