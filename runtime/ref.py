@@ -8,7 +8,7 @@ import pykka
 
 from flykka.messages.ref import Ref
 from flykka.runtime.envelope import Envelope, SignalEnvelope
-from flykka.runtime.errors import AskCycleError, AskTimeoutError, ProxyNotSupportedError
+from flykka.runtime.errors import AskCycleError, AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
 from flykka.runtime.future import Future
 from flykka.runtime.signals import Signal, Stop
 from flykka.runtime.turn import RUNNING
@@ -70,23 +70,24 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         """
         seconds = self._system.default_ask_timeout if timeout is None else timeout
         promise = self._system.promise(self)
-        question = message(promise) if callable(message) else message
-        cell = RUNNING.cell
-        if not block:
-            promise.expire_in(seconds)
-            self._question(question, promise, cell)
-            return promise.future
-        if cell is not None:
-            return self._ask_in_turn(cell, question, promise, seconds)
-        self._question(question, promise, None)
-        return self._answer(promise, seconds)
+        try:
+            return self._ask(promise, message, seconds, block=block)
+        except BaseException:
+            # A question that could not be asked leaves nothing behind that waits for the answer.
+            promise.future.cancel()
+            raise
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Stop the actor after the turn it is in, ahead of the messages that wait: whether it was alive.
 
         With `block` the call returns when the last hook has run, or raises `AskTimeoutError` after `timeout` seconds
         (None: the system's default for asks); else it returns a future. An actor stops itself with `context.stop()`.
+
+        Raises:
+            WaitInTurnError: an actor waits for its own end, or for that of an actor above it.
         """
+        if block:
+            self._refuse_to_wait_for_own_end()
         stopped: Future[bool] = Future(self._system.driver)
         if not self.is_alive():
             stopped.try_set(False)
@@ -114,6 +115,25 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     def _actor_weakref(self) -> NoReturn:  # type: ignore[override]
         # pykka.ActorProxy(actor_ref=ref) comes by here.
         self.proxy()
+
+    def _refuse_to_wait_for_own_end(self) -> None:
+        cell = link = RUNNING.cell
+        while link is not None:
+            if link.ref == self:
+                raise WaitInTurnError(f"{cell} would wait for the end of {self} for ever: use context.stop(ref)")
+            link = link.parent
+
+    def _ask(self, promise: PromiseRef, message: Any, seconds: float, *, block: bool) -> Any:
+        question = message(promise) if callable(message) else message
+        cell = RUNNING.cell
+        if not block:
+            promise.expire_in(seconds)
+            self._question(question, promise, cell)
+            return promise.future
+        if cell is not None:
+            return self._ask_in_turn(cell, question, promise, seconds)
+        self._question(question, promise, None)
+        return self._answer(promise, seconds)
 
     def _question(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
         if cell is not None and cell.end_reason is not None:

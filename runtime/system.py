@@ -19,7 +19,7 @@ from flykka.runtime.clock import Clock, SystemClock
 from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
-from flykka.runtime.errors import TerminationTimeoutError
+from flykka.runtime.errors import TerminationTimeoutError, WaitInTurnError
 from flykka.runtime.event_stream import EventStream
 from flykka.runtime.future import Termination
 from flykka.runtime.promise import PromiseRef
@@ -29,7 +29,7 @@ from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.tree import Tree
-from flykka.runtime.turn import outside_turn
+from flykka.runtime.turn import RUNNING, outside_turn
 
 if TYPE_CHECKING:
     from typing import Self
@@ -62,10 +62,17 @@ class SystemTermination(Termination):
 
         Raises:
             TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
+            WaitInTurnError: called in a turn of one of these actors.
         """
         if not super().wait(timeout):
             raise TerminationTimeoutError(self._system.name, self._system.cells.living_paths())
         return True
+
+    def _wait(self, timeout: float | None) -> bool:
+        cell = RUNNING.cell
+        if cell is not None and cell.system is self._system:
+            raise WaitInTurnError(f"{cell} would wait for the end of its own system {self._system.name} for ever")
+        return super()._wait(timeout)
 
 
 class ActorSystem:
@@ -254,6 +261,9 @@ class ActorSystem:
         return user
 
     def _finish(self) -> None:
+        for promise in list(self._promises.values()):
+            # No deadline comes any more.
+            promise.refuse("the system has terminated without a reply")
         self.dispatcher.shutdown()
         self.clock.close()
         if self.recorder is not None:
