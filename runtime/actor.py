@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from flykka.messages.message import Message
     from flykka.runtime.context import ActorContext
 
@@ -25,9 +27,14 @@ class Actor:
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
     """What becomes of children that fail."""
 
-    def handle_message(self, message: Message) -> None:
-        """Handle one message; what it raises is decided on by the parent."""
+    def handle_message(self, message: Message) -> Awaitable[None] | None:
+        """Handle one message; what it raises is decided on by the parent.
+
+        Written as `async def`, it runs on an event loop: other actors go on while it awaits, and the next message of
+        this one waits until it has returned.
+        """
         self.context.unhandled(message)
+        return None
 
     def pre_start(self) -> None:
         """Begin; called once, before the first message of an actor."""

@@ -10,7 +10,6 @@ from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.events import UnhandledMessage
 from flykka.runtime.future import Future
-from flykka.runtime.future import Future
 from flykka.runtime.path import child_path
 from flykka.runtime.pipe import Pipe
 from flykka.runtime.promise import PromiseRef

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime import path as paths
 from flykka.runtime import registry
+from flykka.runtime.async_cell import AsyncCell
 from flykka.runtime.cell import Cell
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.events import EndReason
@@ -47,7 +48,8 @@ class Tree:
             if parent.end_reason is not None or parent.life in _ENDING:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
             incarnation = self._incarnations.get(path, 0) + 1
-            cell = Cell(self._system, parent, props, name, path, incarnation)
+            kind = AsyncCell if props.dispatcher == "loop" else Cell
+            cell = kind(self._system, parent, props, name, path, incarnation)
             parent.children.add(name, cell)
             self._enter(cell)
         return cell

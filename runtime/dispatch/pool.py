@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable, run_contained
+from flykka.runtime.dispatch.loop import LoopDispatcher
 from flykka.runtime.dispatch.pinned import PinnedDispatcher
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class SharedPool(Dispatcher):
         self.throughput = throughput
         self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
         self._blocking = BlockingPool(blocking_threads)
+        self._loop = LoopDispatcher()
         self._threads = [
             threading.Thread(target=_work, args=(self._ready,), name=f"flykka-dispatcher-{number}", daemon=True)
             for number in range(threads or max(2, os.cpu_count() or 1))
@@ -37,8 +39,16 @@ class SharedPool(Dispatcher):
         self._blocking.submit(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """This pool, or a thread for the cell alone."""
-        return PinnedDispatcher() if name == "pinned" else self
+        """This pool, a thread for the cell alone, or the event loop that all its cells share."""
+        match name:
+            case "default":
+                return self
+            case "pinned":
+                return PinnedDispatcher()
+            case "loop":
+                return self._loop
+            case _:
+                assert_never(name)
 
     def release(self) -> None:
         """Nothing to give back for one cell."""
@@ -48,6 +58,7 @@ class SharedPool(Dispatcher):
         for _ in self._threads:
             self._ready.put(None)
         self._blocking.shutdown()
+        self._loop.shutdown()
 
 
 class BlockingPool:
