@@ -106,7 +106,7 @@ class FSM(Actor, Generic[S, D]):
                 for state, timeout_ms in getattr(member, _MARK, {}).items():
                     if cls._handlers.setdefault(state, name) != name:
                         raise TypeError(
-                            f"{cls.__name__}: {state!r} has two handlers, {cls._handlers[state]} and {name}"
+                            f"{cls.__name__}: state {state} has two handlers, {cls._handlers[state]} and {name}"
                         )
                     cls._timeouts[state] = timeout_ms
 
@@ -183,7 +183,7 @@ class FSM(Actor, Generic[S, D]):
 
     def _enter(self, state: S, data: D) -> Next[S, D]:
         if state not in self._handlers:
-            raise LookupError(f"{type(self).__name__} has no handler for {state!r}: mark one with @when({state})")
+            raise LookupError(f"{type(self).__name__} has no handler for the state {state}: mark one with @when")
         return Next(state=state, data=data, timeout_ms=self._timeouts[state])
 
     def _move(self, following: Next[S, D]) -> None:

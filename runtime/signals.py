@@ -1,4 +1,4 @@
-"""What the kernel says to its cells, in a lane of its own that overtakes the mailbox; and below, what it says to actors.
+"""What the kernel says to its cells, in a lane that overtakes the mailbox; and at the end, what it says to actors.
 
 Signals never reach `Actor.handle_message`. They are declared messages so that a trace can hold them.
 """

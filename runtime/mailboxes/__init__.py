@@ -1,1 +1,1 @@
-"""The kinds of mailbox that Props can ask for. The default one is `flykka.runtime.mailbox.Mailbox` with a plain deque."""
+"""The kinds of mailbox that Props can ask for. What all of them share is `flykka.runtime.mailbox`."""

@@ -46,7 +46,7 @@ class MailboxType(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnboundedMailbox:
-    """First in, first out, without a limit (Akka's UnboundedMailbox). What every actor has that asks for nothing else."""
+    """First in, first out, without a limit (Akka's UnboundedMailbox); the kind of all who ask for no other."""
 
     def create(self, owner: Cell) -> MessageQueue:
         """A deque, whose every operation is atomic."""

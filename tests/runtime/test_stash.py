@@ -1,0 +1,365 @@
+"""The stash: what an actor puts aside comes back in its order, or is accounted for."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
+from flykka.runtime.dispatch.pool import SharedPool
+from flykka.runtime.errors import ActorDeadError, StashError, StashOverflowError
+from flykka.runtime.events import ActorFailed, DeadLetter
+from flykka.runtime.mailboxes.bounded import BoundedMailbox
+from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
+from flykka.runtime.mailboxes.message_queue import MailboxType
+from flykka.runtime.mailboxes.priority import StablePriorityMailbox
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import Terminated
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import Stash, UnstashAll
+from tests.runtime.players import Deed, Say, player, says
+
+
+class Shop(Actor):
+    """Puts everything aside until it is told to `open`, and does what its part says for a word."""
+
+    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+        self.log = log
+        self.part = part
+        self.is_open = False
+
+    def handle_message(self, message: Message) -> None:
+        text = message.text if isinstance(message, Say) else type(message).__name__
+        if text in self.part:
+            self.part[text](self.context)
+        elif text == "open":
+            self.is_open = True
+            self.context.unstash_all()
+        elif self.is_open:
+            self.log.append(text)
+        else:
+            self.context.stash()
+
+
+def shop(log: list[str], part: dict[str, Deed] | None = None) -> Props:
+    return Props(Shop, log, part or {})
+
+
+def tell_all(ref: ActorRef, *texts: str) -> None:
+    for text in texts:
+        ref.tell(says(text))
+
+
+def test_what_is_stashed_comes_back_in_its_order_ahead_of_what_waits(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(shop(log), "shop")
+
+    tell_all(ref, "a", "b", "open", "c")
+    system.run_until_idle()
+
+    assert log == ["a", "b", "c"]
+
+
+def test_a_stashed_message_keeps_its_sender(system: SeededSystem) -> None:
+    senders: list[object] = []
+    ref = system.spawn(Props(SenderKeeper, senders), "shop")
+    asked = ref.ask(says("who"), block=False)
+    teller = system.spawn(player([], {"start": lambda _: ref.tell(says("who"))}), "teller")
+    system.run_until_idle()
+    assert senders == []
+
+    ref.tell(says("open"))
+    system.run_until_idle()
+
+    assert teller in senders
+    assert asked.get(timeout=0) == says("you")
+
+
+class SenderKeeper(Shop):
+    """Answers whoever asked, once it is open."""
+
+    def __init__(self, senders: list[object]) -> None:
+        super().__init__([], {})
+        self.senders = senders
+
+    def handle_message(self, message: Message) -> None:
+        if self.is_open:
+            self.senders.append(self.context.sender)
+            assert self.context.sender is not None
+            self.context.sender.tell(says("you"))
+        else:
+            super().handle_message(message)
+
+
+def test_stashing_again_what_came_back_is_no_error(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(shop(log, {"retry": lambda context: context.unstash_all()}), "shop")
+
+    tell_all(ref, "a", "b", "retry", "retry", "open")
+    system.run_until_idle()
+
+    assert log == ["a", "b"]
+
+
+def test_the_same_message_is_stashed_once(system: SeededSystem) -> None:
+    errors: list[StashError] = []
+
+    def twice(context: ActorContext) -> None:
+        context.stash()
+        with pytest.raises(StashError, match="/user/shop#1 stashes the same Say twice") as raised:
+            context.stash()
+        errors.append(raised.value)
+
+    system.spawn(shop([], {"twice": twice}), "shop").tell(says("twice"))
+    system.run_until_idle()
+
+    assert len(errors) == 1
+
+
+def test_where_no_message_is_in_hand_there_is_nothing_to_stash(system: SeededSystem) -> None:
+    failures: list[ActorFailed] = []
+    system.event_stream.subscribe(failures.append, ActorFailed)
+
+    system.spawn(player([], {"start": lambda context: context.stash()}), "a")
+    system.run_until_idle()
+
+    assert "can stash only while it handles a message" in failures[0].failure.stack_trace
+
+
+def test_a_stash_may_have_a_limit_and_the_overflow_is_the_actors_failure(system: SeededSystem) -> None:
+    failures: list[ActorFailed] = []
+    system.event_stream.subscribe(failures.append, ActorFailed)
+    log: list[str] = []
+    ref = system.spawn(shop(log).with_stash_capacity(2), "shop")
+
+    tell_all(ref, "a", "b", "c")
+    system.run_until_idle()
+    tell_all(ref, "open")
+    system.run_until_idle()
+
+    assert failures[0].failure.type_name == StashOverflowError.__name__
+    assert failures[0].failure.message == (
+        "/user/shop#1 cannot stash Say: 2 messages are stashed already, "
+        "which is the limit set by Props.with_stash_capacity"
+    )
+    assert log == ["a", "b"]
+
+
+@pytest.mark.parametrize("capacity", [0, -1, 2.0, True])
+def test_the_limit_is_a_whole_number_above_0(capacity: object) -> None:
+    with pytest.raises(ValueError, match="whole number above 0, not"):
+        shop([]).with_stash_capacity(capacity)  # type: ignore[arg-type]
+
+
+def test_a_restart_puts_the_stash_back_into_the_mailbox(system: SeededSystem) -> None:
+    log: list[str] = []
+    born_open = iter([False, True])
+
+    def make() -> Shop:
+        made = Shop(log, {"fail": fail})
+        made.is_open = next(born_open)
+        return made
+
+    def fail(_context: ActorContext) -> None:
+        raise RuntimeError("as the test says")
+
+    ref = system.spawn(Props(make), "shop")
+    tell_all(ref, "a", "b", "fail", "c")
+    system.run_until_idle()
+
+    assert log == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_at_the_end_what_is_stashed_and_what_waits_are_dead_letters_in_their_order(
+    system: SeededSystem, end: str
+) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = system.spawn(shop([]), "shop")
+    tell_all(ref, "a")
+    asked = ref.ask(says("b"), block=False)
+    system.run_until_idle()
+    tell_all(ref, "c")
+
+    ref.stop() if end == "stop" else system.kill(ref)
+
+    assert [letter.message for letter in letters] == [says(text) for text in "abc"]
+    with pytest.raises(ActorDeadError):
+        asked.get(timeout=0)
+
+
+def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+
+    def die_and_stash(context: ActorContext) -> None:
+        context.system.kill(context.ref)
+        context.stash()
+        context.unstash_all()
+
+    ref = system.spawn(shop([], {"die": die_and_stash}), "shop")
+    tell_all(ref, "a", "die")
+    system.run_until_idle()
+
+    assert [letter.message for letter in letters] == [says("a")]
+
+
+def test_a_stashed_timer_message_comes_back_though_its_timer_is_over(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    def begin(context: ActorContext) -> None:
+        context.timers.start_once("t", 10, says("tick"))
+
+    ref = system.spawn(shop(log, {"begin": begin}), "shop")
+    tell_all(ref, "begin")
+    system.advance(20)
+    tell_all(ref, "open")
+    system.run_until_idle()
+
+    assert log == ["tick"]
+
+
+@pytest.mark.parametrize("unwatched", [False, True])
+def test_stashed_news_of_an_end_come_back_unless_they_are_unwatched(system: SeededSystem, unwatched: bool) -> None:
+    log: list[str] = []
+    watched = system.spawn(player([]), "watched")
+    part: dict[str, Deed] = {
+        "watch": lambda context: context.watch(watched),
+        "unwatch": lambda context: context.unwatch(watched),
+    }
+    ref = system.spawn(shop(log, part), "shop")
+    tell_all(ref, "watch")
+    system.run_until_idle()
+    watched.stop()
+    system.run_until_idle()
+
+    tell_all(ref, *(["unwatch"] if unwatched else []), "open")
+    system.run_until_idle()
+
+    assert log == ([] if unwatched else [Terminated.__name__])
+
+
+def test_a_stashed_message_of_a_former_leader_stays_out(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    log: list[str] = []
+    session = LeaderSessionId("old")
+    part: dict[str, Deed] = {
+        "accept": lambda context: context.accept_session(session),
+        "revoke": lambda context: context.revoke_session(session),
+    }
+    ref = system.spawn(shop(log, part), "shop")
+
+    tell_all(ref, "accept")
+    ref.tell(LeaderSessionMessage(leader_session_id=session, message=says("order")))
+    tell_all(ref, "revoke", "open")
+    system.run_until_idle()
+
+    assert log == []
+    assert letters[0].reason == "stale leader session old (accepted: none)"
+
+
+def by_letter(message: Message) -> int:
+    return ord(message.text[0]) if isinstance(message, Say) else 0
+
+
+@pytest.mark.parametrize(
+    ("mailbox", "order"),
+    [
+        (BoundedMailbox(2, "drop_new"), ["y", "x"]),
+        (StablePriorityMailbox(by_letter), ["x", "y"]),
+        (ControlAwareMailbox(), ["y", "x"]),
+    ],
+    ids=str,
+)
+def test_every_kind_of_mailbox_takes_the_stash_back(
+    system: SeededSystem, mailbox: MailboxType, order: list[str]
+) -> None:
+    log: list[str] = []
+    ref = system.spawn(shop(log).with_mailbox(mailbox), "shop")
+    for text in ("y", "x"):
+        tell_all(ref, text)
+        system.run_until_idle()
+
+    tell_all(ref, "open", "z")
+    system.run_until_idle()
+
+    assert log == [*order, "z"]
+
+
+def test_a_message_that_was_accepted_once_finds_room_in_a_full_mailbox(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(shop(log).with_mailbox(BoundedMailbox(2, "drop_oldest")), "shop")
+    for text in "abc":
+        tell_all(ref, text)
+        system.run_until_idle()
+
+    tell_all(ref, "open", "d")
+    system.run_until_idle()
+
+    assert log == ["a", "b", "c", "d"]
+
+
+def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
+    with SeededSystem(recorder=TraceRecorder(tmp_path / "trace")) as system:
+        tell_all(system.spawn(shop([]), "shop"), "a", "open")
+        system.run_until_idle()
+
+    effects = [effect for turn in Trace.open(tmp_path / "trace").turns for effect in turn.effects]
+    assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
+
+
+class Undecided(Actor):
+    """Handles, stashes or unstashes, as the dice say."""
+
+    def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
+        self.seen = seen
+        self.moment = moment
+        self.dice = random.Random(seed)
+        self.left = seed * 20
+
+    def handle_message(self, message: Message) -> None:
+        assert isinstance(message, Say)
+        self.left -= 1
+        if self.left <= 0:
+            self.moment.set()
+        match self.dice.randrange(4):
+            case 0:
+                self.seen.append(message.text)
+            case 1:
+                self.seen.append(message.text)
+                self.context.unstash_all()
+            case _:
+                self.context.stash()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int) -> None:
+    seen: list[str] = []
+    lost: list[str] = []
+    moment = threading.Event()
+    told = [str(number) for number in range(200)]
+    with ActorSystem("threads", dispatcher=SharedPool(2, throughput=5)) as system:
+        system.event_stream.subscribe(lambda letter: lost.append(letter.message.text), DeadLetter)
+        ref = system.spawn(Props(Undecided, seen, moment, seed), "undecided")
+        teller = threading.Thread(target=tell_all, args=(ref, *told))
+        teller.start()
+        assert moment.wait(5)
+        system.kill(ref)
+        teller.join()
+
+    # The one in hand when the kill came is neither, if it was about to be stashed.
+    assert len(seen) + len(lost) >= len(told) - 1
+    assert len({*seen, *lost}) == len(seen) + len(lost)
