@@ -20,6 +20,7 @@ KernelError
 ├── FutureCancelledError        the asker gave up
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
 ├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
+├── ShutdownBegunError          the caller: a shutdown task or phase was added too late
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
 """
 
@@ -129,6 +130,10 @@ class CircuitBreakerTimeoutError(KernelError):
 
 class FutureCancelledError(KernelError):
     """The future was cancelled before a result came."""
+
+
+class ShutdownBegunError(KernelError):
+    """The coordinated shutdown is past the point where this could have had a place in it."""
 
 
 class TerminationTimeoutError(KernelError):

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from flykka.messages.codec import decode, encode
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
+from flykka.runtime import interpreter_exit, registry
 from flykka.runtime import path as paths
-from flykka.runtime import registry
 from flykka.runtime.actor import Actor
 from flykka.runtime.cell import Cell
 from flykka.runtime.clock import Clock, SystemClock
+from flykka.runtime.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
@@ -64,9 +65,16 @@ class SystemTermination(Termination):
             TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
             WaitInTurnError: called in a turn of one of these actors.
         """
-        if not super().wait(timeout):
-            raise TerminationTimeoutError(self._system.name, self._system.cells.living_paths())
+        if not self.ended_within(timeout):
+            system = self._system
+            raise TerminationTimeoutError(
+                system.name, system.coordinated_shutdown.pending() or system.cells.living_paths()
+            )
         return True
+
+    def ended_within(self, timeout: float | None) -> bool:
+        """As `wait`, but the answer is no where that would raise `TerminationTimeoutError`."""
+        return super().wait(timeout)
 
     def _wait(self, timeout: float | None) -> bool:
         cell = RUNNING.cell
@@ -116,12 +124,16 @@ class ActorSystem:
         """Whether turns are recorded or hooks wait for messages."""
         self.terminated = SystemTermination(self)
         self.cells = Tree(self)
+        self.coordinated_shutdown = CoordinatedShutdown(self)
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
         if recorder is not None:
             recorder.open(system=name, seed=seed)
         self.user = self._begin()
+        if self.driver is None:
+            # One that is driven by hand ends with the hand.
+            interpreter_exit.register(self)
 
     # Actors
 
@@ -179,10 +191,11 @@ class ActorSystem:
     # Termination
 
     def terminate(self) -> SystemTermination:
-        """Stop all actors, children before parents. Returns `terminated`, which completes behind the last of them."""
-        with outside_turn():
-            self.user.ref.signal(Stop())
-        return self.terminated
+        """Run the tasks of the coordinated shutdown, then stop all actors, children before parents.
+
+        Returns `terminated`, which completes behind the last of them. A second call joins the first.
+        """
+        return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +234,7 @@ class ActorSystem:
         """A ref behind which no one stands."""
         return DeadEnd(self, path, incarnation).ref
 
-    def promise(self, asked: Ref) -> PromiseRef:
+    def promise(self, asked: ActorRef) -> PromiseRef:
         """A ref for one reply."""
         number = next(self._promise_numbers)
         promise = self._promises[number] = PromiseRef(self, number, asked)
@@ -269,5 +282,6 @@ class ActorSystem:
         if self.recorder is not None:
             self.recorder.close()
         registry.sweep()
+        interpreter_exit.unregister(self)
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)
