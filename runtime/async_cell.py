@@ -60,6 +60,10 @@ class AsyncCell(Cell):
         if self._tasks is not None:
             self._tasks.add(task)
 
+    def is_main_task(self) -> bool:
+        """Whether the task that runs is the one that handles a message."""
+        return self._turn is not None and self._turn.task is asyncio.current_task()
+
     def release_all(self) -> None:
         """Give back everything; who asked what the coroutine has in hand is told at once."""
         super().release_all()
@@ -142,7 +146,7 @@ class AsyncTurn:
     The time of a turn is read once a step: it stands still while the coroutine runs, and moves while it waits.
     """
 
-    __slots__ = ("_cancelled", "_started", "_task", "began_ms", "cell", "effects", "envelope", "over", "sequence")
+    __slots__ = ("_cancelled", "_started", "began_ms", "cell", "effects", "envelope", "over", "sequence", "task")
 
     def __init__(self, cell: AsyncCell, envelope: Envelope, coroutine: Coroutine[Any, Any, None]) -> None:
         self.cell = cell
@@ -155,8 +159,8 @@ class AsyncTurn:
         self._started = False
         # In the cell's context, where tasks that the coroutine makes find their turn.
         TURN.set(self)
-        self._task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)
-        cell.begin_task(self._task)
+        self.task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)
+        cell.begin_task(self.task)
 
     @property
     def cancelled(self) -> bool:
@@ -168,7 +172,7 @@ class AsyncTurn:
         if not self._cancelled:
             self._cancelled = True
             if self._started:
-                self._task.cancel()
+                self.task.cancel()
 
     def enter(self) -> Cell | None:
         """A step begins. Returns whose turn the thread was in."""
@@ -203,7 +207,7 @@ class AsyncTurn:
         if not self._started:
             self._started = True
             if self._cancelled:
-                self._task.cancel()
+                self.task.cancel()
         return awaited
 
     def _end(self, error: BaseException | None) -> None:

@@ -210,6 +210,10 @@ class Cell(pykka.Actor):
     def begin_task(self, task: Task[Any]) -> None:
         """Have a task of an event loop end with the instance; nothing to do where there is no loop."""
 
+    def is_main_task(self) -> bool:
+        """Whether the task that runs is the one that handles a message; never where there is no loop."""
+        return False
+
     def release_all(self) -> None:
         """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
         if self.stash is not None:

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
+from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, MailboxOverflowError
 from flykka.runtime.future import Future
 from flykka.runtime.path import TEMP
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.runtime.clock import Alarm
+    from flykka.runtime.future import Driver
+    from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
+
+
+class Reply(Future["Message"]):
+    """The future of an ask. An actor that awaits it waits for the asked one, as the chain of an ask cycle tells."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, asked: ActorRef, driver: Driver | None) -> None:
+        super().__init__(driver)
+        self._asked = asked
+
+    def _arrival(self) -> Generator[Any, None, None]:
+        cell = RUNNING.cell
+        # A task beside the turn's own does not keep its actor from answering.
+        if cell is None or not cell.is_main_task():
+            yield from super()._arrival()
+            return
+        try:
+            begin_asking(cell, self._asked)
+            yield from super()._arrival()
+        finally:
+            cell.asking = None
 
 
 class PromiseRef(Ref):
@@ -22,12 +49,12 @@ class PromiseRef(Ref):
 
     __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
 
-    def __init__(self, system: ActorSystem, number: int, asked: Ref) -> None:
+    def __init__(self, system: ActorSystem, number: int, asked: ActorRef) -> None:
         super().__init__(f"{TEMP}/{number}", number)
         self._system = system
         self._asked = asked
         self._alarm: Alarm | None = None
-        self.future: Future[Message] = Future(system.driver)
+        self.future = Reply(asked, system.driver)
 
     def tell(self, message: Message) -> None:
         """Reply. Behind the first reply, the deadline or a cancel, this is a dead letter."""

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pykka
 
 from flykka.messages.ref import Ref
+from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.envelope import Envelope, SignalEnvelope
-from flykka.runtime.errors import AskCycleError, AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
-from flykka.runtime.future import Future
+from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
+from flykka.runtime.future import Future, refuse_to_block
 from flykka.runtime.signals import Signal, Stop
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from flykka.messages.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.mailbox import Mailbox
@@ -67,6 +70,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             AskFailedError: the actor raised while it handled the message.
             ActorDeadError: the actor ended before it handled the message.
             AskCycleError: the actors on the way already wait for the one that asks.
+            BlockingInLoopError: asked with `block` by an actor that runs on an event loop.
         """
         seconds = self._system.default_ask_timeout if timeout is None else timeout
         promise = self._system.promise(self)
@@ -85,10 +89,12 @@ class ActorRef(pykka.ActorRef[Any], Ref):
 
         Raises:
             WaitInTurnError: an actor waits for its own end, or for that of an actor above it.
+            BlockingInLoopError: called with `block` by an actor that runs on an event loop.
         """
         if block:
-            self._refuse_to_wait_for_own_end()
-        stopped: Future[bool] = Future(self._system.driver)
+            self.refuse_to_wait_for_own_end()
+            refuse_to_block()
+        stopped = _Stopped(self)
         if not self.is_alive():
             stopped.try_set(False)
         else:
@@ -116,7 +122,8 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         # pykka.ActorProxy(actor_ref=ref) comes by here.
         self.proxy()
 
-    def _refuse_to_wait_for_own_end(self) -> None:
+    def refuse_to_wait_for_own_end(self) -> None:
+        """Raise `WaitInTurnError` in a turn of this actor, or of one below it."""
         cell = link = RUNNING.cell
         while link is not None:
             if link.ref == self:
@@ -146,15 +153,9 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         return None
 
     def _ask_in_turn(self, cell: Cell, message: Message, promise: PromiseRef, seconds: float) -> Message:
-        cell.asking = self
+        refuse_to_block()
         try:
-            chain: list[Ref] = [cell.ref]
-            link: ActorRef | None = self
-            while link is not None:
-                chain.append(link)
-                if link == cell.ref:
-                    raise AskCycleError(chain)
-                link = getattr(link.actor_inbox.owner, "asking", None)
+            begin_asking(cell, self)
             self._question(message, promise, cell)
             return self._answer(promise, seconds)
         finally:
@@ -175,3 +176,17 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     __repr__ = Ref.__repr__
     __eq__ = Ref.__eq__
     __hash__ = Ref.__hash__
+
+
+class _Stopped(Future[bool]):
+    """Whether a stopped actor was alive, once it has ended."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: ActorRef) -> None:
+        super().__init__(ref._system.driver)
+        self._ref = ref
+
+    def _arrival(self) -> Generator[Any, None, None]:
+        self._ref.refuse_to_wait_for_own_end()
+        yield from super()._arrival()
