@@ -89,6 +89,7 @@ class Cell(pykka.Actor):
         "system",
         "termination",
         "timers",
+        "turns",
         "variables",
     )
 
@@ -130,6 +131,8 @@ class Cell(pykka.Actor):
         self.behaviours: Behaviours | None = None
         self.stash: Stash | None = None
         self.receive_timeout: ReceiveTimeoutTask | None = None
+        self.turns = 0
+        """For inspection; counted run by run, so that a turn costs nothing for it."""
         self.asking: ActorRef | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
@@ -163,6 +166,14 @@ class Cell(pykka.Actor):
         if current is None:
             return None
         return current.sender if isinstance(current, Envelope) else current[1]
+
+    @property
+    def handles(self) -> str | None:
+        """The class of the message or signal in hand; readable from any thread."""
+        current = self.current
+        if current is None:
+            return None
+        return type(current.message if isinstance(current, Envelope) else current[0]).__name__
 
     def now(self) -> int:
         """The time of this turn, read once."""
@@ -274,16 +285,19 @@ class Cell(pykka.Actor):
 
     def _take_turns(self) -> None:
         mailbox = self.mailbox
-        for _ in range(self.dispatcher.throughput):
+        taken = 0
+        for taken in range(1, self.dispatcher.throughput + 1):
             entry = mailbox.take(self.life is Life.RUNNING)
             if entry is None:
-                return
+                taken -= 1
+                break
             if type(entry) is tuple:
                 self._told_turn(entry)
             elif type(entry) is SignalEnvelope:
                 self._signal_turn(entry)
             else:
                 self._message_turn(Envelope.of(entry))
+        self.turns += taken
 
     def _told_turn(self, told: Told) -> None:
         """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""
@@ -369,8 +383,9 @@ class Cell(pykka.Actor):
             envelope.reply_to.fail(failure)
         return failure
 
-    def _suspend(self, _outcome: object, _envelope: Envelope) -> bool:
+    def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         """Whether the handler has returned a coroutine, with which the turn goes on; on an event loop only."""
+        envelope.refuse_returned(outcome)
         return False
 
     def _was_killed(self) -> bool:
@@ -387,7 +402,3 @@ class Cell(pykka.Actor):
         assert self._now is not None
         # A kill during the turn has cut the effects short; the turn began before it, as the numbers tell.
         recorder.turn(self.sequence, self._now, self.ref, envelope, effects or [], failure)
-
-
-# What Pykka's registry looks actors up by.
-ActorRef.actor_class = Cell  # type: ignore[misc]

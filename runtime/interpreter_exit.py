@@ -39,7 +39,8 @@ def unregister(system: ActorSystem) -> None:
 
 def _shut_down() -> None:
     systems = [system for system, process in list(_living.items()) if process == os.getpid()]
-    deadline = time.monotonic() + max((system.coordinated_shutdown.exit_timeout_ms for system in systems), default=0) / 1000
+    patience_ms = max((system.coordinated_shutdown.exit_timeout_ms for system in systems), default=0)
+    deadline = time.monotonic() + patience_ms / 1000
     for system in systems:
         system.coordinated_shutdown.run(ShutdownReason.INTERPRETER_EXIT)
     for system in systems:

@@ -14,15 +14,18 @@ from flykka.messages.ref import Ref
 from flykka.runtime import interpreter_exit, registry
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
+from flykka.runtime.actor_tree import ActorTree
 from flykka.runtime.cell import Cell
 from flykka.runtime.clock import Clock, SystemClock
 from flykka.runtime.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
+from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import TerminationTimeoutError, WaitInTurnError
 from flykka.runtime.event_stream import EventStream
 from flykka.runtime.future import Termination
+from flykka.runtime.inspection import Inspection
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -31,11 +34,14 @@ from flykka.runtime.signals import Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.tree import Tree
 from flykka.runtime.turn import RUNNING, outside_turn
+from flykka.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from typing import Self
 
     from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.durations import Duration
+    from flykka.runtime.inspection import SystemSnapshot
     from flykka.runtime.recording import Recorder
 
 DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]
@@ -96,6 +102,8 @@ class ActorSystem:
         serialize_messages: pass every message through the codec when it is told; on in tests.
         recorder: where every turn is recorded.
         default_ask_timeout: seconds, for asks that name none.
+        slow_turn_threshold: a turn that lasts longer is told of, with its stack; None for no watchdog. One that is
+            driven by hand has none.
     """
 
     def __init__(
@@ -108,6 +116,7 @@ class ActorSystem:
         serialize_messages: bool = False,
         recorder: Recorder | None = None,
         default_ask_timeout: float = 10.0,
+        slow_turn_threshold: Duration | None = "1s",
     ) -> None:
         self.name = name
         self.seed = seed
@@ -125,6 +134,8 @@ class ActorSystem:
         self.terminated = SystemTermination(self)
         self.cells = Tree(self)
         self.coordinated_shutdown = CoordinatedShutdown(self)
+        self._inspection = Inspection(self)
+        self._watchdog: Watchdog | None = None
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
@@ -134,6 +145,8 @@ class ActorSystem:
         if self.driver is None:
             # One that is driven by hand ends with the hand.
             interpreter_exit.register(self)
+            if slow_turn_threshold is not None:
+                self._watchdog = Watchdog(self, positive_duration_ms(slow_turn_threshold, "slow_turn_threshold"))
 
     # Actors
 
@@ -187,6 +200,16 @@ class ActorSystem:
                 cell.release_all()
             for cell in doomed:
                 cell.announce_end()
+
+    # Inspection
+
+    def inspect(self) -> SystemSnapshot:
+        """What every actor is at: state, mailbox, turns, restarts, last failure. No actor is asked, so none is kept."""
+        return self._inspection.look()
+
+    def tree(self, max_children: int = 50) -> ActorTree:
+        """The same as a picture, which shows at most so many children of each actor."""
+        return ActorTree(self.inspect(), max_children)
 
     # Termination
 
@@ -283,5 +306,7 @@ class ActorSystem:
             self.recorder.close()
         registry.sweep()
         interpreter_exit.unregister(self)
+        if self._watchdog is not None:
+            self._watchdog.close()
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)

@@ -73,6 +73,11 @@ class Tree:
             cell = self._cells.get(ref.path)
             return [] if cell is None or cell.ref != ref else self._doom(cell)
 
+    def living(self) -> list[Cell]:
+        """All living cells, parents before children, and else in the order of their spawning."""
+        with self.lock:
+            return list(self._cells.values())
+
     def living_paths(self) -> list[str]:
         """The paths of all living actors but the guardians, sorted; of these, where no one else is left."""
         living = sorted(self._cells)
