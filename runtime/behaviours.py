@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,17 @@ if TYPE_CHECKING:
 
 Behaviour = Callable[["Message"], object]
 """A bound method or function that handles one message, as `Actor.handle_message` does."""
+
+
+def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
+    """Raise `TypeError` for what cannot handle a message of this cell."""
+    if not callable(behaviour):
+        raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
+    if iscoroutinefunction(behaviour) and not cell.on_loop:
+        raise TypeError(
+            f"{cell.ref} cannot become {behaviour.__qualname__}, a coroutine function: "
+            "only Props.with_dispatcher('loop') can run it"
+        )
 
 
 class Behaviours:

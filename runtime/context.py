@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from flykka.runtime.behaviours import Behaviours
+from flykka.runtime.behaviours import Behaviours, refuse_behaviour
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.events import UnhandledMessage
@@ -208,17 +208,23 @@ class ActorContext:
         """Have `behaviour`, a bound method or function, handle my next messages. A restart forgets it.
 
         With `discard_old=False` the behaviour in hand is kept underneath, for `unbecome`.
+
+        Raises:
+            TypeError: `behaviour` cannot be called, or is a coroutine function and I am not on an event loop.
         """
-        cell = self._cell
-        if cell.instance is not None:
-            if cell.behaviours is None:
-                cell.behaviours = Behaviours(cell, cell.instance.handle_message)
-            cell.behaviours.become(behaviour, discard_old)
+        cell, instance = self._cell, self._cell.instance
+        refuse_behaviour(behaviour, cell)
+        if instance is not None:
+            behaviours = cell.behaviours
+            if behaviours is None:
+                behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
+            behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
         """Go back to the behaviour underneath; under the last one is `handle_message`."""
-        if self._cell.behaviours is not None:
-            self._cell.behaviours.unbecome()
+        behaviours = self._cell.behaviours
+        if behaviours is not None:
+            behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
         """Send me `ReceiveTimeout` whenever I have got no message for `timeout`; None: not any more.
@@ -226,14 +232,15 @@ class ActorContext:
         As in Akka it stays in effect through a restart, and messages marked `NotInfluenceReceiveTimeout` do not count.
         Unlike Akka's, the news are true when they are handled: no other message has come since.
         """
-        cell = self._cell
+        cell, instance = self._cell, self._cell.instance
         timeout_ms = None if timeout is None else positive_duration_ms(timeout, "receive timeout")
-        if not cell.may_effect("set_receive_timeout", timeout_ms) or cell.instance is None:
+        if not cell.may_effect("set_receive_timeout", timeout_ms) or instance is None:
             return
         if cell.receive_timeout is not None:
             cell.receive_timeout.cancel()
         cell.receive_timeout = None if timeout_ms is None else ReceiveTimeoutTask(cell, timeout_ms)
-        cell.behave(cell.instance.handle_message if cell.behaviours is None else cell.behaviours.top)
+        behaviours = cell.behaviours
+        cell.behave(instance.handle_message if behaviours is None else behaviours.top)
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
         """Let through what is said under this leader session. A restart forgets it."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from inspect import iscoroutinefunction
 from typing import Any, ClassVar, Generic, TypeVar
 
 from flykka.messages.message import Message
@@ -80,6 +81,10 @@ def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[
     timeout_ms = None if state_timeout is None else positive_duration_ms(state_timeout, "state timeout")
 
     def mark(handler: H) -> H:
+        if iscoroutinefunction(handler):
+            raise TypeError(
+                f"{handler.__qualname__} is a coroutine function: a machine says what is next without waiting"
+            )
         setattr(handler, _MARK, {**getattr(handler, _MARK, {}), state: timeout_ms})
         return handler
 

@@ -20,7 +20,8 @@ class ReceiveTimeoutTask:
 
     A message costs one look at the clock. Nothing is armed for it: the alarm rings when the silence could be long
     enough at the earliest, and where it was not, it is set to the moment that is now the earliest. The news lie in the
-    mailbox like any message, and are void where another one was handled before them.
+    mailbox like any message, and are void where another one was handled before them. A silence begins with the end of a
+    handler, of a coroutine with its first wait.
     """
 
     __slots__ = ("_alarm", "_cause", "_cell", "_heard_ms", "timeout_ms")

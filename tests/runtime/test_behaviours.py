@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -87,6 +88,50 @@ def test_a_restart_begins_with_handle_message_again(say: Callable[..., list[str]
 
 def test_a_behaviour_may_pass_on_to_handle_message(say: Callable[..., list[str]]) -> None:
     assert say("become passing_on", "x") == ["passed on", "first x"]
+
+
+def test_what_cannot_handle_a_message_is_refused_where_it_is_named(system: SeededSystem) -> None:
+    errors: list[str] = []
+
+    async def waiting(_message: Message) -> None: ...
+
+    class Confused(Actor):
+        def pre_start(self) -> None:
+            for behaviour in ("second", waiting):
+                with pytest.raises(TypeError) as raised:
+                    self.context.become(behaviour)  # type: ignore[arg-type]
+                errors.append(str(raised.value))
+
+    system.spawn(Props(Confused), "a")
+    system.run_until_idle()
+
+    assert errors[0] == "/user/a#1 cannot become 'second': a behaviour is a function of the message"
+    assert errors[1].endswith("a coroutine function: only Props.with_dispatcher('loop') can run it")
+
+
+def test_an_actor_on_an_event_loop_may_become_a_coroutine_function(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    class Waiting(Actor):
+        async def handle_message(self, message: Message) -> None:
+            self.context.become(self.other)
+
+        async def other(self, message: Message) -> None:
+            self.context.stash()
+            self.context.become(self.last)
+            await asyncio.sleep(1)
+            self.context.unstash_all()
+
+        async def last(self, message: Message) -> None:
+            assert isinstance(message, Say)
+            log.append(f"{self.context.now()} {message.text}")
+
+    ref = system.spawn(Props(Waiting), "a")
+    for text in "abc":
+        ref.tell(says(text))
+    system.advance(2000)
+
+    assert log == ["1000 b", "1000 c"]
 
 
 def test_any_function_of_a_message_is_a_behaviour(system: SeededSystem) -> None:

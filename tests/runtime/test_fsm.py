@@ -234,6 +234,14 @@ def test_two_handlers_for_one_state_are_refused_with_the_class() -> None:
             def two(self, message: Message) -> None: ...
 
 
+def test_a_handler_that_would_wait_is_refused_with_the_class() -> None:
+    with pytest.raises(TypeError, match=r"wait is a coroutine function: a machine says what is next without waiting"):
+
+        class Waiting(FSM[Gate, int]):
+            @when(Gate.OPEN)
+            async def wait(self, message: Message) -> None: ...
+
+
 def test_one_handler_may_serve_several_states_and_a_subclass_may_replace_it(system: SeededSystem) -> None:
     log: list[str] = []
 

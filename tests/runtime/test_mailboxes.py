@@ -158,6 +158,25 @@ def test_what_the_kernel_owes_an_actor_finds_room_in_a_full_mailbox(system: Seed
     assert sorted(log) == ["Terminated", "begin", "fill", "timer", "x", "y"]
 
 
+def test_of_what_waits_the_oldest_that_was_told_is_lost(system: SeededSystem) -> None:
+    letters, log = lost_in(system), list[str]()
+
+    def begin(context: ActorContext) -> None:
+        context.timers.start_once("t", 10, says("timer"))
+
+    def fill(context: ActorContext) -> None:
+        system.manual_clock.move_to(10)  # Now the timer's message waits first.
+        tell_all(context.ref, "abc")
+
+    ref = listener(system, BoundedMailbox(2, "drop_oldest"), log, {"begin": begin, "fill": fill})
+    ref.tell(says("begin"))
+    ref.tell(says("fill"))
+    system.run_until_idle()
+
+    assert log == ["begin", "fill", "timer", "c"]
+    assert [letter.message for letter in letters] == [says("a"), says("b")]
+
+
 @pytest.mark.parametrize("overflow", OVERFLOWS)
 def test_a_full_mailbox_keeps_no_one_from_stopping_its_actor(system: SeededSystem, overflow: Overflow) -> None:
     letters, log = lost_in(system), list[str]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,13 +11,16 @@ import pytest
 from flykka.messages.markers import NotInfluenceReceiveTimeout
 from flykka.messages.message import Message, message
 from flykka.runtime.actor import Actor
+from flykka.runtime.clock import Alarm
 from flykka.runtime.context import ActorContext
+from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import DurationError
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout
 from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.reader import Trace
@@ -205,6 +209,30 @@ def test_an_actor_killed_under_its_turn_sets_none(system: SeededSystem) -> None:
     system.run_until_idle()
 
     assert system.manual_clock.next_due() is None
+
+
+class LethalClock(ManualClock):
+    """Kills its victim whenever an alarm is set."""
+
+    kill_victim: Callable[[], None] = staticmethod(lambda: None)
+
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
+        self.kill_victim()
+        return super().schedule(due_ms, callback)
+
+
+def test_an_actor_killed_in_the_moment_of_setting_leaves_no_alarm() -> None:
+    clock = LethalClock()
+    dispatcher = SeededDispatcher(0, clock)
+    system = ActorSystem("seeded", dispatcher=dispatcher)
+    ref = sleeper(system, [])
+    clock.kill_victim = lambda: system.kill(ref)
+
+    dispatcher.run_until_idle()
+
+    assert not ref.is_alive()
+    assert clock.next_due() is None
+    system.terminate().wait(5)
 
 
 @pytest.mark.parametrize("timeout", [0, "0 s", -1, "soon", True])

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from flykka.messages.ids import LeaderSessionId
 from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message
+from flykka.messages.markers import ControlMessage
+from flykka.messages.message import Message, message
 from flykka.runtime.actor import Actor
+from flykka.runtime.cell import Cell
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.pool import SharedPool
+from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import ActorDeadError, StashError, StashOverflowError
 from flykka.runtime.events import ActorFailed, DeadLetter
 from flykka.runtime.mailboxes.bounded import BoundedMailbox
 from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
-from flykka.runtime.mailboxes.message_queue import MailboxType
+from flykka.runtime.mailboxes.message_queue import Entry, MailboxType, MessageQueue
 from flykka.runtime.mailboxes.priority import StablePriorityMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -29,6 +34,21 @@ from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import Stash, UnstashAll
 from tests.runtime.players import Deed, Say, player, says
+
+
+@message("test.alarm")
+class Alarm(ControlMessage):
+    """test -> shop: a word that cannot wait."""
+
+
+@message("test.drill")
+class Drill(ControlMessage):
+    """test -> shop: another one."""
+
+
+@message("test.open")
+class Open(ControlMessage):
+    """test -> shop: open."""
 
 
 class Shop(Actor):
@@ -43,7 +63,7 @@ class Shop(Actor):
         text = message.text if isinstance(message, Say) else type(message).__name__
         if text in self.part:
             self.part[text](self.context)
-        elif text == "open":
+        elif text in ("open", "Open"):
             self.is_open = True
             self.context.unstash_all()
         elif self.is_open:
@@ -137,6 +157,18 @@ def test_where_no_message_is_in_hand_there_is_nothing_to_stash(system: SeededSys
     assert "can stash only while it handles a message" in failures[0].failure.stack_trace
 
 
+def test_outside_of_turns_there_is_nothing_in_hand(system: SeededSystem) -> None:
+    kept: list[ActorContext] = []
+    ref = system.spawn(player([], {"keep": kept.append}), "a")
+    asked = ref.ask(says("keep"), block=False)
+    system.run_until_idle()
+
+    assert kept[0].sender is None
+    with pytest.raises(StashError, match="only while it handles a message"):
+        kept[0].stash()
+    assert not asked.done()
+
+
 def test_a_stash_may_have_a_limit_and_the_overflow_is_the_actors_failure(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
@@ -214,6 +246,50 @@ def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
     system.run_until_idle()
 
     assert [letter.message for letter in letters] == [says("a")]
+
+
+class Lethal(Envelope):
+    """A message during whose stashing its actor is killed."""
+
+    __slots__ = ()
+
+    def stashed(self, cell: Cell) -> Envelope:
+        cell.system.kill(cell.ref)
+        return self
+
+
+def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = system.spawn(shop([]), "shop")
+
+    ref.actor_inbox.put(Lethal(says("a"), None, None))
+    system.run_until_idle()
+
+    assert [letter.message for letter in letters] == [says("a")]
+
+
+class LethalMailbox:
+    """Its actor is killed when something comes back from the stash."""
+
+    def create(self, owner: Cell) -> MessageQueue:
+        class Queue(deque[Entry]):
+            def extendleft(self, entries: Iterable[Entry], /) -> None:
+                owner.system.kill(owner.ref)
+                super().extendleft(entries)
+
+        return Queue()
+
+
+def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = system.spawn(shop([]).with_mailbox(LethalMailbox()), "shop")
+
+    tell_all(ref, "a", "b", "open", "c")
+    system.run_until_idle()
+
+    assert sorted(str(letter.message) for letter in letters) == sorted(str(says(text)) for text in "abc")
 
 
 def test_a_stashed_timer_message_comes_back_though_its_timer_is_over(system: SeededSystem) -> None:
@@ -297,6 +373,30 @@ def test_every_kind_of_mailbox_takes_the_stash_back(
     system.run_until_idle()
 
     assert log == [*order, "z"]
+
+
+def test_what_comes_back_is_ahead_of_its_equals_in_its_order(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(shop(log).with_mailbox(StablePriorityMailbox(lambda message: 0)), "shop")
+
+    tell_all(ref, "a", "b", "c", "open", "d")
+    system.run_until_idle()
+
+    assert log == ["a", "b", "c", "d"]
+
+
+def test_what_comes_back_is_ahead_in_its_own_lane(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = system.spawn(shop(log).with_mailbox(ControlAwareMailbox()), "shop")
+    for early in (says("a"), Alarm(), says("b")):
+        ref.tell(early)
+        system.run_until_idle()
+
+    for late in (Open(), says("c"), Drill()):
+        ref.tell(late)
+    system.run_until_idle()
+
+    assert log == ["Alarm", "Drill", "a", "b", "c"]
 
 
 def test_a_message_that_was_accepted_once_finds_room_in_a_full_mailbox(system: SeededSystem) -> None:
