@@ -1,8 +1,8 @@
 """An actor that starts its one child again, later each time (Akka's BackoffSupervisor with BackoffOpts).
 
 For a child whose resource is away for a while: everybody talks to the supervisor, whose ref stays, and the child is
-another incarnation each time. Where the child's own ref and mailbox should stay, `OneForOne(backoff=Backoff(...))`
-restarts it in its place.
+another incarnation each time. What waits in the child's mailbox when it stops is lost with it, as in Akka. Where the
+child's own ref and mailbox should stay, `OneForOne(backoff=Backoff(...))` restarts it in its place.
 """
 
 from __future__ import annotations
