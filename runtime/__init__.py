@@ -30,10 +30,15 @@ if TYPE_CHECKING:
     from flykka.runtime.backoff_supervisor import BackoffOpts as BackoffOpts
     from flykka.runtime.backoff_supervisor import BackoffSupervisor as BackoffSupervisor
     from flykka.runtime.circuit_breaker import CircuitBreaker as CircuitBreaker
+    from flykka.runtime.circuit_breaker import CircuitBreakerChanged as CircuitBreakerChanged
+    from flykka.runtime.circuit_breaker import CircuitBreakerState as CircuitBreakerState
     from flykka.runtime.context import ActorContext as ActorContext
+    from flykka.runtime.coordinated_shutdown import CoordinatedShutdown as CoordinatedShutdown
     from flykka.runtime.errors import ActorDeadError as ActorDeadError
     from flykka.runtime.errors import AskFailedError as AskFailedError
     from flykka.runtime.errors import AskTimeoutError as AskTimeoutError
+    from flykka.runtime.errors import CircuitBreakerOpenError as CircuitBreakerOpenError
+    from flykka.runtime.errors import CircuitBreakerTimeoutError as CircuitBreakerTimeoutError
     from flykka.runtime.errors import KernelError as KernelError
     from flykka.runtime.events import ActorFailed as ActorFailed
     from flykka.runtime.events import ActorTerminated as ActorTerminated
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from flykka.runtime.supervision import OneForOne as OneForOne
     from flykka.runtime.supervision import SupervisorStrategy as SupervisorStrategy
     from flykka.runtime.system import ActorSystem as ActorSystem
+    from flykka.runtime.watchdog import SlowTurn as SlowTurn
 
 _MODULES = {
     "Actor": "flykka.runtime.actor",
@@ -76,8 +82,13 @@ _MODULES = {
     "BackoffSupervisor": "flykka.runtime.backoff_supervisor",
     "BoundedMailbox": "flykka.runtime.mailboxes.bounded",
     "CircuitBreaker": "flykka.runtime.circuit_breaker",
+    "CircuitBreakerChanged": "flykka.runtime.circuit_breaker",
+    "CircuitBreakerOpenError": "flykka.runtime.errors",
+    "CircuitBreakerState": "flykka.runtime.circuit_breaker",
+    "CircuitBreakerTimeoutError": "flykka.runtime.errors",
     "ControlAwareMailbox": "flykka.runtime.mailboxes.control_aware",
     "ControlMessage": "flykka.messages.markers",
+    "CoordinatedShutdown": "flykka.runtime.coordinated_shutdown",
     "DeadLetter": "flykka.runtime.events",
     "Directive": "flykka.runtime.supervision",
     "FSM": "flykka.runtime.fsm",
@@ -90,6 +101,7 @@ _MODULES = {
     "Props": "flykka.runtime.props",
     "ReceiveTimeout": "flykka.runtime.signals",
     "Ref": "flykka.messages.ref",
+    "SlowTurn": "flykka.runtime.watchdog",
     "StablePriorityMailbox": "flykka.runtime.mailboxes.priority",
     "StateTimeout": "flykka.runtime.signals",
     "SupervisorStrategy": "flykka.runtime.supervision",
