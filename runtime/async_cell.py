@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.cell import Cell
 from flykka.runtime.envelope import Envelope
+from flykka.runtime.errors import ReplyReturnedError
 from flykka.runtime.life import Life
 from flykka.runtime.signals import Recreate, Stop
 from flykka.runtime.task_scope import TURN, Steps, TaskScope
@@ -78,7 +79,7 @@ class AsyncCell(Cell):
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         if not isinstance(outcome, Awaitable):
-            return False
+            return super()._suspend(outcome, envelope)
         self._turn = AsyncTurn(self, envelope, outcome if isinstance(outcome, Coroutine) else _awaiting(outcome))
         self.life = Life.AWAITING
         return True
@@ -200,7 +201,7 @@ class AsyncTurn:
             awaited = go_on(*args)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             if not self.over:
-                self._end(None if isinstance(error, StopIteration) else error)
+                self._end(self._failure_of(error))
             raise StopIteration from None
         finally:
             self.leave(outer)
@@ -209,6 +210,18 @@ class AsyncTurn:
             if self._cancelled:
                 self.task.cancel()
         return awaited
+
+    def _failure_of(self, end: BaseException) -> BaseException | None:
+        """What the coroutine failed with, None where it has returned as it should."""
+        reply_to = self.envelope.reply_to
+        if not isinstance(end, StopIteration):
+            return end
+        if end.value is not None and reply_to is not None:
+            try:
+                reply_to.refuse_returned(end.value)
+            except ReplyReturnedError as error:
+                return error
+        return None
 
     def _end(self, error: BaseException | None) -> None:
         self.over = True

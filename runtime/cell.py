@@ -227,15 +227,19 @@ class Cell(pykka.Actor):
 
     def release_all(self) -> None:
         """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
+        self._let_go()
+        self.mailbox.close()
+        registry.unregister(self.ref)
+
+    def _let_go(self) -> None:
+        """Everything that a turn may have taken, also one that has gone on behind a kill."""
         if self.stash is not None:
             self.stash.reject_all()
-        self.mailbox.close()
         self.timers.cancel_all()
         if self.receive_timeout is not None:
             self.receive_timeout.cancel()
         self.faults.cancel_backoff()
         self.resources.close_all()
-        registry.unregister(self.ref)
         self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
@@ -278,19 +282,28 @@ class Cell(pykka.Actor):
                 self.life = Life.ENDED
                 self.release_all()
                 self.announce_end()
+            elif self.end_reason is not None:
+                self._let_go()  # It was killed on another thread in the midst of this.
         finally:
             RUNNING.cell = outer
             self.current = None
             self.mailbox.release()
 
     def _take_turns(self) -> None:
-        mailbox = self.mailbox
+        control, messages = self.mailbox.control, self.mailbox.messages
         taken = 0
         for taken in range(1, self.dispatcher.throughput + 1):
-            entry = mailbox.take(self.life is Life.RUNNING)
-            if entry is None:
+            try:
+                if control:
+                    entry = control.popleft()
+                elif messages and self.life is Life.RUNNING:
+                    entry = messages.popleft()
+                else:
+                    taken -= 1
+                    break
+            except IndexError:
                 taken -= 1
-                break
+                break  # A kill on another thread has drained the mailbox in this moment.
             if type(entry) is tuple:
                 self._told_turn(entry)
             elif type(entry) is SignalEnvelope:
@@ -385,7 +398,8 @@ class Cell(pykka.Actor):
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         """Whether the handler has returned a coroutine, with which the turn goes on; on an event loop only."""
-        envelope.refuse_returned(outcome)
+        if envelope.reply_to is not None:
+            envelope.reply_to.refuse_returned(outcome)
         return False
 
     def _was_killed(self) -> bool:

@@ -8,6 +8,7 @@ KernelError
 ├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
 ├── AskTimeoutError             nobody replied within the deadline (a `pykka.Timeout`)
 ├── AskFailedError              the asked actor failed while it handled the message
+├── ReplyReturnedError          the asked actor returned its reply, which must be told (a `TypeError`)
 ├── AskCycleError               actors that wait for each other; the text names the chain
 ├── MailboxOverflowError        the question found the mailbox of the asked actor full
 ├── StashError                  the actor: it stashed what it cannot, or twice
@@ -79,6 +80,10 @@ class AskFailedError(KernelError):
     def __init__(self, failure: SerializedThrowable) -> None:
         super().__init__(f"{failure.type_name}: {failure.message}")
         self.failure = failure
+
+
+class ReplyReturnedError(KernelError, TypeError):
+    """The asked actor returned something, as a Pykka actor replies, and told nobody anything."""
 
 
 class AskCycleError(KernelError):

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
 from flykka.runtime.ask_cycle import begin_asking
-from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, MailboxOverflowError
+from flykka.runtime.errors import (
+    ActorDeadError,
+    AskFailedError,
+    AskTimeoutError,
+    MailboxOverflowError,
+    ReplyReturnedError,
+)
 from flykka.runtime.future import Future
 from flykka.runtime.path import TEMP
 from flykka.runtime.turn import RUNNING
@@ -82,6 +88,14 @@ class PromiseRef(Ref):
         """The mailbox of the asked actor had no room for the question."""
         text = f"{self._asked}: {reason}"
         self.future.try_fail(lambda: MailboxOverflowError(text))
+
+    def refuse_returned(self, outcome: object) -> None:
+        """The handler of the question has returned `outcome`. Raises `ReplyReturnedError` if there is no reply yet."""
+        if not self.future.done():
+            raise ReplyReturnedError(
+                f"{self._asked} returned {outcome!r} from the handling of a question: "
+                "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+            )
 
     def expire_in(self, timeout: float) -> None:
         """Fail the future when `timeout` seconds have passed without a reply."""

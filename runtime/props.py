@@ -7,8 +7,9 @@ from copy import copy
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from flykka.runtime.actor import Actor
+
 if TYPE_CHECKING:
-    from flykka.runtime.actor import Actor
     from flykka.runtime.mailboxes.message_queue import MailboxType
 
 DispatcherName = Literal["default", "pinned", "loop"]
@@ -31,6 +32,11 @@ class Props:
         """None for the default kind, which is unbounded."""
         self.stash_capacity: int | None = None
         """None for no limit."""
+
+    @property
+    def actor_class(self) -> type[Actor]:
+        """The class, or where a function makes the actor `Actor`."""
+        return self._factory if isinstance(self._factory, type) else Actor
 
     def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
         """The same recipe on another dispatcher.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pykka
 
 from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
 from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
@@ -38,6 +39,12 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         self.actor_urn = f"urn:flykka:{system.name}:{path}#{incarnation}"
         self.actor_inbox = mailbox
         self.actor_stopped = mailbox.owner.termination  # type: ignore[assignment]  # Answers as an Event does.
+
+    @property
+    def actor_class(self) -> type[Actor]:  # type: ignore[override]  # There is no other way to say read-only.
+        """The class that the Props name, which `pykka.ActorRegistry.get_by_class` asks for; `Actor` for a function."""
+        props = getattr(self.actor_inbox.owner, "props", None)
+        return Actor if props is None else props.actor_class
 
     def tell(self, message: Message) -> None:
         """Send `message` and forget it. To an actor that has ended it is a dead letter, never an error.

@@ -15,7 +15,7 @@ from pykka._envelope import Envelope
 from flykka.runtime.cell import Cell
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from tests.runtime.players import player
+from tests.runtime.players import Player, player
 from tests.runtime.pykka_faults import stock as faults
 from tests.runtime.pykka_faults.conftest import Stage
 from tests.runtime.pykka_faults.stock import Staged, Stock
@@ -67,7 +67,7 @@ def test_a_ref_uses_no_more_of_an_actor_than_ours_offer(threaded: ActorSystem) -
     ref = threaded.spawn(player([]), "a")
 
     assert isinstance(ref, pykka.ActorRef)
-    assert ref.actor_class is Cell
+    assert ref.actor_class is Player
     assert {"put", "get", "empty"} <= set(dir(ref.actor_inbox))
     assert {"is_set", "set", "wait"} <= set(dir(ref.actor_stopped))
     public = {name for name in vars(pykka.ActorRef) if not name.startswith("_")}
@@ -96,7 +96,7 @@ def test_pykka_stops_kernel_actors_with_its_own(stage: Stage) -> None:
         kernel = system.spawn(player([]), "a")
         stock = stage()
 
-        assert set(ActorRegistry.get_by_class(Cell)) >= {kernel}
+        assert set(ActorRegistry.get_by_class_name("Player")) >= {kernel}
         ActorRegistry.stop_all(timeout=5)
 
         assert not kernel.is_alive()
