@@ -291,6 +291,7 @@ class Cell(pykka.Actor):
 
     def _take_turns(self) -> None:
         control, messages = self.mailbox.control, self.mailbox.messages
+        entry: Told | Envelope
         taken = 0
         for taken in range(1, self.dispatcher.throughput + 1):
             try:

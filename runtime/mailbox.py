@@ -88,17 +88,6 @@ class Mailbox:
         """Whether no message waits."""
         return not self.messages
 
-    def take(self, receptive: bool) -> Told | Envelope | None:
-        """What is next for the run that holds the claim: a signal, or where the cell is `receptive` a message."""
-        try:
-            if self.control:
-                return self.control.popleft()
-            if receptive and self.messages:
-                return self.messages.popleft()
-        except IndexError:
-            return None  # A kill on another thread has drained the mailbox in this moment.
-        return None
-
     def release(self) -> None:
         """Give the claim back after a run, and schedule again what came in meanwhile."""
         self._claim.release()
