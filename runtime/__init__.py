@@ -40,12 +40,17 @@ if TYPE_CHECKING:
     from flykka.runtime.errors import CircuitBreakerOpenError as CircuitBreakerOpenError
     from flykka.runtime.errors import CircuitBreakerTimeoutError as CircuitBreakerTimeoutError
     from flykka.runtime.errors import KernelError as KernelError
+    from flykka.runtime.errors import MailboxOverflowError as MailboxOverflowError
+    from flykka.runtime.errors import StashError as StashError
+    from flykka.runtime.errors import StashOverflowError as StashOverflowError
     from flykka.runtime.events import ActorFailed as ActorFailed
     from flykka.runtime.events import ActorTerminated as ActorTerminated
     from flykka.runtime.events import DeadLetter as DeadLetter
+    from flykka.runtime.events import MailboxOverflowed as MailboxOverflowed
     from flykka.runtime.events import UnhandledMessage as UnhandledMessage
     from flykka.runtime.fsm import FSM as FSM
     from flykka.runtime.fsm import Next as Next
+    from flykka.runtime.fsm import StopReason as StopReason
     from flykka.runtime.fsm import when as when
     from flykka.runtime.future import Future as Future
     from flykka.runtime.mailboxes.bounded import BoundedMailbox as BoundedMailbox
@@ -94,6 +99,8 @@ _MODULES = {
     "FSM": "flykka.runtime.fsm",
     "Future": "flykka.runtime.future",
     "KernelError": "flykka.runtime.errors",
+    "MailboxOverflowError": "flykka.runtime.errors",
+    "MailboxOverflowed": "flykka.runtime.events",
     "Message": "flykka.messages.message",
     "Next": "flykka.runtime.fsm",
     "NotInfluenceReceiveTimeout": "flykka.messages.markers",
@@ -103,7 +110,10 @@ _MODULES = {
     "Ref": "flykka.messages.ref",
     "SlowTurn": "flykka.runtime.watchdog",
     "StablePriorityMailbox": "flykka.runtime.mailboxes.priority",
+    "StashError": "flykka.runtime.errors",
+    "StashOverflowError": "flykka.runtime.errors",
     "StateTimeout": "flykka.runtime.signals",
+    "StopReason": "flykka.runtime.fsm",
     "SupervisorStrategy": "flykka.runtime.supervision",
     "Terminated": "flykka.runtime.signals",
     "UnboundedMailbox": "flykka.runtime.mailboxes.message_queue",
