@@ -39,19 +39,19 @@ class FaultHandling:
         "_backoff",
         "_cell",
         "_escalated",
+        "_history",
         "_unstarted",
         "error",
         "last_failure",
         "let_go",
         "restarted",
-        "restarts",
     )
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._backoff: Alarm | None = None
         """Rings when the delay before the new instance is over."""
-        self._escalated: list[Cell] = []
+        self._escalated: tuple[Cell, ...] = ()
         """Children whose failures went further up; they stand still until this cell's own parent has decided."""
         self._unstarted = False
         """Whether the last instance could not be made or not be started."""
@@ -59,10 +59,18 @@ class FaultHandling:
         """What the cell failed with; stays put until the parent has decided."""
         self.let_go = False
         """Whether the instance had its `pre_restart`, and waits only for its successor."""
-        self.restarts = RestartHistory()
+        self._history: RestartHistory | None = None
         self.restarted = 0
+        """How often the instance was replaced."""
         self.last_failure: tuple[int, SerializedThrowable] | None = None
         """When (ms) the actor failed last, and with what; for inspection."""
+
+    @property
+    def history(self) -> RestartHistory:
+        """The parent's notes on its restarts, made when the first one is decided on."""
+        if self._history is None:
+            self._history = RestartHistory()
+        return self._history
 
     # The child that fails
 
@@ -100,7 +108,7 @@ class FaultHandling:
         if self._unstarted:
             return self.recreate(0)
         self.error = None
-        escalated, self._escalated = self._escalated, []
+        escalated, self._escalated = self._escalated, ()
         self._cell.life = Life.RUNNING
         for child in escalated:
             # The failure was this child's in the first place, and it still waits.
@@ -141,7 +149,7 @@ class FaultHandling:
         if cell.life is not Life.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None
         error, self.error = self.error, None
-        self._escalated.clear()
+        self._escalated = ()
         survivors = cell.children.all()
         was_made, cell.instance, cell.behaviour = cell.instance is not None, None, None
         try:
@@ -201,9 +209,9 @@ class FaultHandling:
             case Directive.RESUME:
                 child.ref.signal(Resume())
             case Directive.RESTART:
-                delay_ms = strategy.delay_ms(child.faults.restarts, cell.now(), lambda: cell.chance.random)
+                delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.chance.random)
                 for each in strategy.affected(child, cell.children.all()):
-                    if strategy.may_restart(each.faults.restarts, cell.now()):
+                    if strategy.may_restart(each.faults.history, cell.now()):
                         each.ref.signal(Recreate(delay_ms=delay_ms))
                     else:
                         cell.children.stop(each)
@@ -216,7 +224,7 @@ class FaultHandling:
                 assert_never(directive)
 
     def _escalate(self, child: Cell, error: BaseException) -> None:
-        self._escalated.append(child)
+        self._escalated = (*self._escalated, child)
         # One that has failed already, or is being replaced, takes this child along in what becomes of it.
         if self._cell.life is Life.RUNNING:
             self.fail(error)

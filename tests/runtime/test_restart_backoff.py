@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from flykka.messages.ref import Ref
 from flykka.runtime.backoff import Backoff
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import DurationError
-from flykka.runtime.events import DeadLetter
+from flykka.runtime.events import ActorTerminated, DeadLetter
+from flykka.runtime.signals import BackoffEnded, Recreate
 from flykka.runtime.supervision import AllForOne, OneForOne, SupervisorStrategy
+from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
 from tests.runtime.players import Deed, fails, player, says
 
 PLAIN = Backoff(min_backoff=100, max_backoff=400, random_factor=0)
@@ -179,6 +185,48 @@ def test_what_the_old_instance_held_is_given_back_at_once(system: SeededSystem) 
     system.advance(100)
 
     assert log == ["c fail", "c stop", "closed", "c restart"]
+
+
+def test_the_trace_tells_of_the_delay(tmp_path: Path) -> None:
+    log: list[str] = []
+    with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
+        family(system, log, OneForOne(backoff=PLAIN), "c")
+        say(system, "c", "fail")
+        system.advance(100)
+
+    turns = [turn for turn in Trace.open(tmp_path / "trace") if turn.recipient.path == "/user/p/c"]
+
+    recreate = next(turn for turn in turns if turn.message == Recreate(delay_ms=100))
+    ended = next(turn for turn in turns if turn.message == BackoffEnded())
+    assert ended.cause == recreate.sequence
+    assert ended.now_ms == recreate.now_ms + 100
+
+
+def test_on_threads_every_actor_ends_whatever_waits_or_is_killed_meanwhile() -> None:
+    ends: list[Ref] = []
+    log: list[str] = []
+    chance = random.Random(5)
+    strategy = OneForOne(backoff=Backoff(min_backoff=1, max_backoff=4), max_restarts=3, within_ms=1_000)
+    child = player(log, {"fail": fails, "end": lambda context: context.stop()})
+    part = {"start": lambda context: [context.spawn(child, f"c{number}") for number in range(4)], "fail": fails}
+    family_of_many = player(
+        log, {"start": lambda c: [c.spawn(player(log, part, strategy), n) for n in "xyz"]}, strategy
+    )
+    with ActorSystem("restless") as system:
+        system.event_stream.subscribe(lambda event: ends.append(event.ref), ActorTerminated)
+        system.spawn(family_of_many, "f")
+        for _ in range(400):
+            path = f"/user/f/{chance.choice('xyz')}" + chance.choice(["", "/c0", "/c1", "/c2", "/c3"])
+            ref = system.find(path)
+            if ref is not None:
+                if chance.random() < 0.05:
+                    system.kill(ref)
+                else:
+                    ref.tell(says(chance.choice(["fail", "more", "more", "end"])))
+        assert system.terminate().wait(timeout=5)
+
+    assert len(ends) == len(set(ends))
+    assert system.cells.living() == []
 
 
 def test_delays_grow_without_end_and_stay_below_the_limit() -> None:
