@@ -20,3 +20,10 @@ def system() -> Iterator[SeededSystem]:
 def threaded() -> Iterator[ActorSystem]:
     with ActorSystem("threaded", serialize_messages=True) as system:
         yield system
+
+
+@pytest.fixture(params=["virtual", "real"])
+def either(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
+    """One after the other, for what has to hold in both."""
+    with SeededSystem(5) if request.param == "virtual" else ActorSystem("real", serialize_messages=True) as system:
+        yield system

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -46,12 +46,6 @@ class Doer(Actor):
 
 def does(deed: Callable[[ActorContext], Awaitable[object]]) -> Props:
     return Props(Doer, deed)
-
-
-@pytest.fixture(params=["virtual", "real"])
-def either(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
-    with SeededSystem(5) if request.param == "virtual" else ActorSystem("loop") as system:
-        yield system
 
 
 # asyncio in virtual time
