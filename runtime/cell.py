@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pykka
 
 from flykka.messages.leader import LeaderSessionMessage
-from flykka.runtime import registry
+from flykka.runtime import registry, surroundings
 from flykka.runtime.actor import Actor
 from flykka.runtime.chance import Chance
 from flykka.runtime.children import Children
@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from asyncio import Task
 
     from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
     from flykka.messages.ref import Ref
     from flykka.runtime.behaviours import Behaviour, Behaviours
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.props import Props
     from flykka.runtime.receive_timeout import ReceiveTimeoutTask
-    from flykka.runtime.recording import Effect, Recorder
+    from flykka.runtime.recording import Effect
     from flykka.runtime.stash import Stash
     from flykka.runtime.system import ActorSystem
 
@@ -336,7 +335,7 @@ class Cell(pykka.Actor):
         behaviour = self.behaviour
         self._now = None
         if recorder is not None:
-            self._begin_record()
+            surroundings.begin_record(self)
         # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
@@ -346,8 +345,8 @@ class Cell(pykka.Actor):
         try:
             message = envelope.message if type(envelope) is Envelope else envelope.open(self)
             if type(message) is LeaderSessionMessage:
-                message = self._within_session(message, envelope)
-            if message is None or (self.system.hooks and not self._passes_hooks(message, envelope)):
+                message = surroundings.within_session(self, message, envelope)
+            if message is None or (self.system.hooks and not surroundings.passes_hooks(self, message, envelope)):
                 self.effects = None
                 return
             outcome = behaviour(message)
@@ -356,7 +355,7 @@ class Cell(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             failure = self._on_raised(error, envelope)
         if recorder is not None:
-            self._end_record(recorder, envelope, failure)
+            surroundings.end_record(self, recorder, envelope, failure)
         if envelope.reply_to is not None and self._was_killed():
             envelope.reply_to.refuse("it was killed while it handled the message")
 
@@ -365,27 +364,13 @@ class Cell(pykka.Actor):
         self._now = None
         self.current = envelope
         if recorder is not None:
-            self._begin_record()
+            surroundings.begin_record(self)
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
         failure = self.lifecycle.obey(envelope)
         if recorder is not None:
-            self._end_record(recorder, envelope, failure)
-
-    def _within_session(self, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-        refusal = self.sessions.refusal(message)
-        if refusal is None:
-            return message.message
-        self.system.dead_letters.reject(envelope, self.ref, refusal)
-        return None
-
-    def _passes_hooks(self, message: Message, envelope: Envelope) -> bool:
-        self.system.call_hooks(self.ref, message, envelope.sender)
-        if self.end_reason is None:
-            return True
-        self.reject(envelope)
-        return False
+            surroundings.end_record(self, recorder, envelope, failure)
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
@@ -405,15 +390,3 @@ class Cell(pykka.Actor):
 
     def _was_killed(self) -> bool:
         return self.end_reason is EndReason.KILLED
-
-    def _begin_record(self) -> None:
-        self.sequence = self.system.next_sequence()
-        self._now = self.system.clock.now_ms()
-        self.effects = []
-
-    def _end_record(self, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
-        effects, self.effects = self.effects, None
-        assert self.sequence is not None
-        assert self._now is not None
-        # A kill during the turn has cut the effects short; the turn began before it, as the numbers tell.
-        recorder.turn(self.sequence, self._now, self.ref, envelope, effects or [], failure)
