@@ -88,7 +88,7 @@ class _BoundedQueue:
 
     def _lose(self, envelope: Envelope) -> None:
         cell, capacity = self._cell, self._type.capacity
-        cell.system.dead_letters.overflowed(envelope, cell.ref, f"the mailbox is full: {capacity} messages wait")
+        cell.system.dead_letters.overflowed(envelope, cell.ref, f"the mailbox is full: its capacity is {capacity}")
         # News of a loss that are lost themselves are no news: they would go round for ever.
         if self._type.overflow == "fail" and not isinstance(envelope.message, DeadLetter | MailboxOverflowed):
             cell.system.event_stream.publish(MailboxOverflowed(ref=cell.ref, capacity=capacity))

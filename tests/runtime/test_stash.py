@@ -1,84 +1,30 @@
-"""The stash: what an actor puts aside comes back in its order, or is accounted for."""
+"""The stash: what an actor puts aside comes back in its order."""
 
 from __future__ import annotations
 
-import random
-import threading
-from collections import deque
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from flykka.messages.ids import LeaderSessionId
 from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.markers import ControlMessage
-from flykka.messages.message import Message, message
-from flykka.runtime.actor import Actor
-from flykka.runtime.cell import Cell
+from flykka.messages.message import Message
 from flykka.runtime.context import ActorContext
-from flykka.runtime.dispatch.pool import SharedPool
-from flykka.runtime.envelope import Envelope
-from flykka.runtime.errors import ActorDeadError, StashError, StashOverflowError
-from flykka.runtime.events import ActorFailed, DeadLetter
+from flykka.runtime.errors import StashError, StashOverflowError
+from flykka.runtime.events import ActorFailed
 from flykka.runtime.mailboxes.bounded import BoundedMailbox
 from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
-from flykka.runtime.mailboxes.message_queue import Entry, MailboxType, MessageQueue
+from flykka.runtime.mailboxes.message_queue import MailboxType
 from flykka.runtime.mailboxes.priority import StablePriorityMailbox
 from flykka.runtime.props import Props
-from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import Terminated
-from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import Stash, UnstashAll
+from tests.runtime.listener import lost_in, tell_all
 from tests.runtime.players import Deed, Say, player, says
-
-
-@message("test.alarm")
-class Alarm(ControlMessage):
-    """test -> shop: a word that cannot wait."""
-
-
-@message("test.drill")
-class Drill(ControlMessage):
-    """test -> shop: another one."""
-
-
-@message("test.open")
-class Open(ControlMessage):
-    """test -> shop: open."""
-
-
-class Shop(Actor):
-    """Puts everything aside until it is told to `open`, and does what its part says for a word."""
-
-    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
-        self.log = log
-        self.part = part
-        self.is_open = False
-
-    def handle_message(self, message: Message) -> None:
-        text = message.text if isinstance(message, Say) else type(message).__name__
-        if text in self.part:
-            self.part[text](self.context)
-        elif text in ("open", "Open"):
-            self.is_open = True
-            self.context.unstash_all()
-        elif self.is_open:
-            self.log.append(text)
-        else:
-            self.context.stash()
-
-
-def shop(log: list[str], part: dict[str, Deed] | None = None) -> Props:
-    return Props(Shop, log, part or {})
-
-
-def tell_all(ref: ActorRef, *texts: str) -> None:
-    for text in texts:
-        ref.tell(says(text))
+from tests.runtime.shop import Alarm, Drill, Open, Shop, shop
 
 
 def test_what_is_stashed_comes_back_in_its_order_ahead_of_what_waits(system: SeededSystem) -> None:
@@ -194,104 +140,6 @@ def test_the_limit_is_a_whole_number_above_0(capacity: object) -> None:
         shop([]).with_stash_capacity(capacity)  # type: ignore[arg-type]
 
 
-def test_a_restart_puts_the_stash_back_into_the_mailbox(system: SeededSystem) -> None:
-    log: list[str] = []
-    born_open = iter([False, True])
-
-    def make() -> Shop:
-        made = Shop(log, {"fail": fail})
-        made.is_open = next(born_open)
-        return made
-
-    def fail(_context: ActorContext) -> None:
-        raise RuntimeError("as the test says")
-
-    ref = system.spawn(Props(make), "shop")
-    tell_all(ref, "a", "b", "fail", "c")
-    system.run_until_idle()
-
-    assert log == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_at_the_end_what_is_stashed_and_what_waits_are_dead_letters_in_their_order(
-    system: SeededSystem, end: str
-) -> None:
-    letters: list[DeadLetter] = []
-    system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(shop([]), "shop")
-    tell_all(ref, "a")
-    asked = ref.ask(says("b"), block=False)
-    system.run_until_idle()
-    tell_all(ref, "c")
-
-    ref.stop() if end == "stop" else system.kill(ref)
-
-    assert [letter.message for letter in letters] == [says(text) for text in "abc"]
-    with pytest.raises(ActorDeadError):
-        asked.get(timeout=0)
-
-
-def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
-    letters: list[DeadLetter] = []
-    system.event_stream.subscribe(letters.append, DeadLetter)
-
-    def die_and_stash(context: ActorContext) -> None:
-        context.system.kill(context.ref)
-        context.stash()
-        context.unstash_all()
-
-    ref = system.spawn(shop([], {"die": die_and_stash}), "shop")
-    tell_all(ref, "a", "die")
-    system.run_until_idle()
-
-    assert [letter.message for letter in letters] == [says("a")]
-
-
-class Lethal(Envelope):
-    """A message during whose stashing its actor is killed."""
-
-    __slots__ = ()
-
-    def stashed(self, cell: Cell) -> Envelope:
-        cell.system.kill(cell.ref)
-        return self
-
-
-def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
-    letters: list[DeadLetter] = []
-    system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(shop([]), "shop")
-
-    ref.actor_inbox.put(Lethal(says("a"), None, None))
-    system.run_until_idle()
-
-    assert [letter.message for letter in letters] == [says("a")]
-
-
-class LethalMailbox:
-    """Its actor is killed when something comes back from the stash."""
-
-    def create(self, owner: Cell) -> MessageQueue:
-        class Queue(deque[Entry]):
-            def extendleft(self, entries: Iterable[Entry], /) -> None:
-                owner.system.kill(owner.ref)
-                super().extendleft(entries)
-
-        return Queue()
-
-
-def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
-    letters: list[DeadLetter] = []
-    system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(shop([]).with_mailbox(LethalMailbox()), "shop")
-
-    tell_all(ref, "a", "b", "open", "c")
-    system.run_until_idle()
-
-    assert sorted(str(letter.message) for letter in letters) == sorted(str(says(text)) for text in "abc")
-
-
 def test_a_stashed_timer_message_comes_back_though_its_timer_is_over(system: SeededSystem) -> None:
     log: list[str] = []
 
@@ -328,8 +176,7 @@ def test_stashed_news_of_an_end_come_back_unless_they_are_unwatched(system: Seed
 
 
 def test_a_stashed_message_of_a_former_leader_stays_out(system: SeededSystem) -> None:
-    letters: list[DeadLetter] = []
-    system.event_stream.subscribe(letters.append, DeadLetter)
+    letters = lost_in(system)
     log: list[str] = []
     session = LeaderSessionId("old")
     part: dict[str, Deed] = {
@@ -419,47 +266,3 @@ def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
 
     effects = [effect for turn in Trace.open(tmp_path / "trace").turns for effect in turn.effects]
     assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
-
-
-class Undecided(Actor):
-    """Handles, stashes or unstashes, as the dice say."""
-
-    def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
-        self.seen = seen
-        self.moment = moment
-        self.dice = random.Random(seed)
-        self.left = seed * 20
-
-    def handle_message(self, message: Message) -> None:
-        assert isinstance(message, Say)
-        self.left -= 1
-        if self.left <= 0:
-            self.moment.set()
-        match self.dice.randrange(4):
-            case 0:
-                self.seen.append(message.text)
-            case 1:
-                self.seen.append(message.text)
-                self.context.unstash_all()
-            case _:
-                self.context.stash()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int) -> None:
-    seen: list[str] = []
-    lost: list[str] = []
-    moment = threading.Event()
-    told = [str(number) for number in range(200)]
-    with ActorSystem("threads", dispatcher=SharedPool(2, throughput=5)) as system:
-        system.event_stream.subscribe(lambda letter: lost.append(letter.message.text), DeadLetter)
-        ref = system.spawn(Props(Undecided, seen, moment, seed), "undecided")
-        teller = threading.Thread(target=tell_all, args=(ref, *told))
-        teller.start()
-        assert moment.wait(5)
-        system.kill(ref)
-        teller.join()
-
-    # The one in hand when the kill came is neither, if it was about to be stashed.
-    assert len(seen) + len(lost) >= len(told) - 1
-    assert len({*seen, *lost}) == len(seen) + len(lost)
