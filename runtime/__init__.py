@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from flykka.runtime.circuit_breaker import CircuitBreakerState as CircuitBreakerState
     from flykka.runtime.context import ActorContext as ActorContext
     from flykka.runtime.coordinated_shutdown import CoordinatedShutdown as CoordinatedShutdown
+    from flykka.runtime.dispatch.pool import SharedPool as SharedPool
     from flykka.runtime.errors import ActorDeadError as ActorDeadError
+    from flykka.runtime.errors import AskCycleError as AskCycleError
     from flykka.runtime.errors import AskFailedError as AskFailedError
     from flykka.runtime.errors import AskTimeoutError as AskTimeoutError
     from flykka.runtime.errors import CircuitBreakerOpenError as CircuitBreakerOpenError
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from flykka.runtime.errors import MailboxOverflowError as MailboxOverflowError
     from flykka.runtime.errors import StashError as StashError
     from flykka.runtime.errors import StashOverflowError as StashOverflowError
+    from flykka.runtime.errors import TerminationTimeoutError as TerminationTimeoutError
     from flykka.runtime.events import ActorFailed as ActorFailed
     from flykka.runtime.events import ActorTerminated as ActorTerminated
     from flykka.runtime.events import DeadLetter as DeadLetter
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from flykka.runtime.supervision import OneForOne as OneForOne
     from flykka.runtime.supervision import SupervisorStrategy as SupervisorStrategy
     from flykka.runtime.system import ActorSystem as ActorSystem
+    from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
     from flykka.runtime.watchdog import SlowTurn as SlowTurn
 
 _MODULES = {
@@ -80,6 +84,7 @@ _MODULES = {
     "ActorSystem": "flykka.runtime.system",
     "ActorTerminated": "flykka.runtime.events",
     "AllForOne": "flykka.runtime.supervision",
+    "AskCycleError": "flykka.runtime.errors",
     "AskFailedError": "flykka.runtime.errors",
     "AskTimeoutError": "flykka.runtime.errors",
     "Backoff": "flykka.runtime.backoff",
@@ -108,6 +113,7 @@ _MODULES = {
     "Props": "flykka.runtime.props",
     "ReceiveTimeout": "flykka.runtime.signals",
     "Ref": "flykka.messages.ref",
+    "SharedPool": "flykka.runtime.dispatch.pool",
     "SlowTurn": "flykka.runtime.watchdog",
     "StablePriorityMailbox": "flykka.runtime.mailboxes.priority",
     "StashError": "flykka.runtime.errors",
@@ -116,6 +122,8 @@ _MODULES = {
     "StopReason": "flykka.runtime.fsm",
     "SupervisorStrategy": "flykka.runtime.supervision",
     "Terminated": "flykka.runtime.signals",
+    "TerminationTimeoutError": "flykka.runtime.errors",
+    "TraceRecorder": "flykka.runtime.trace.recorder",
     "UnboundedMailbox": "flykka.runtime.mailboxes.message_queue",
     "UnhandledMessage": "flykka.runtime.events",
     "Value": "flykka.messages.message",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flykka.runtime.context import ActorContext
+from flykka.runtime.envelope import Envelope, Told
+from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
@@ -34,6 +38,82 @@ def test_a_fixed_delay_fires_again_and_again(system: SeededSystem) -> None:
     system.advance(250)
 
     assert log[1:] == ["t tick", "at 10", "t tick", "at 110", "t tick", "at 210"]
+
+
+def test_a_fixed_rate_keeps_its_pace_however_late_a_message_is_handled(system: SeededSystem) -> None:
+    log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick"), initial_delay_ms=10))
+
+    system.advance(100)
+    system.manual_clock.move_to(350)  # Meanwhile the actor gets no turn.
+    system.advance(100)
+
+    assert log[1:] == ["t tick", "at 10", *["t tick", "at 350"] * 3, "t tick", "at 410"]
+
+
+def test_a_fixed_delay_counts_from_the_handling(system: SeededSystem) -> None:
+    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay_ms=10))
+
+    system.advance(100)
+    system.manual_clock.move_to(350)
+    system.advance(100)
+
+    assert log[1:] == ["t tick", "at 10", "t tick", "at 350", "t tick", "at 450"]
+
+
+def test_a_fixed_rate_that_is_cancelled_says_nothing_of_what_waits_already(system: SeededSystem) -> None:
+    def cancel(context: ActorContext) -> None:
+        system.manual_clock.move_to(350)
+        context.timers.cancel("k")
+
+    log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick")), cancel=cancel)
+    system.actor_selection("/user/t").tell(says("cancel"))
+    system.advance(1000)
+
+    assert log == ["t start", "t cancel"]
+    assert system.manual_clock.next_due() is None
+
+
+def test_a_fixed_rate_needs_some_time_in_between(system: SeededSystem) -> None:
+    refused: list[str] = []
+
+    def begin(context: ActorContext) -> None:
+        with pytest.raises(ValueError, match="the interval of a timer is 1 ms at least, not 0") as error:
+            context.timers.start_fixed_rate("k", 0, says("tick"))
+        refused.append(str(error.value))
+
+    timed(system, begin)
+
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
+def test_a_killed_actor_leaves_no_alarm(system: SeededSystem, kind: str) -> None:
+    timed(system, lambda context: getattr(context.timers, kind)("k", 100, says("tick")))
+    ref = system.find("/user/t")
+    assert ref is not None
+    system.advance(150)
+
+    system.kill(ref)
+
+    assert system.manual_clock.next_due() is None
+
+
+def test_a_fixed_rate_that_is_cancelled_while_it_fires_on_another_thread_leaves_no_alarm(
+    system: SeededSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick")))
+    ref = system.find("/user/t")
+    assert ref is not None
+    put = ref.actor_inbox.put
+
+    def kill_and_put(_mailbox: Mailbox, entry: Told | Envelope) -> None:
+        system.kill(ref)
+        put(entry)
+
+    monkeypatch.setattr(Mailbox, "put", kill_and_put)
+    system.manual_clock.move_to(100)
+
+    assert system.manual_clock.next_due() is None
 
 
 def test_a_key_has_one_timer(system: SeededSystem) -> None:

@@ -1,0 +1,59 @@
+"""The pages about the actor kernel: what they show runs, in an interpreter of its own, and prints what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flykka.runtime
+from tests.house.sources import HOUSE
+
+PAGES = [HOUSE / "docs" / name for name in ("kernel.md", "coming_from_pykka_and_akka.md")]
+LONG_ENOUGH = 30
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """The fenced blocks of a language, with the number of lines above each."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
+
+
+def program(page: Path) -> str:
+    """All snippets of a page as one program, each in its own lines: so a traceback tells the line of the page."""
+    lines: list[str] = []
+    for above, snippet in blocks(page, "python"):
+        lines += [""] * (above - len(lines)) + snippet.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program(page), encoding="utf-8")
+
+    run = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=LONG_ENOUGH,
+        check=False,
+    )
+
+    assert run.stdout == "".join(output for _, output in blocks(page, "text")), run.stderr
+    assert run.returncode == 0, run.stderr
+
+
+def test_every_public_name_of_the_kernel_is_told_of() -> None:
+    text = (HOUSE / "docs" / "kernel.md").read_text(encoding="utf-8")
+
+    untold = [name for name in flykka.runtime.__all__ if not re.search(rf"\b{name}\b", text)]
+
+    assert untold == []
