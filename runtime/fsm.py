@@ -4,19 +4,11 @@
         def __init__(self) -> None:
             self.start_with(Gate.LOCKED, 0)
 
-        @when(Gate.LOCKED)
+        @when(Gate.LOCKED, state_timeout="5s")
         def locked(self, message: Message) -> Next[Gate, int] | None:
-            match message:
-                case Coin():
-                    return self.goto(Gate.OPEN).using(self.state_data + 1)
+            if isinstance(message, Coin):
+                return self.goto(Gate.OPEN).using(self.state_data + 1)
             return None  # Not for this state: `when_unhandled` decides.
-
-        @when(Gate.OPEN, state_timeout="5s")
-        def open(self, message: Message) -> Next[Gate, int] | None:
-            match message:
-                case Push() | StateTimeout():
-                    return self.goto(Gate.LOCKED)
-            return None
 
 What Akka registers with functions is overridden here: `when_unhandled`, `on_transition`, `on_termination`. Akka's named
 timers are those of every actor: `self.context.timers`.
@@ -44,14 +36,11 @@ _STATE_TIMEOUT = "state_timeout"
 
 
 class StopReason(StrEnum):
-    """Why a machine ends (Akka's FSM.Reason)."""
+    """Why a machine ends (Akka's FSM.Reason): it said so, in peace or in trouble, or it was stopped or restarted."""
 
     NORMAL = "NORMAL"
-    """It said so."""
-    SHUTDOWN = "SHUTDOWN"
-    """It was stopped from outside, or gives way to a new instance."""
     FAILURE = "FAILURE"
-    """It said so, and calls it a failure."""
+    SHUTDOWN = "SHUTDOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

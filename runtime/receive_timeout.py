@@ -35,8 +35,9 @@ class ReceiveTimeoutTask:
         self._arm()
 
     def around(self, behaviour: Behaviour) -> Behaviour:
-        """`behaviour`, with its messages noticed."""
+        """`behaviour`, with its messages noticed. The silence begins anew, for a new instance as well."""
         clock = self._cell.system.clock
+        self._heard_ms = self._cell.now()
 
         def noticed(message: Message) -> object:
             try:

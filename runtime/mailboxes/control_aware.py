@@ -42,10 +42,12 @@ class _ControlAwareQueue:
             self._lane(entry).appendleft(entry)
 
     def popleft(self) -> Entry:
-        try:
-            return self._control.popleft()
-        except IndexError:
-            return self._data.popleft()
+        if self._control:
+            try:
+                return self._control.popleft()
+            except IndexError:
+                pass  # Another thread, of a kill, was faster; the other lane is not to be forgotten for that.
+        return self._data.popleft()
 
     def __len__(self) -> int:
         return len(self._control) + len(self._data)

@@ -11,6 +11,7 @@ import pytest
 from flykka.messages.markers import NotInfluenceReceiveTimeout
 from flykka.messages.message import Message, message
 from flykka.runtime.actor import Actor
+from flykka.runtime.backoff import Backoff
 from flykka.runtime.clock import Alarm
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.seeded import SeededDispatcher
@@ -19,6 +20,7 @@ from flykka.runtime.errors import DurationError
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout
+from flykka.runtime.supervision import OneForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.probe import TestProbe
@@ -26,7 +28,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import SetReceiveTimeout
-from tests.runtime.players import Deed, Say, says
+from tests.runtime.players import Deed, Say, fails, player, says
 
 
 @message("test.heartbeat")
@@ -148,10 +150,7 @@ def test_news_that_wait_when_it_is_set_off_are_void(system: SeededSystem) -> Non
 def test_a_restart_keeps_it_as_akka_does(system: SeededSystem) -> None:
     log: list[str] = []
 
-    def fail(_context: ActorContext) -> None:
-        raise RuntimeError("as the test says")
-
-    ref = sleeper(system, log, fail=fail)
+    ref = sleeper(system, log, fail=fails)
     system.advance(50)
     ref.tell(says("fail"))
     system.advance(100)
@@ -159,6 +158,21 @@ def test_a_restart_keeps_it_as_akka_does(system: SeededSystem) -> None:
     system.advance(100)
 
     assert log == ["50 fail", "150 ReceiveTimeout", "150 x", "250 ReceiveTimeout"]
+
+
+def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
+    log: list[str] = []
+    part: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
+    delay = OneForOne(backoff=Backoff(min_backoff="500 ms", max_backoff="500 ms", random_factor=0))
+    born: list[ActorRef] = []
+    child = Props(Sleeper, log, part)
+    system.spawn(player([], {"start": lambda context: born.append(context.spawn(child, "c"))}, delay), "parent")
+    system.advance(50)
+
+    born[0].tell(says("fail"))
+    system.advance(700)
+
+    assert log == ["50 fail", "650 ReceiveTimeout", "750 ReceiveTimeout"]
 
 
 def test_it_holds_for_what_the_actor_becomes(system: SeededSystem) -> None:
