@@ -151,8 +151,6 @@ class FSM(Actor, Generic[S, D]):
     def on_termination(self, reason: StopReason, state: S, data: D) -> None:
         """Act on the end, of which this is told once."""
 
-    # What an actor is
-
     def pre_start(self) -> None:
         """Enter the initial state (Akka's `initialize`)."""
         self._move(self._now_in)
