@@ -219,8 +219,13 @@ class _Task:
 
     def begin(self, system: ActorSystem) -> None:
         """Have it run."""
-        self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
-        system.dispatcher.run_blocking(self)
+        try:
+            self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
+            system.dispatcher.run_blocking(self)
+        except RuntimeError:
+            # Late in its exit the interpreter begins no thread any more.
+            logger.exception("%s could not begin; the shutdown goes on", self)
+            self._end()
 
     def run(self) -> None:
         """On the I/O pool: do it."""
@@ -249,8 +254,8 @@ class _Task:
 
     def _end(self) -> None:
         if self._over.acquire(blocking=False):
-            assert self._alarm is not None
-            self._alarm.cancel()
+            if self._alarm is not None:
+                self._alarm.cancel()
             self._shutdown.ended(self)
 
 

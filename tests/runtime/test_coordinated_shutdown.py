@@ -18,9 +18,12 @@ from flykka.runtime.coordinated_shutdown import (
     SERVICE_UNBIND,
     ShutdownReason,
 )
+from flykka.runtime.dispatch.dispatcher import Runnable
+from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.errors import ShutdownBegunError, TerminationTimeoutError
 from flykka.runtime.future import Future
 from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import player, replies, says
 
@@ -250,6 +253,26 @@ def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
     assert system.terminated.done()
     assert system.terminate().wait(timeout=0)
     assert log == []
+
+
+class Exhausted(SeededDispatcher):
+    """A dispatcher that begins no thread any more, as late in the exit of the interpreter."""
+
+    def run_blocking(self, work: Runnable) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_where_no_task_can_begin_any_more_the_actors_still_stop(caplog: pytest.LogCaptureFixture) -> None:
+    log: list[str] = []
+    system = ActorSystem("exhausted", dispatcher=Exhausted(1, ManualClock()))
+    system.spawn(player(log), "a")
+    for phase in (SERVICE_UNBIND, SERVICE_STOP):
+        system.coordinated_shutdown.add_task(phase, "note", notes(log, "task"))
+
+    system.terminate().wait(timeout=1)
+
+    assert log == ["a start", "a stop"]
+    assert "shutdown task 'note' of phase 'service-stop' could not begin" in caplog.text
 
 
 LEFT_BEHIND = """
