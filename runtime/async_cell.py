@@ -88,8 +88,8 @@ class AsyncCell(Cell):
         turn = self._turn
         if turn is not None and self.end_reason is None and isinstance(envelope.message, Stop | Recreate):
             self._held.append(envelope)
-            if envelope.sender != self.ref:
-                turn.cancel()  # An actor that stops itself does what it still has to do.
+            if _cancels(envelope, self):
+                turn.cancel()
             return
         # To a signal the cell is one that runs, and may be left failed by it, with its coroutine in hand.
         if self.life is Life.AWAITING:
@@ -97,6 +97,22 @@ class AsyncCell(Cell):
         super()._signal_turn(envelope)
         if self._turn is not None and self.life is Life.RUNNING:
             self.life = Life.AWAITING
+
+    def may_begin(self, turn: AsyncTurn) -> bool:
+        """Whether the turn may take its first step. If not, its message has gone where it would be without the turn."""
+        if self.end_reason is not None:
+            self.reject(turn.envelope)
+        elif turn.cancelled or self.is_told_to_end():
+            self.mailbox.prepend([turn.envelope.stashed(self)])
+        else:
+            return True
+        self._go_back()
+        return False
+
+    def is_told_to_end(self) -> bool:
+        """Whether a stop or a restart waits to be obeyed that is not the actor's own doing."""
+        control = self.mailbox.control
+        return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
 
     def surround(self, turn: AsyncTurn) -> None:
         """Put everything in place that code of the turn sees of its cell."""
@@ -107,15 +123,19 @@ class AsyncCell(Cell):
 
     def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
         """The coroutine of the turn has ended; called in its last step."""
-        self._turn = None
-        if self.life is Life.AWAITING:
-            self.life = Life.RUNNING
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
             recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, turn.effects or [], failure)
         if self._was_killed():
             self._refuse_killed(turn)
+        self._go_back()
+
+    def _go_back(self) -> None:
+        """Take messages again, behind what was held."""
+        self._turn = None
+        if self.life is Life.AWAITING:
+            self.life = Life.RUNNING
         for envelope in self._held:
             self.mailbox.put_signal(envelope)
         self._held.clear()
@@ -169,7 +189,7 @@ class AsyncTurn:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel the coroutine, once, where it waits: what has been taken from the mailbox is begun to be handled."""
+        """Cancel the coroutine, once, where it waits; one that has not begun will not begin."""
         if not self._cancelled:
             self._cancelled = True
             if self._started:
@@ -193,23 +213,27 @@ class AsyncTurn:
         """Take a step of the main coroutine: what it waits for. Raises `StopIteration` behind the last one."""
         outer = self.enter()
         try:
-            if not self._started and self.cell.end_reason is not None:
-                self.over = True
-                coroutine.close()
-                self.cell.reject(self.envelope)
-                raise StopIteration
-            awaited = go_on(*args)
+            if not self._started:
+                self._begin(coroutine)
+            elif not self._cancelled and self.cell.is_told_to_end():
+                # Signals overtake: what the coroutine waited for may have ended in the same stop of the system.
+                self._cancelled = True
+                go_on, args = coroutine.throw, (asyncio.CancelledError(),)
+            return go_on(*args)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             if not self.over:
                 self._end(self._failure_of(error))
             raise StopIteration from None
         finally:
             self.leave(outer)
-        if not self._started:
-            self._started = True
-            if self._cancelled:
-                self.task.cancel()
-        return awaited
+
+    def _begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._started = True
+        if not self.cell.may_begin(self):
+            self.over = True
+            coroutine.close()
+            TURN.set(None)
+            raise StopIteration
 
     def _failure_of(self, end: BaseException) -> BaseException | None:
         """What the coroutine failed with, None where it has returned as it should."""
@@ -237,6 +261,11 @@ class _TurnSteps(Steps):
 
     def throw(self, *error: Any) -> Any:
         return self._turn.step(self._coroutine, self._coroutine.throw, *error)
+
+
+def _cancels(signal: SignalEnvelope, cell: AsyncCell) -> bool:
+    # An actor that stops itself does what it still has to do.
+    return isinstance(signal.message, Stop | Recreate) and signal.sender != cell.ref
 
 
 async def _awaiting(awaitable: Awaitable[None]) -> None:

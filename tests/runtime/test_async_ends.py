@@ -10,11 +10,12 @@ import pytest
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import ActorFailed, DeadLetter
+from flykka.runtime.supervision import AllForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.coroutines import coroutines, sleeps
-from tests.runtime.players import Say, player, says
+from tests.runtime.players import Say, fails, player, says
 
 
 def test_a_stop_cancels_the_coroutine_and_comes_behind_its_cleanup(system: SeededSystem) -> None:
@@ -52,6 +53,57 @@ def test_a_cancelled_coroutine_is_no_failure(system: SeededSystem) -> None:
     ref.stop()
 
     assert failures == []
+
+
+def test_a_message_that_was_taken_when_the_stop_came_is_a_dead_letter(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    log: list[str] = []
+    ref = system.spawn(coroutines(log), "a")
+    system.run_until_idle()
+    ref.tell(says("x"))
+    system.schedule.step()
+
+    ref.stop()
+
+    assert log == ["stop"]
+    assert [letter.message for letter in letters] == [says("x")]
+
+
+def test_a_message_that_was_taken_when_the_restart_came_is_for_the_new_instance() -> None:
+    def run(seed: int) -> tuple[str, ...]:
+        log: list[str] = []
+
+        def start(context: ActorContext) -> None:
+            context.spawn(coroutines(log), "a")
+            context.spawn(player([], {"fail": fails}), "b")
+
+        with SeededSystem(seed) as system:
+            system.spawn(player([], {"start": start}, AllForOne()), "p")
+            system.run_until_idle()
+            system.actor_selection("/user/p/b").tell(says("fail"))
+            system.actor_selection("/user/p/a").tell(says("x"))
+            system.run_until_idle()
+            return tuple(log)
+
+    logs = {run(seed) for seed in range(40)}
+
+    assert logs == {("stop", "restart", "x begins", "x ends"), ("x begins", "x ends", "stop", "restart")}
+
+
+def test_what_a_coroutine_awaits_may_end_in_the_same_stop() -> None:
+    for seed in range(20):
+        log: list[str] = []
+        failures: list[ActorFailed] = []
+        with SeededSystem(seed) as system:
+            system.event_stream.subscribe(failures.append, ActorFailed)
+            silent = TestProbe(system)
+            part = {"a": lambda _, asked=silent.ref: asked.ask(says("question"), block=False)}
+            system.spawn(coroutines(log, **part), "a").tell(says("a"))
+            silent.expect_message(Say)
+
+        assert log == ["a begins", "a cancelled", "stop"]
+        assert failures == []
 
 
 def test_an_actor_that_stops_itself_ends_its_coroutine_first(system: SeededSystem) -> None:
