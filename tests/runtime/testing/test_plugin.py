@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -344,6 +345,22 @@ def test_pytest_finds_the_plugin_by_the_packages_entry_point() -> None:
 
     assert line == f"flykka = {PLUGIN}"
     assert callable(import_module(PLUGIN).pytest_runtest_call)
+
+
+def test_an_installed_package_brings_its_fixtures_along_without_a_word(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = pytester.mkdir("site") / "flykka-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: flykka\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text(f"[pytest11]\nflykka = {PLUGIN}\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(installed.parent), str(HOUSE))))
+    pytester.makeini(INI)
+    pytester.makepyfile("def test_it(actor_system, seeded_system): pass")
+
+    result = pytester.runpytest_subprocess()
+
+    result.assert_outcomes(passed=1)
 
 
 def test_the_plugin_loads_nothing_that_a_run_without_actors_would_pay_for() -> None:
