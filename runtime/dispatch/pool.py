@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable, run_contained
 from flykka.runtime.dispatch.loop import LoopDispatcher
 from flykka.runtime.dispatch.pinned import PinnedDispatcher
+from flykka.runtime.dispatch.ready_queue import ReadyQueue
 
 if TYPE_CHECKING:
     from flykka.runtime.props import DispatcherName
@@ -20,7 +21,7 @@ class SharedPool(Dispatcher):
 
     def __init__(self, threads: int | None = None, *, throughput: int = 64, blocking_threads: int = 32) -> None:
         self.throughput = throughput
-        self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
+        self._ready = ReadyQueue()
         self._blocking = BlockingPool(blocking_threads)
         self._loop = LoopDispatcher()
         self._threads = [
@@ -96,6 +97,8 @@ class BlockingPool:
             self._idle.release()
 
 
-def _work(ready: SimpleQueue[Runnable | None]) -> None:
-    while (runnable := ready.get()) is not None:
+def _work(ready: ReadyQueue) -> None:
+    latch = threading.Lock()
+    latch.acquire()
+    while (runnable := ready.get(latch)) is not None:
         run_contained(runnable)
