@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
 
@@ -26,6 +26,11 @@ class Actor:
 
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
     """What becomes of children that fail."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "on_receive") and cls.handle_message is Actor.handle_message:
+            raise TypeError(f"{cls.__name__}.on_receive is Pykka's way: here messages come to handle_message")
 
     def handle_message(self, message: Message) -> Awaitable[None] | None:
         """Handle one message; what it raises is decided on by the parent.

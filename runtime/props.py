@@ -24,6 +24,7 @@ class Props:
     __slots__ = ("_args", "_factory", "_kwargs", "dispatcher", "mailbox", "stash_capacity")
 
     def __init__(self, factory: Callable[..., Actor], *args: Any, **kwargs: Any) -> None:
+        _refuse_factory(factory)
         self._factory = factory
         self._args = args
         self._kwargs = kwargs
@@ -78,6 +79,20 @@ class Props:
 
     def __repr__(self) -> str:
         return f"Props({getattr(self._factory, '__qualname__', self._factory)})"
+
+
+def require_props(props: object) -> Props:
+    """The Props that `props` are. Raises `TypeError` for what someone may take for them, such as a class."""
+    if isinstance(props, Props):
+        return props
+    raise TypeError(f"an actor is spawned from Props(SomeActor, ...), not from {props!r}")
+
+
+def _refuse_factory(factory: object) -> None:
+    if not callable(factory):
+        raise TypeError(f"Props take a class or function and its arguments, Props(SomeActor, ...), not {factory!r}")
+    if isinstance(factory, type) and not issubclass(factory, Actor):
+        raise TypeError(f"{factory.__qualname__} does not derive from flykka.runtime.Actor")
 
 
 _ON_THE_LOOP = "only Props.with_dispatcher('loop') can run it"

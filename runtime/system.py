@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from flykka.messages.codec import decode, encode
+from flykka.messages.errors import EncodeError
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime import interpreter_exit, registry
@@ -264,8 +265,13 @@ class ActorSystem:
         promise.future.add_done_callback(lambda: self._promises.pop(number, None))
         return promise
 
-    def wire(self, message: Message) -> Message:
+    def wire(self, message: object) -> Message:
         """The message as it comes out of the codec. Raises `EncodeError` where it cannot go in."""
+        if not isinstance(message, Message):
+            raise EncodeError(
+                f"a {type(message).__name__} is no message: a message is of a class that derives from Message "
+                "and is declared with @message"
+            )
         received = decode(encode(message), self.resolve)
         assert isinstance(received, Message)
         return received

@@ -12,10 +12,10 @@ from flykka.runtime.cell import Cell
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.events import EndReason
 from flykka.runtime.life import Life
+from flykka.runtime.props import Props, require_props
 
 if TYPE_CHECKING:
     from flykka.messages.ref import Ref
-    from flykka.runtime.props import Props
     from flykka.runtime.system import ActorSystem
 
 _ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
@@ -42,7 +42,9 @@ class Tree:
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
             SpawnRefusedError: the parent is ending.
+            TypeError: `props` are none.
         """
+        require_props(props)
         path = paths.child_path(parent.ref.path, name)
         with self.lock:
             if parent.end_reason is not None or parent.life in _ENDING:

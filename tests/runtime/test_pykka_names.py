@@ -7,9 +7,16 @@ from typing import Any
 import pykka
 import pytest
 
+from flykka.messages.errors import EncodeError
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError, ProxyNotSupportedError
+from flykka.runtime.errors import (
+    ActorDeadError,
+    AskFailedError,
+    AskTimeoutError,
+    InvalidActorNameError,
+    ProxyNotSupportedError,
+)
 from flykka.runtime.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.supervision import DEFAULT_STRATEGY
@@ -189,3 +196,49 @@ def test_who_has_replied_may_return_what_it_likes(system: SeededSystem) -> None:
 
     assert ref.ask(says("question")) == says("reply")
     assert ref.ask(says("question")) == says("reply")
+
+
+def test_an_actor_that_waits_for_messages_where_pykka_brings_them_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Late\.on_receive is Pykka's way: here messages come to handle_message"):
+
+        class Late(Actor):
+            def on_receive(self, message: Message) -> None: ...
+
+
+class Plain(pykka.ThreadingActor):
+    """An actor as Pykka has them."""
+
+
+@pytest.mark.parametrize(
+    ("factory", "says_what"),
+    [
+        (Parrot([], {}, DEFAULT_STRATEGY), "Props take a class or function and its arguments, .*Parrot"),
+        ("Parrot", "Props take a class or function and its arguments, .*'Parrot'"),
+        (Plain, r"Plain does not derive from flykka\.runtime\.Actor"),
+    ],
+)
+def test_props_of_what_makes_no_actor_are_refused(factory: Any, says_what: str) -> None:
+    with pytest.raises(TypeError, match=says_what):
+        Props(factory)
+
+
+@pytest.mark.parametrize("spawned", [Parrot, Parrot([], {}, DEFAULT_STRATEGY)])
+def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) -> None:
+    with pytest.raises(TypeError, match=r"an actor is spawned from Props\(SomeActor, \.\.\.\), not from "):
+        system.spawn(spawned, "a")
+
+    assert system.find("/user/a") is None
+
+
+@pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
+def test_what_is_no_message_is_refused_where_messages_are_encoded(system: SeededSystem, no_message: Message) -> None:
+    ref = system.spawn(player([]), "a")
+
+    with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):
+        ref.tell(no_message)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
+def test_a_name_that_is_none_is_refused_with_what_a_name_is(system: SeededSystem, name: str) -> None:
+    with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
+        system.spawn(player([]), name)
