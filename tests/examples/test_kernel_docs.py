@@ -32,6 +32,14 @@ def program(page: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may end with: nothing, or one of its headings; not even that where there is no page."""
+    if not page.is_file():
+        return set()
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {"", *(re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -> None:
@@ -49,6 +57,17 @@ def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -
 
     assert run.stdout == "".join(output for _, output in blocks(page, "text")), run.stderr
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    links = [link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text)]
+    lost = [path or anchor for path, _, anchor in links if anchor not in anchors(page.parent / path if path else page)]
+
+    assert links
+    assert lost == []
 
 
 def test_every_public_name_of_the_kernel_is_told_of() -> None:
