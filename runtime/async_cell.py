@@ -129,6 +129,8 @@ class AsyncCell(Cell):
             recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, turn.effects or [], failure)
         if self._was_killed():
             self._refuse_killed(turn)
+        if self.receive_timeout is not None:
+            self.receive_timeout.hear(turn.envelope.message)
         self._go_back()
 
     def _go_back(self) -> None:
@@ -149,7 +151,8 @@ class AsyncCell(Cell):
         reply_to = turn.envelope.reply_to
         if turn.cancelled and isinstance(error, asyncio.CancelledError):
             if reply_to is not None:
-                end = "stopped" if any(isinstance(held.message, Stop) for held in self._held) else "restarted"
+                signals = (*self._held, *tuple(self.mailbox.control))
+                end = "stopped" if any(isinstance(signal.message, Stop) for signal in signals) else "restarted"
                 reply_to.refuse(f"it was {end} while it handled the message")
             return None
         if self.life is not Life.FAILED:

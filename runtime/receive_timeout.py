@@ -21,7 +21,7 @@ class ReceiveTimeoutTask:
     A message costs one look at the clock. Nothing is armed for it: the alarm rings when the silence could be long
     enough at the earliest, and where it was not, it is set to the moment that is now the earliest. The news lie in the
     mailbox like any message, and are void where another one was handled before them. A silence begins with the end of a
-    handler, of a coroutine with its first wait.
+    handler, be it a function or a coroutine.
     """
 
     __slots__ = ("_alarm", "_cause", "_cell", "_heard_ms", "timeout_ms")
@@ -36,17 +36,20 @@ class ReceiveTimeoutTask:
 
     def around(self, behaviour: Behaviour) -> Behaviour:
         """`behaviour`, with its messages noticed. The silence begins anew, for a new instance as well."""
-        clock = self._cell.system.clock
         self._heard_ms = self._cell.now()
 
         def noticed(message: Message) -> object:
             try:
                 return behaviour(message)
             finally:
-                if not isinstance(message, NotInfluenceReceiveTimeout):
-                    self._heard_ms = clock.now_ms()
+                self.hear(message)
 
         return noticed
+
+    def hear(self, message: Message) -> None:
+        """A message was handled: the silence begins anew."""
+        if not isinstance(message, NotInfluenceReceiveTimeout):
+            self._heard_ms = self._cell.system.clock.now_ms()
 
     def cancel(self) -> None:
         """Not any more; news that lie in the mailbox become void."""

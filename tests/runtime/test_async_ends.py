@@ -15,7 +15,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.coroutines import coroutines, sleeps
-from tests.runtime.players import Say, fails, player, says
+from tests.runtime.players import Say, fails, player, replies, says
 
 
 def test_a_stop_cancels_the_coroutine_and_comes_behind_its_cleanup(system: SeededSystem) -> None:
@@ -226,3 +226,26 @@ def test_the_system_ends_with_coroutines_in_hand() -> None:
         assert begun.wait(5)
 
     assert log == ["a begins", "a cancelled", "stop"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_every_ask_of_an_ending_coroutine_has_an_outcome(threaded: ActorSystem, end: str) -> None:
+    async def answer(context: ActorContext) -> None:
+        await asyncio.sleep(0)
+        replies(context)
+
+    outcomes: list[str] = []
+    for number in range(40):
+        ref = threaded.spawn(coroutines([], question=answer), f"a{number}")
+        questions = [ref.ask(says("question"), block=False, timeout=20) for _ in range(number % 5 + 1)]
+        ender = threading.Thread(target=lambda ref=ref: ref.stop(block=False) if end == "stop" else threaded.kill(ref))
+        ender.start()
+        for question in questions:
+            try:
+                outcomes.append(question.get(timeout=5).text)
+            except ActorDeadError as dead:
+                outcomes.append(str(dead))
+        ender.join()
+
+    assert len(outcomes) == 120
+    assert all(outcome == "reply" or "stopped" in outcome or "killed" in outcome for outcome in outcomes)

@@ -23,6 +23,7 @@ from flykka.runtime.events import ActorFailed
 from flykka.runtime.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import ReceiveTimeout
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
@@ -293,6 +294,27 @@ def test_an_actor_becomes_a_coroutine_and_stashes_meanwhile(system: SeededSystem
     system.advance(10_000)
 
     assert log == ["early at 2000", "late at 3000"]
+
+
+def test_a_silence_begins_when_the_coroutine_has_ended(system: SeededSystem) -> None:
+    heard: list[int] = []
+
+    class Listening(Actor):
+        def pre_start(self) -> None:
+            self.context.set_receive_timeout("2s")
+
+        async def handle_message(self, message: Message) -> None:
+            match message:
+                case Say():
+                    await self.context.sleep("5s")
+                case ReceiveTimeout():
+                    heard.append(self.context.now())
+                    self.context.set_receive_timeout(None)
+
+    system.spawn(Props(Listening), "a").tell(says("x"))
+    system.advance(10_000)
+
+    assert heard == [7_000]
 
 
 def test_a_plain_actor_may_live_on_the_loop_too(either: ActorSystem) -> None:
