@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
@@ -91,11 +92,13 @@ class PromiseRef(Ref):
 
     def refuse_returned(self, outcome: object) -> None:
         """The handler of the question has returned `outcome`. Raises `ReplyReturnedError` if there is no reply yet."""
-        if not self.future.done():
-            raise ReplyReturnedError(
-                f"{self._asked} returned {outcome!r} from the handling of a question: "
-                "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
-            )
+        if self.future.done():
+            return
+        way = "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+        if iscoroutine(outcome):
+            outcome.close()
+            way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"
+        raise ReplyReturnedError(f"{self._asked} returned {outcome!r} from the handling of a question: {way}")
 
     def expire_in(self, timeout: float) -> None:
         """Fail the future when `timeout` seconds have passed without a reply."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pykka
@@ -173,6 +174,20 @@ def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: t
         "ReplyReturnedError: /user/a#1 returned 'the reply' from the handling of a question: "
         "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
     )
+
+
+def test_who_returns_a_coroutine_outside_an_event_loop_is_told_where_to_await_it(system: SeededSystem) -> None:
+    class Hands(Actor):
+        def handle_message(self, message: Message) -> Awaitable[None]:
+            return self._handle()
+
+        async def _handle(self) -> None: ...
+
+    ref = system.spawn(Props(Hands), "a")
+
+    with pytest.raises(AskFailedError, match=r"an actor that is to await it is spawned from Props\.with_dispatcher"):
+        ref.ask(says("question"))
+    assert system.spawn(Props(Hands).with_dispatcher("loop"), "b").is_alive()
 
 
 @pytest.mark.parametrize("actor", [Returns, ReturnsLater])

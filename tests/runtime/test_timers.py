@@ -174,10 +174,11 @@ def test_a_stopped_actor_leaves_no_alarm(system: SeededSystem) -> None:
     assert system.manual_clock.next_due() is None
 
 
-def test_timers_fire_in_real_time_too(threaded: ActorSystem) -> None:
+@pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
+def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
     probe = TestProbe(threaded)
     part = {
-        "start": lambda context: context.timers.start_fixed_delay("k", 1, says("tick")),
+        "start": lambda context: getattr(context.timers, kind)("k", 1, says("tick")),
         "tick": lambda _: probe.ref.tell(says("tick")),
     }
 
