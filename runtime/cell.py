@@ -34,6 +34,7 @@ from flykka.runtime.leader_session import Sessions
 from flykka.runtime.life import Life
 from flykka.runtime.lifecycle import Lifecycle
 from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.part import Part
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.resources import Resources
 from flykka.runtime.signals import Create, Watch
@@ -62,6 +63,9 @@ class Cell(pykka.Actor):
     __slots__ = (
         "_chance",
         "_now",
+        "_resources",
+        "_sessions",
+        "_timers",
         "asking",
         "behaviour",
         "behaviours",
@@ -74,26 +78,27 @@ class Cell(pykka.Actor):
         "faults",
         "instance",
         "life",
-        "lifecycle",
         "mailbox",
         "name",
         "parent",
         "props",
         "receive_timeout",
         "ref",
-        "resources",
         "sequence",
-        "sessions",
         "stash",
         "system",
         "termination",
-        "timers",
         "turns",
         "variables",
     )
 
     on_loop = False
     """Whether its thread is an event loop, which it shares and must not block."""
+
+    timers = Part(Timers)
+    resources = Part(Resources)
+    sessions = Part(lambda _: Sessions())
+    chance = Part(Chance.of)
 
     def __init__(
         self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
@@ -119,11 +124,7 @@ class Cell(pykka.Actor):
         """What handles the next message; None where there is no instance."""
         self.children = Children()
         self.death_watch = DeathWatch(self)
-        self.lifecycle = Lifecycle(self)
         self.faults = FaultHandling(self)
-        self.timers = Timers(self)
-        self.resources = Resources(self)
-        self.sessions = Sessions()
         self.current: Told | Envelope | None = None
         """The message or signal in hand."""
         # What few actors need is made when it is first used.
@@ -137,6 +138,9 @@ class Cell(pykka.Actor):
         self.effects: list[Effect] | None = None
         self._now: int | None = None
         self._chance: Chance | None = None
+        self._timers: Timers | None = None
+        self._resources: Resources | None = None
+        self._sessions: Sessions | None = None
         # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
         self.variables = Context()
 
@@ -179,13 +183,6 @@ class Cell(pykka.Actor):
         if self._now is None:
             self._now = self.system.clock.now_ms()
         return self._now
-
-    @property
-    def chance(self) -> Chance:
-        """Chance and ids, made when first needed: a generator takes 2.5 kB."""
-        if self._chance is None:
-            self._chance = Chance(self.system.seed, self.ref)
-        return self._chance
 
     def may_effect(self, *effect: object) -> bool:
         """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
@@ -234,11 +231,13 @@ class Cell(pykka.Actor):
         """Everything that a turn may have taken, also one that has gone on behind a kill."""
         if self.stash is not None:
             self.stash.reject_all()
-        self.timers.cancel_all()
+        if self._timers is not None:
+            self._timers.cancel_all()
         if self.receive_timeout is not None:
             self.receive_timeout.cancel()
         self.faults.cancel_backoff()
-        self.resources.close_all()
+        if self._resources is not None:
+            self._resources.close_all()
         self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
@@ -368,7 +367,7 @@ class Cell(pykka.Actor):
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
-        failure = self.lifecycle.obey(envelope)
+        failure = Lifecycle(self).obey(envelope)
         if recorder is not None:
             surroundings.end_record(self, recorder, envelope, failure)
 

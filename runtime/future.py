@@ -67,7 +67,7 @@ class Future(pykka.Future[T], Generic[T]):
         self._completed = False
         self._value: T | None = None
         self._failure: Failure | None = None
-        self._callbacks: list[Callable[[], object]] = []
+        self._callbacks: list[Callable[[], object]] | None = None
         self._driver = driver
         self._awaiting = 0
 
@@ -116,7 +116,10 @@ class Future(pykka.Future[T], Generic[T]):
         """Call `callback` once there is a result: in the completing thread, or at once where it is there already."""
         with self._lock:
             if not self._completed:
-                self._callbacks.append(callback)
+                if self._callbacks is None:
+                    self._callbacks = [callback]
+                else:
+                    self._callbacks.append(callback)
                 return
         _call(callback)
 
@@ -170,8 +173,8 @@ class Future(pykka.Future[T], Generic[T]):
             self._value = value
             self._failure = failure
             self._completed = True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
             _call(callback)
         return True
 
@@ -214,7 +217,7 @@ class Future(pykka.Future[T], Generic[T]):
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
         with self._lock:
-            if callback in self._callbacks:
+            if self._callbacks is not None and callback in self._callbacks:
                 self._callbacks.remove(callback)
 
     def _wait(self, timeout: float | None) -> bool:
