@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
-from flykka.runtime.async_cell import AsyncTurn
+from flykka.runtime.async_turn import AsyncTurn
 from flykka.runtime.cell import Cell
 from flykka.runtime.durations import format_ms
 
