@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import flykka.runtime
+from flykka.runtime import Actor, ActorContext, Props
+from flykka.runtime.testing import SeededSystem
+from flykka.runtime.timers import Timers
 from tests.house.sources import HOUSE
 
 PAGES = [HOUSE / "docs" / name for name in ("kernel.md", "coming_from_pykka_and_akka.md")]
@@ -68,6 +71,20 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
     assert links
     assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_calls_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    with SeededSystem() as system:
+        ref = system.spawn(Props(Actor), "actor")
+        objects: dict[str, object] = {"context": ActorContext, "timers": Timers, "system": system, "ref": ref}
+        called = {(name, attribute) for name in objects for attribute in re.findall(rf"\b{name}\.([a-z_]+)\b", text)}
+        unknown = [f"{name}.{attribute}" for name, attribute in called if not hasattr(objects[name], attribute)]
+
+    assert len(called) > 20
+    assert sorted(unknown) == []
 
 
 def test_every_public_name_of_the_kernel_is_told_of() -> None:
