@@ -29,6 +29,7 @@ from flykka.messages.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -155,7 +156,7 @@ class CheckpointCoordinator(Actor):
             self._take(events.RestoreRequested(version=version))
             return
         self.context.pipe_to_self(
-            partial(self._storage.read_metadata, message.path),
+            partial(_read_metadata, message.path),
             lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint),
             lambda error: MetadataReadFailed(version=version, cause=serialized(error)),
         )
@@ -250,8 +251,9 @@ class CheckpointCoordinator(Actor):
             case effects.Dispose(checkpoints=checkpoints, state=state):
                 paths = tuple(handle.path for handle in state)
                 self.context.pipe_to_self(partial(self._storage.dispose, checkpoints, paths), _disposed, _not_disposed)
-            case effects.DeleteJob():
-                self.context.pipe_to_self(partial(self._storage.delete_job, self._job_id), _disposed, _not_disposed)
+            case effects.DeleteJob(continued=continued):
+                delete = partial(self._storage.delete_job, self._job_id, continued)
+                self.context.pipe_to_self(delete, _disposed, _not_disposed)
             case unreachable:
                 assert_never(unreachable)
 
@@ -303,6 +305,11 @@ class CheckpointCoordinator(Actor):
                 job_master.tell(CheckpointingStopped(job_id=self._job_id, retained=retained))
             case unreachable:
                 assert_never(unreachable)
+
+
+def _read_metadata(path: str) -> CompletedCheckpoint:
+    # Another job has written it, and perhaps in another storage.
+    return CheckpointStorage(path).read_metadata(path)
 
 
 def _timer_key(kind: TimerKind, checkpoint_id: int | None) -> str:

@@ -2,6 +2,7 @@
 
     <directory>/<job id>/job-graph              what was submitted
     <directory>/<job id>/chk-<n>/_metadata      checkpoint n, which exists from the moment this file does
+    <directory>/<job id>/chk-<n>/_continued     the id of a job that has gone on from it, and has left none of its own
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
 
 A file is a header (magic, format version, length and CRC-32 of the rest) and one value of the codec. It is written
@@ -41,6 +42,7 @@ FORMAT_VERSION = 1
 _MAGIC = b"FLYKKA\r\n"
 _HEADER = struct.Struct(">8sHQI")
 _METADATA = "_metadata"
+_CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 _CHECKPOINT = "chk-"
 
@@ -48,10 +50,19 @@ V = TypeVar("V", bound=Value)
 
 
 class CheckpointStorage:
-    """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`."""
+    """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`.
+
+    Raises:
+        CheckpointDirectoryError: there is no way to such an address, or what it needs is not installed.
+    """
 
     def __init__(self, directory: str) -> None:
-        self._fs, self._root = url_to_fs(directory)
+        try:
+            self._fs, self._root = url_to_fs(directory)
+        except (ValueError, ImportError) as unknown:
+            raise CheckpointDirectoryError(
+                f"the checkpoint directory {directory!r} cannot be used: {unknown}"
+            ) from None
         self._is_local = isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
@@ -121,9 +132,21 @@ class CheckpointStorage:
         """What was submitted under this id. Raises as `read_metadata` does."""
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
-    def delete_job(self, job_id: JobId) -> None:
-        """Delete everything of the job."""
-        self._remove(self._job(job_id))
+    def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
+        """Delete everything of the job, and note beside the checkpoint `continued` that it has gone on from there."""
+        try:
+            # Where that one is gone, nobody else can go on from it.
+            if continued is not None and self._fs.exists(self._path(continued)):
+                self._fs.pipe_file(f"{self._path(continued)}/{_CONTINUED}", job_id.encode())
+        finally:
+            self._remove(self._job(job_id))
+
+    def continued_by(self, path: str) -> JobId | None:
+        """The job that has gone on from the checkpoint at `path` and has left none of its own, if there is one."""
+        try:
+            return JobId(self._fs.cat_file(f"{self._path(path)}/{_CONTINUED}").decode())
+        except FileNotFoundError:
+            return None
 
     def _job(self, job_id: JobId) -> str:
         return f"{self._root}/{job_id}"

@@ -64,6 +64,7 @@ from flykka.messages.slots import (
     SlotRequestFailed,
 )
 from flykka.runtime.actor import Actor
+from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
@@ -126,7 +127,10 @@ class ResourceManager(Actor):
     # TaskManagers
 
     def _start(self, task_manager: TaskManagerId) -> None:
-        ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
+        try:
+            ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
+        except SpawnRefusedError:
+            return  # The cluster ends before it has come up, as when its first job is refused.
         self._know(task_manager, ref)
 
     def _know(self, task_manager: TaskManagerId, ref: Ref) -> None:

@@ -10,19 +10,31 @@ import argparse
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console as RichConsole
 
 from flykka.cli.app import App
 from flykka.console.event_lines import Console
 from flykka.console.job_picture import JobPicture
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, launched
 from flykka.messages.job import CheckpointCompleted, JobRestored
 from flykka.messages.message import Message
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "flights.py"
 WIDTH = 118
+
+
+class Terminal(RichConsole):
+    """One that nobody sees. It breaks long lines, as every terminal does: a picture would cut them off."""
+
+    def __init__(self) -> None:
+        super().__init__(file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="truecolor")
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """As any console, except that nobody is asked whether to break lines."""
+        super().print(*objects, **{**settings, "soft_wrap": False})
 
 
 class Photographer(Launch):
@@ -35,10 +47,8 @@ class Photographer(Launch):
         self.taken = False
 
     def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
-        """Listen to a job, with a terminal that nobody sees."""
-        terminal = RichConsole(
-            file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, color_system="truecolor"
-        )
+        """Listen to a job, with a terminal of its own."""
+        terminal = Terminal()
         lines = Console(terminal)
         terminal.print("$ flykka run examples/flights.py", style="bold", highlight=False)
 

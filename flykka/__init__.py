@@ -9,17 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flykka.client_actor import JobExecutionResult as JobExecutionResult
     from flykka.console.event_lines import Console as Console
-    from flykka.data_stream import DataStream as DataStream
-    from flykka.data_stream import KeyedStream as KeyedStream
-    from flykka.data_stream import WindowedStream as WindowedStream
     from flykka.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
-    from flykka.job_client import JobClient as JobClient
+    from flykka.jobs.client_actor import JobExecutionResult as JobExecutionResult
+    from flykka.jobs.job_client import JobClient as JobClient
     from flykka.local_cluster import LocalCluster as LocalCluster
     from flykka.messages.job import JobStatus as JobStatus
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
-    from flykka.output_tag import OutputTag as OutputTag
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.reader import Trace as Trace
     from flykka.spark_bridge.rich_function import RichFunction as RichFunction
@@ -29,34 +25,38 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchSink as ForeachBatchSink
     from flykka.spark_bridge.sources.datagen_source import DataGenSource as DataGenSource
     from flykka.spark_bridge.sources.file_source import FileSource as FileSource
-    from flykka.watermark_strategy import WatermarkStrategy as WatermarkStrategy
-    from flykka.windows import SlidingEventTimeWindows as SlidingEventTimeWindows
-    from flykka.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
+    from flykka.streams.data_stream import DataStream as DataStream
+    from flykka.streams.data_stream import KeyedStream as KeyedStream
+    from flykka.streams.data_stream import WindowedStream as WindowedStream
+    from flykka.streams.output_tag import OutputTag as OutputTag
+    from flykka.streams.watermark_strategy import WatermarkStrategy as WatermarkStrategy
+    from flykka.streams.windows import SlidingEventTimeWindows as SlidingEventTimeWindows
+    from flykka.streams.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
 
 _MODULES = {
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.sinks.console_sink",
     "DataGenSource": "spark_bridge.sources.datagen_source",
-    "DataStream": "data_stream",
+    "DataStream": "streams.data_stream",
     "ExternalizedCheckpointRetention": "messages.job_graph",
     "FileSink": "spark_bridge.sinks.file_sink",
     "FileSource": "spark_bridge.sources.file_source",
     "ForeachBatchSink": "spark_bridge.sinks.foreach_batch_sink",
-    "JobClient": "job_client",
-    "JobExecutionResult": "client_actor",
+    "JobClient": "jobs.job_client",
+    "JobExecutionResult": "jobs.client_actor",
     "JobStatus": "messages.job",
-    "KeyedStream": "data_stream",
+    "KeyedStream": "streams.data_stream",
     "LocalCluster": "local_cluster",
-    "OutputTag": "output_tag",
+    "OutputTag": "streams.output_tag",
     "RestartStrategies": "restart_strategies",
     "RichFunction": "spark_bridge.rich_function",
     "RuntimeContext": "spark_bridge.rich_function",
-    "SlidingEventTimeWindows": "windows",
+    "SlidingEventTimeWindows": "streams.windows",
     "StreamExecutionEnvironment": "environment",
     "Trace": "runtime.trace.reader",
-    "TumblingEventTimeWindows": "windows",
-    "WatermarkStrategy": "watermark_strategy",
-    "WindowedStream": "data_stream",
+    "TumblingEventTimeWindows": "streams.windows",
+    "WatermarkStrategy": "streams.watermark_strategy",
+    "WindowedStream": "streams.data_stream",
 }
 
 __all__ = sorted(_MODULES)

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
-from flykka.checkpoints import check_restorable, find_checkpoint
-from flykka.client_actor import JobExecutionResult
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
-from flykka.flight_record import surviving_flight_record_path
 from flykka.job_settings import JobSettings
+from flykka.jobs.checkpoints import check_restorable, find_checkpoint
+from flykka.jobs.client_actor import JobExecutionResult
+from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.launch import current_launch
 from flykka.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
@@ -33,23 +33,23 @@ from flykka.messages.job_graph import (
 )
 from flykka.notebook.cells import follow_cells
 from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
-from flykka.program import Program, at_least_one, not_negative
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
-from flykka.sources import ComputedFrames, source_stream
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.session import session_is_there, spark_session
 from flykka.spark_bridge.sources.dataframe_source import DataFrameSource
-from flykka.stream_graph_generator import stream_graph
+from flykka.streams.program import Program, at_least_one, not_negative
+from flykka.streams.sources import ComputedFrames, source_stream
+from flykka.streams.stream_graph_generator import stream_graph
 
 if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
-    from flykka.data_stream import DataStream
-    from flykka.job_client import JobClient
+    from flykka.jobs.job_client import JobClient
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.sources.source import Source
-    from flykka.watermark_strategy import WatermarkStrategy
+    from flykka.streams.data_stream import DataStream
+    from flykka.streams.watermark_strategy import WatermarkStrategy
 
 
 class StreamExecutionEnvironment(JobSettings):
@@ -68,6 +68,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._registry = CodeRegistry()
         self._cluster: LocalCluster | None = None
         self._temporary: str | None = None
+        self._closed = False
         self._computed = ComputedFrames()
         self._running: list[tuple[JobClient, frozenset[str]]] = []
 
@@ -123,10 +124,12 @@ class StreamExecutionEnvironment(JobSettings):
         A schema that is not declared is taken now from what is there, and stays.
 
         Raises:
+            ProgramError: this is no source, or no watermark strategy, or the uid is empty, or the environment closed.
             StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
             DuplicateUidError: another operator has the uid.
             SourceError: the source has no schema to be read from it.
         """
+        self._check_open()
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
 
     def from_dataframe(
@@ -150,6 +153,7 @@ class StreamExecutionEnvironment(JobSettings):
             StreamTypeError: the event-time column is not there, or is no timestamp.
             DuplicateUidError: another operator has the uid.
         """
+        self._check_open()
         limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
@@ -160,13 +164,13 @@ class StreamExecutionEnvironment(JobSettings):
         return self._program
 
     def get_stream_graph(self) -> StreamGraph:
-        """The operators written down since the last job, as a graph; their code is bound by this.
+        """The operators written down since the last job that lead to a sink, as a graph; their code is bound by this.
 
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
         """
         self._refuse_running_uids()
-        return stream_graph(self._program.transformations, self._registry, self.defaults)
+        return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
         """What `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
@@ -193,6 +197,7 @@ class StreamExecutionEnvironment(JobSettings):
             JobSubmissionError: the job was refused.
             JobExecutionError: it has failed.
         """
+        __tracebackhide__ = True
         return self.execute_async(job_name).wait()
 
     def execute_async(self, job_name: str = "flykka job") -> JobClient:
@@ -204,8 +209,11 @@ class StreamExecutionEnvironment(JobSettings):
             CheckpointError: it cannot continue from the checkpoint that was given.
             JobSubmissionError: the job was refused.
         """
+        self._check_open()
         launch = current_launch()
         launch.settle(self)
+        # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
+        self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
         restore_path = self._checkpoint_to_restore(graph)
@@ -213,13 +221,13 @@ class StreamExecutionEnvironment(JobSettings):
         survives = graph.checkpointing.directory != self._temporary
         record = None if survives else surviving_flight_record_path(graph)
         client = self.cluster.submit(graph, restore_path, flight_record=record)
+        remember_job(client, self)
         client.wait_submitted()
         self.restore_from = None
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
-        self._program = Program()
-        remember_job(client, self)
+        self._program = Program(after=job_name)
         launch.job_submitted(client, keeps_checkpoints=survives)
         return client
 
@@ -247,6 +255,7 @@ class StreamExecutionEnvironment(JobSettings):
         Raises:
             TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
         """
+        self._closed = True
         with ExitStack() as last_first:
             if self._owns_session:
                 last_first.callback(self.spark.stop)
@@ -268,6 +277,10 @@ class StreamExecutionEnvironment(JobSettings):
                 current_launch().block_ended(self)
         finally:
             self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ProgramError("this environment is closed: begin anew with get_execution_environment(...)")
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
         """Close the environment that this cell made when it ran before, and take its Spark session over."""

@@ -21,7 +21,7 @@ Beside the tree stands `DurationError`, the kernel's: a length of time that cann
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
@@ -30,6 +30,10 @@ from flykka.runtime.errors import DurationError as DurationError
 
 class FlykkaError(Exception):
     """The root of what the front door raises."""
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        # IPython shows it by this: line by line, as in a traceback, and not as a literal of its text.
+        printer.text(f"{type(self).__name__}: {self}")
 
 
 class ProgramError(FlykkaError):

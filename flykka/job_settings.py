@@ -12,10 +12,10 @@ from flykka.messages.job_graph import (
     ExternalizedCheckpointRetention,
     RestartStrategyConfiguration,
 )
-from flykka.program import at_least_one, not_negative
 from flykka.restart_strategies import RestartStrategies
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
-from flykka.stream_graph_generator import Defaults
+from flykka.streams.program import at_least_one, not_negative
+from flykka.streams.stream_graph_generator import Defaults
 
 
 class JobSettings:

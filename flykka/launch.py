@@ -16,8 +16,8 @@ from flykka.messages.job_graph import ExternalizedCheckpointRetention
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment
-    from flykka.job_client import JobClient
     from flykka.job_settings import JobSettings
+    from flykka.jobs.job_client import JobClient
     from flykka.local_cluster import ClusterSettings
 
 

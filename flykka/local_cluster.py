@@ -11,8 +11,8 @@ from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
-from flykka.flight_record import flight_record_path, flight_record_writer
-from flykka.job_client import JobClient
+from flykka.jobs.flight_record import flight_record_path, flight_record_writer
+from flykka.jobs.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.ref import Ref
@@ -70,12 +70,13 @@ class LocalCluster:
     Its actors live in a system of its own, or in `system`, which ends with it and has the recorder it was made with.
 
     Raises:
-        ClusterError: `system` is given and `record` is set, but what is recorded was decided when the system was made.
+        ClusterError: `record` cannot be written; or `system` is given and `record` is set, but what is recorded was
+            decided when the system was made.
     """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
         if system is None:
-            system = ActorSystem("flykka", recorder=_recorder(settings))
+            system = _new_system(settings)
         elif settings.record is not None:
             raise ClusterError(f"{settings.record!r} cannot record {system.name!r}: give that system a recorder")
         self._data_plane = data_plane
@@ -100,7 +101,8 @@ class LocalCluster:
         self._check_slots(job_graph)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(self._system, self._job_manager, job_graph, restore_path, write)
-        self._clients.append(client)
+        # Who has ended holds nothing any more, and a cluster may run any number of jobs.
+        self._clients = [*self._running(), client]
         return client
 
     def task_managers(self) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ class LocalCluster:
         Raises:
             TerminationTimeoutError: actors still run after half a minute; the error names them.
         """
-        running = [client for client in self._clients if not client.done()]
+        running = self._running()
         self._system.terminate().wait(SHUTDOWN_TIMEOUT)
         for client in running:
             # Its checkpoints are left as they are, and with them what they will publish.
@@ -146,11 +148,14 @@ class LocalCluster:
 
     def _check_slots(self, job_graph: JobGraph) -> None:
         needed, there = slots_needed(job_graph), self._settings.task_managers * self._slots
-        running = [client for client in self._clients if not client.done()]
+        running = self._running()
         free = there - sum(slots_needed(client.job_graph) for client in running)
         if needed <= free:
             return
-        cluster = f"{self._settings.task_managers} TaskManagers with {self._slots} each"
+        task_managers = self._settings.task_managers
+        cluster = f"1 TaskManager with {self._slots}"
+        if task_managers > 1:
+            cluster = f"{task_managers} TaskManagers with {self._slots} each"
         more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
         if needed > there:
             raise InsufficientSlotsError(
@@ -161,6 +166,9 @@ class LocalCluster:
             f"job {job_graph.name!r} needs {needed} slots, and of {there} ({cluster}) {free} are free, the others are"
             f" held by {' and '.join(repr(client.job_name) for client in running)}: wait for its end, or {more}"
         )
+
+    def _running(self) -> list[JobClient]:
+        return [client for client in self._clients if not client.done()]
 
     def _find(self, name: str) -> ActorRef | None:
         return self._system.find(f"/user/{name}")
@@ -180,6 +188,16 @@ class LocalCluster:
     def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
         self._names.append(name)
         return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
+
+
+def _new_system(settings: ClusterSettings) -> ActorSystem:
+    try:
+        return ActorSystem("flykka", recorder=_recorder(settings))
+    except OSError as refused:
+        raise ClusterError(
+            f"the recording {settings.record!r} cannot be written: {refused.strerror}; give another file (record=...,"
+            " in `flykka run` --record)"
+        ) from None
 
 
 def _recorder(settings: ClusterSettings) -> Recorder | None:

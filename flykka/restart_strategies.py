@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flykka.messages.job_graph import RestartStrategyConfiguration
-from flykka.program import not_negative
 from flykka.runtime.durations import Duration, duration_ms
+from flykka.streams.program import not_negative
 
 
 class RestartStrategies:

@@ -27,7 +27,7 @@ _UNIT_MS = {
     "day": 86_400_000,
 }
 _PLURAL = {f"{unit}s": factor for unit, factor in _UNIT_MS.items() if len(unit) > 2}
-_TEXT = re.compile(r"\s*(\d+)\s*([a-z]+)\s*", re.IGNORECASE)
+_TEXT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def duration_ms(duration: Duration, what: str = "duration") -> int:

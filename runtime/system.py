@@ -119,6 +119,9 @@ class ActorSystem:
         default_ask_timeout: float = 10.0,
         slow_turn_threshold: Duration | None = "1s",
     ) -> None:
+        if recorder is not None:
+            # First of all: where its file cannot be written, no thread is left behind.
+            recorder.open(system=name, seed=seed)
         self.name = name
         self.seed = seed
         self.dispatcher = dispatcher or SharedPool()
@@ -140,8 +143,6 @@ class ActorSystem:
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
-        if recorder is not None:
-            recorder.open(system=name, seed=seed)
         self.user = self._begin()
         if self.driver is None:
             # One that is driven by hand ends with the hand.

@@ -22,9 +22,23 @@ def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFra
     if isinstance(result, DataFrame):
         if isinstance(function, RichFunction) and function.schema is not None:
             _check_declared(result, function.schema)
-        return result
+        return _in_session_of(rows, result)
     what = "nothing: is a `return` missing?" if result is None else f"a {type(result).__name__}"
     raise NotADataFrameError(f"the function must return a DataFrame, but returned {what}")
+
+
+def _in_session_of(rows: DataFrame, result: DataFrame) -> DataFrame:
+    """The result with the settings of the rows' session, in which they are counted too.
+
+    `static.join(rows, ...)` is of the session of `static`, which may be the application's.
+    """
+    session = rows.sparkSession
+    if result.sparkSession is session:
+        return result
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    plan = result._jdf.queryExecution().analyzed()
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
 
 
 def _check_declared(result: DataFrame, schema: StructType | str) -> None:

@@ -33,6 +33,7 @@ from flykka.messages.stage import (
 )
 from flykka.spark_bridge.attempt_end import AttemptEnd
 from flykka.spark_bridge.code import SourceCode, WindowCode
+from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.failures import serialized
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.job_sinks import sink_writers
@@ -40,7 +41,7 @@ from flykka.spark_bridge.stages.arrivals import Arrived
 from flykka.spark_bridge.stages.chain import bound_chain
 from flykka.spark_bridge.stages.flow import Flow, Moved
 from flykka.spark_bridge.stages.rich_functions import RichFunctions
-from flykka.spark_bridge.stages.source_reader import SourceReader, SourceRows
+from flykka.spark_bridge.stages.source_reader import SourceNumbers, SourceReader
 from flykka.spark_bridge.stages.window_operator import FiringRows, WindowOperator
 from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
 from flykka.spark_bridge.workers import Stage, Workers
@@ -140,17 +141,17 @@ class Attempt:
 
     # Stages
 
-    def _read_splits(self, command: ReadSplits) -> Stage[tuple[SourceRows, Moved, int]]:
-        def prepare() -> tuple[SourceRows, Moved, int]:
+    def _read_splits(self, command: ReadSplits) -> Stage[tuple[SourceNumbers, Moved, int]]:
+        def prepare() -> tuple[SourceNumbers, Moved, int]:
             begun = time.monotonic_ns()
             assert self._reader is not None, "only a source reads splits, and only when it is open"
             rows = self._reader.read(command.splits)
             with self._reader.reading():
-                return rows, self._flow.move(self._chain.head, rows.slices, command.stage), begun
+                moved = self._flow.move(self._chain.head, rows.slices, command.stage)
+                return rows.numbers() if self._chain.computes else rows.known, moved, begun
 
-        def settle(prepared: tuple[SourceRows, Moved, int]) -> None:
-            rows, moved, begun = prepared
-            numbers = rows.numbers() if self._chain.computes else rows.known
+        def settle(prepared: tuple[SourceNumbers, Moved, int]) -> None:
+            numbers, moved, begun = prepared
             latest = numbers.event_time_max
             self._finish(command.stage, moved, begun, rows_in=numbers.rows or 0, event_time_max=latest)
 
@@ -273,7 +274,13 @@ class Attempt:
         )
 
     def _failed(self, what: str, raised: BaseException) -> None:
-        self._report(StageFailed(cause=serialized(what, raised)))
+        registry, head = self._services.registry, self._chain.head
+        # What cannot be read is the matter of the source; where else it went wrong, only Spark's text may tell.
+        unread = isinstance(raised, SourceError)
+        uids = [head.uid] if unread else self._chain.transforming
+        where = f"operator {registry.describe(head.uid)}" if unread else what
+        lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
+        self._report(StageFailed(cause=serialized(where, raised, tuple(lines))))
 
     def _what(self, stage: int) -> str:
         return f"stage {stage} of {self._chain.name!r}"

@@ -13,6 +13,7 @@ from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.job_graph import JobGraph, OperatorRef
 from flykka.spark_bridge.call_site import CallSite
 from flykka.spark_bridge.code import OperatorCode
+from flykka.spark_bridge.user_lines import UserLine
 
 
 class CodeRegistry:
@@ -39,6 +40,11 @@ class CodeRegistry:
         """The operator for those who look for it: `'counts' (app.py:12)`, or the uid alone."""
         site = self.call_site(uid)
         return repr(uid) if site is None else f"{uid!r} ({site})"
+
+    def written(self, uid: str) -> UserLine | None:
+        """The line that wrote the operator down, as it is told with a failure; None where nobody has said."""
+        site = self.call_site(uid)
+        return None if site is None else UserLine(file=site.file, line=site.line, function=uid, source=site.source)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""

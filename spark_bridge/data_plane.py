@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session
 from flykka.spark_bridge.sinks.job_sinks import check_sinks, staging_folders
+from flykka.spark_bridge.sources.job_sources import NamedDiscovery, check_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +61,7 @@ class SparkDataPlane:
         self._lock = Lock()
         self._latest: dict[tuple[JobId, JobVertexId, int], Attempt] = {}
         self._staging: dict[JobId, set[str]] = {}
+        self._services_of: dict[JobId, Services] = {}
 
     def check(self, job_graph: JobGraph) -> None:
         """Look before a job runs whether it can. May block.
@@ -66,9 +69,12 @@ class SparkDataPlane:
         Raises:
             UnboundOperatorError: the graph does not fit the registered code; the text names the operators.
             SinkError: a sink cannot write where it is to; the text names the operator.
+            SourceError: what a source is to read is not there, or cannot be read; the text names operator and file.
         """
-        self._services.registry.check(job_graph)
-        check_sinks(job_graph, self._services)
+        services = self._services_for(job_graph.job_id)
+        services.registry.check(job_graph)
+        check_sinks(job_graph, services)
+        check_sources(job_graph, services)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
@@ -79,7 +85,8 @@ class SparkDataPlane:
         code = self._services.registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
-        return code.source.split_discovery(operator.operator_id, self._services.filesystem)
+        discovery = code.source.split_discovery(operator.operator_id, self._services.filesystem)
+        return NamedDiscovery(discovery, operator.ref.uid, self._services.registry)
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""
@@ -93,11 +100,20 @@ class SparkDataPlane:
             subtasks = [key for key in self._latest if key[0] == job_id]
             attempts = [self._latest.pop(key) for key in subtasks]
             staging = self._staging.pop(job_id, set())
+            self._services_of.pop(job_id, None)
         self._end(attempts, job_id)
         self._services.store.release_job(job_id)
         for folder in staging if not keep_staged else ():
             self._services.filesystem.delete(folder)
             self._services.filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
+
+    def _services_for(self, job_id: JobId) -> Services:
+        """With a session of the job's own: it has the views, functions and settings that there are by now."""
+        with self._lock:
+            if job_id not in self._services_of:
+                own = engine_session(self._services.user_session)
+                self._services_of[job_id] = replace(self._services, session=own)
+            return self._services_of[job_id]
 
     def _end(self, attempts: list[Attempt], job_id: JobId) -> None:
         for attempt in attempts:
@@ -119,9 +135,10 @@ class SparkDataPlane:
             ChainError: the operators do not form a chain that can run.
         """
         subtask = (descriptor.job_id, descriptor.vertex.vertex_id, descriptor.subtask)
-        staging = staging_folders(descriptor, self._services.registry)
+        services = self._services_for(descriptor.job_id)
+        staging = staging_folders(descriptor, services.registry)
         with self._lock:
-            attempt = Attempt(descriptor, self._services, report=report, predecessor=self._latest.get(subtask))
+            attempt = Attempt(descriptor, services, report=report, predecessor=self._latest.get(subtask))
             self._latest[subtask] = attempt
             self._staging.setdefault(descriptor.job_id, set()).update(staging)
         return attempt

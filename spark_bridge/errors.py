@@ -20,6 +20,11 @@ SparkBridgeError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.user_lines import UserLine
+
 
 class SparkBridgeError(Exception):
     """The root of this room's errors."""
@@ -42,7 +47,14 @@ class DeclaredSchemaError(SparkBridgeError):
 
 
 class OperatorFailedError(SparkBridgeError):
-    """A function of the user's has raised: the text names its operator, the cause is what it raised."""
+    """A function of the user's has raised: the text names its operator, the cause is what it raised.
+
+    `written` is the line that wrote the operator down, where it is known.
+    """
+
+    def __init__(self, operator: str, written: UserLine | None = None) -> None:
+        super().__init__(operator)
+        self.written = written
 
 
 class SourceError(SparkBridgeError):

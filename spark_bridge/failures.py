@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Sequence
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
@@ -18,13 +19,19 @@ from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.user_lines import UserLine, line_in_query, line_in_traceback, line_of
 
 _LIMIT = 1000
+_EXITED = "Python worker exited unexpectedly"
+_WHY_EXITED = "a function has ended its process (os._exit), crashed in native code, or was killed for want of memory"
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
-def serialized(where: str, raised: BaseException) -> SerializedThrowable:
-    """`raised` as it is told; `where` says what was being done, unless the failure knows its operator itself."""
+def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = ()) -> SerializedThrowable:
+    """`raised` as it is told; `where` says what was being done, unless the failure knows its operator itself.
+
+    `written` are the lines that wrote down what was at work: they are told where no line of the user's has raised.
+    """
     stack = "".join(traceback.format_exception(raised))
     if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
+        written = () if raised.written is None else (raised.written,)
         where, raised = str(raised), raised.__cause__
     try:
         name, text, line = _described(raised)
@@ -32,7 +39,8 @@ def serialized(where: str, raised: BaseException) -> SerializedThrowable:
         name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
-    told = f"{where}: {text[:_LIMIT]}" + ("" if line is None else f"\n{line}")
+    lines = written if line is None else (line,)
+    told = "\n".join([f"{where}: {text[:_LIMIT]}", *(str(each) for each in lines)])
     return SerializedThrowable(type_name=name, message=told, stack_trace=stack)
 
 
@@ -46,6 +54,8 @@ def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
             return _in_python(text) or (type(raised).__name__, _first_line(text), None)
         case CapturedException():
             return _captured(raised)
+        case SystemExit():
+            return "SystemExit", _exit(str(raised)), line_of(raised)
         case _:
             return type(raised).__name__, str(raised) or "no message", line_of(raised)
 
@@ -70,7 +80,12 @@ def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
     last = next((found for line in lines[1:] if not line.startswith(" ") and (found := outcome.match(line))), None)
     if last is None:
         return None
-    return last["type"].rpartition(".")[2], last["text"] or "no message", line_in_traceback(lines)
+    name, said = last["type"].rpartition(".")[2], last["text"]
+    return name, _exit(said) if name == "SystemExit" else said or "no message", line_in_traceback(lines)
+
+
+def _exit(code: str | None) -> str:
+    return f"sys.exit({code or ''}) was called, which ends no job: raise an exception to let it fail"
 
 
 def _of_task(text: str) -> tuple[str, str] | None:
@@ -81,6 +96,8 @@ def _of_task(text: str) -> tuple[str, str] | None:
 
 def _java(text: str) -> tuple[str, str]:
     line = _first_line(text)
+    if _EXITED in line:
+        return "WorkerExitedError", f"{_EXITED} (crashed): {_WHY_EXITED}"
     name, separator, said = line.partition(": ")
     return (name.rsplit(".", 1)[-1], said) if separator else ("Py4JJavaError", line)
 

@@ -1,12 +1,16 @@
-"""Rows written as files into a folder of their own, which is used or discarded as a whole."""
+"""Rows written as files into a folder of their own, which is used or discarded as a whole, and read again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from flykka.spark_bridge.stages.materialise import together
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.filesystem import FileStatus, FileSystem
 
@@ -18,6 +22,9 @@ _COMMITTER: Options = (
     ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
     ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
 )
+
+
+_PATTERN = frozenset("{}[]*?\\")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +40,25 @@ class FileLayout:
 
 
 PARQUET = FileLayout()
+
+
+def read_parquet(session: SparkSession, folders: Sequence[str], schema: StructType | None = None) -> DataFrame:
+    """The rows of folders that `write_files` has written: all of them, or an error."""
+    # Whatever the application has set for its own reading, no row may be left out.
+    reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False)
+    return rows_at(reader if schema is None else reader.schema(schema), folders)
+
+
+def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """What a reader finds at paths that are no patterns: a bracket in a name is a bracket.
+
+    Told so, Spark 4 takes for each path that looks like a pattern all the paths that it was given. So each of these is
+    read by itself.
+    """
+    reader = reader.option("__globPaths__", "false")
+    alone = [path for path in paths if _PATTERN.intersection(path)]
+    others = [path for path in paths if not _PATTERN.intersection(path)]
+    return together([reader.load(some) for some in ([others] if others else []) + [[path] for path in alone]])
 
 
 def write_files(

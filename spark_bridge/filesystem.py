@@ -5,6 +5,7 @@ Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,15 @@ class FileSystem:
         assert context._jvm is not None
         self._path = context._jvm.org.apache.hadoop.fs.Path
         self._configuration = context._jsc.hadoopConfiguration()
+
+    def absolute(self, path: str) -> str:
+        """The path as the user means it: a relative local one begins in this process's folder, not in the JVM's.
+
+        The JVM stays in the folder in which it was started, wherever a program or a notebook has gone since.
+        """
+        hadoop_path = self._path(path)
+        is_local = hadoop_path.toUri().getScheme() is None and self._of(hadoop_path).getUri().getScheme() == "file"
+        return os.path.abspath(path) if is_local and not hadoop_path.isAbsolute() else path
 
     def qualified(self, path: str) -> str:
         """The path with its scheme, `file:/...` for a local one; a relative one is made absolute."""

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.errors import NotADataFrameError
 from flykka.spark_bridge.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.user_lines import line_of
 
 __all__ = [
     "Column",
@@ -33,7 +34,10 @@ __all__ = [
 
 
 class PrototypeError(ValueError):
-    """The code does not fit the stream's columns; the text is Spark's, without its plan and stack."""
+    """The code does not fit the stream's columns; the text is Spark's, without its plan and stack.
+
+    It is raised from None: hundreds of lines of Spark's own would stand before the one that matters.
+    """
 
 
 def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
@@ -48,9 +52,9 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
         result = applied(function, prototype)
         _check_names(result)
     except NotADataFrameError as returned:
-        raise PrototypeError(str(returned)) from returned
+        raise PrototypeError(str(returned)) from None
     except PySparkException as refused:
-        raise PrototypeError(_text(refused)) from refused
+        raise PrototypeError(_text(refused)) from None
     return result
 
 
@@ -67,7 +71,7 @@ def fitted(
     try:
         function = make(prototype)
     except PySparkException as refused:
-        raise PrototypeError(_text(refused)) from refused
+        raise PrototypeError(_text(refused)) from None
     if isinstance(function, RichFunction):
         return function, _made_by(function, prototype, uid=uid, name=name)
     return function, transformed(prototype, function)
@@ -79,7 +83,7 @@ def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: st
         try:
             return prototype.sparkSession.createDataFrame([], function.schema)
         except PySparkException as refused:
-            raise PrototypeError(f"the declared schema cannot be read: {_text(refused)}") from refused
+            raise PrototypeError(f"the declared schema cannot be read: {_text(refused)}") from None
     tried = copy(function)
     try:
         tried.open(RuntimeContext(uid=uid, task_name=name, session=prototype.sparkSession))
@@ -135,4 +139,6 @@ def _check_names(rows: DataFrame) -> None:
 
 
 def _text(refused: PySparkException) -> str:
-    return refused.getMessage() or str(refused)
+    """What Spark says, with the line of a function of the user's in which it was said."""
+    said, line = refused.getMessage() or str(refused), line_of(refused)
+    return said if line is None else f"{said}\n{line}"

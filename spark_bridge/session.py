@@ -18,12 +18,13 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge import python_daemon
+from flykka.spark_bridge.deferred_interrupts import DeferredInterrupts
 from flykka.spark_bridge.errors import SessionError
 
 if TYPE_CHECKING:
@@ -68,12 +69,23 @@ def spark_session(
         return SparkSession.builder.getOrCreate()
     # Workers would start the first python3 on PATH, which need not have what the application imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName(app_name)
     log_settings = _log_settings()
-    for key, text in {**_NEW_CONTEXT, **_local_settings(master), **log_settings, **(config or {})}.items():
+    settings = {
+        "spark.master": master,
+        "spark.app.name": app_name,
+        **_NEW_CONTEXT,
+        **_local_settings(master),
+        **log_settings,
+        **(config or {}),
+    }
+    builder = SparkSession.builder
+    for key, text in settings.items():
         builder = builder.config(key, text)
-    with _KeptInterruptHandler():
+    with DeferredInterrupts() as interrupts:
         try:
+            SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+            # The context has installed its own handler, and the session takes another second.
+            interrupts.defer()
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {failed}") from failed
@@ -149,18 +161,3 @@ def _spare_jobs_from_interrupts() -> None:
         if getattr(handler, "__module__", None) == SparkContext.__module__:
             # What is interrupted is interrupted as without Spark. What the handler replaced nobody can say.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class _KeptInterruptHandler:
-    """Puts the handler of SIGINT back: SparkContext installs one that cancels every job of the context.
-
-    An interrupted notebook cell would kill all background stages with it. Only the main thread may set handlers, and
-    only there does SparkContext do it.
-    """
-
-    def __enter__(self) -> None:
-        self._handler = signal.getsignal(signal.SIGINT)
-
-    def __exit__(self, *raised: object) -> None:
-        if threading.current_thread() is threading.main_thread() and self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)

@@ -101,7 +101,13 @@ class Dispose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob:
-    """Nothing of the job is retained: delete its folder; come back with `DisposalEnded`."""
+    """Nothing of the job is retained: delete its folder; come back with `DisposalEnded`.
+
+    `continued` is the checkpoint of an earlier job that it began with, where it has had one of its own since: what it
+    has published goes beyond that one, and only a note beside that one can still tell.
+    """
+
+    continued: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

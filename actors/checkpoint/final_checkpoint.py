@@ -44,6 +44,11 @@ class FinalCheckpoint:
         return self.is_stop and self.phase is FinalPhase.COMPLETED
 
     @property
+    def is_next(self) -> bool:
+        """Whether it has begun, or begins as soon as the tasks run and nothing else is pending."""
+        return self.phase in (FinalPhase.WANTED, FinalPhase.PENDING)
+
+    @property
     def is_to_be_retried(self) -> bool:
         """Whether it has failed and is wanted all the same."""
         return self.phase is FinalPhase.WAITING_TO_RETRY

@@ -46,6 +46,7 @@ class StoredCheckpoints:
         self._disposals = 0
         self._restores_waiting: list[int] = []
         self._adopted: int | None = None
+        self._adopted_path: str | None = None
         self._closing = _Closing.OPEN
         self._status: JobStatus | None = None
         self._keeps_latest = False
@@ -96,7 +97,7 @@ class StoredCheckpoints:
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
         assert not len(self.store), "a job starts from somebody else's checkpoint before it has one"
-        self._adopted = checkpoint.checkpoint_id
+        self._adopted, self._adopted_path = checkpoint.checkpoint_id, checkpoint.path
         self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
         self.registry.register(shared_state_of(checkpoint))
         self.store.add(checkpoint)
@@ -159,7 +160,7 @@ class StoredCheckpoints:
             yield from self._let_go(self.store.keep_latest() if self._keeps_latest else [], None)
         else:
             self._disposals += 1
-            yield DeleteJob()
+            yield DeleteJob(continued=self._continued())
 
     def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
         for older in gone:
@@ -170,6 +171,10 @@ class StoredCheckpoints:
             checkpoints=[older.path for older in owned],
             state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
         )
+
+    def _continued(self) -> str | None:
+        latest = self.store.latest
+        return None if latest is None or latest.checkpoint_id == self._adopted else self._adopted_path
 
     def _retained(self) -> tuple[str, ...]:
         if self._status in DISCARDED_WHEN[self._retention] and not self._keeps_latest:

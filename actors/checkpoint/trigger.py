@@ -178,8 +178,9 @@ class CheckpointTrigger:
     def _decide(self, properties: CheckpointProperties, now: int) -> CheckpointDeclineReason | None:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
-        if properties.periodic and (not self.periodic.is_on or self.final.phase is FinalPhase.PENDING):
-            # Behind the barrier of the final one nothing is read: there is nothing more to be saved.
+        if properties.periodic and (not self.periodic.is_on or self.final.is_next):
+            # Behind the barrier of the final one nothing is read, and before it no other may begin: where checkpoints
+            # overlap, one would always be pending, and the final one would never have its turn.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         declined = self._decider.decide(properties, now, pending=len(self._pending))
         if declined is None and not self._tasks.can_trigger:

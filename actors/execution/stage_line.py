@@ -81,9 +81,9 @@ class StageLine:
         return self._pipeline.has_room and not self._outputs.is_back_pressured
 
     @property
-    def is_working(self) -> bool:
-        """A stage is in flight."""
-        return self._pipeline.in_flight > 0
+    def is_reading(self) -> bool:
+        """A stage in flight reads splits."""
+        return any(isinstance(purpose, Read) for purpose in self._pipeline.purposes)
 
     def pass_time(self, now: int) -> None:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
@@ -93,7 +93,7 @@ class StageLine:
         """What the attempt does until the next event."""
         if not is_running:
             self._meter.activity = Activity.NOT_RUNNING
-        elif self.is_working:
+        elif self._pipeline.in_flight > 0:
             self._meter.activity = Activity.BUSY
         elif has_input and self._outputs.is_back_pressured:
             self._meter.activity = Activity.BACK_PRESSURED

@@ -36,6 +36,11 @@ class StagePipeline(Generic[Purpose, Follower]):
         return self._in_flight
 
     @property
+    def purposes(self) -> list[Purpose]:
+        """What the stages in flight were started for, the oldest first."""
+        return [entry.purpose for entry in self._line if isinstance(entry, _Stage)]
+
+    @property
     def has_room(self) -> bool:
         """Whether another stage may start."""
         return self._in_flight < self._limit

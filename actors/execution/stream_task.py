@@ -242,8 +242,8 @@ class StreamTask:
     def _on_idle_due(self, now: int) -> list[TaskEffect]:
         if self._end_of_data:
             return []
-        if self._line.is_working or self._has_input:
-            # It is not silent: rows are on their way, or wait for a consumer.
+        if self._line.is_reading or self._has_input:
+            # It is not silent: rows are on their way, or wait for a consumer. A snapshot tells of no rows.
             self._idleness.read(now)
         timer = self._idleness.on_due(now)
         return [*timer, *(self._line.follow(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]

@@ -52,6 +52,7 @@ class App:
         the frames of flykka and of what drives Spark are left out unless the `whole` is wanted.
         """
         if whole:
+            _tell_all(raised)
             return "".join(TracebackException.from_exception(raised).format()).rstrip()
         told = TracebackException.from_exception(raised)
         if not is_ours(raised):
@@ -76,6 +77,14 @@ class App:
 def is_ours(raised: BaseException) -> bool:
     """Whether an error is one of flykka's: its text was written for the reader, and says what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
+
+
+def _tell_all(raised: BaseException) -> None:
+    """Have a traceback give what errors came of, also where that was left out: Spark's own stack is long."""
+    each: BaseException | None = raised
+    while each is not None:
+        each.__suppress_context__ = False
+        each = each.__cause__ or each.__context__
 
 
 def _is_machinery(file: str) -> bool:

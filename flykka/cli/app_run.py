@@ -11,8 +11,8 @@ from flykka.cli.interrupts import Interrupts, Wish
 from flykka.console.job_console import JobConsole
 from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
-from flykka.job_client import JobClient
 from flykka.job_settings import JobSettings
+from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, LaunchOptions
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
@@ -68,6 +68,7 @@ class AppRun(Launch):
             self._kept_for_long.add(client.job_id)
         self.interrupts.handle()
         self._console.show(client)
+        self.interrupts.reach(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
         """Let the jobs that nobody waited for come to their end, before the environment goes."""

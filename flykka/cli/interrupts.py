@@ -10,7 +10,8 @@ from queue import SimpleQueue
 from types import FrameType
 
 from flykka.errors import FlykkaError
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.errors import ActorDeadError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -57,6 +58,11 @@ class Interrupts:
                 if before is not signal.SIG_IGN:
                     signal.signal(number, self._on_signal)
 
+    def reach(self, client: JobClient) -> None:
+        """A job was being submitted when the others were interrupted, perhaps: it goes their way."""
+        if self.wish is not Wish.GO_ON:
+            self._begin(self.wish, client)
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.wish is Wish.CANCEL or not self._running():
             raise KeyboardInterrupt
@@ -65,18 +71,24 @@ class Interrupts:
 
     def _perform(self) -> None:
         while (wish := self._noted.get()) is not Wish.GO_ON:
-            perform = self._stop if wish is Wish.STOP else self._cancel
             self._say(
                 "stopping: taking a last checkpoint (Ctrl-C again cancels)" if wish is Wish.STOP else "cancelling"
             )
             for client in self._running():
-                # On a thread of its own: a stop takes as long as a checkpoint, and may be followed by a cancellation.
-                threading.Thread(target=perform, args=(client,), name=f"{wish.name.lower()}-job", daemon=True).start()
+                self._begin(wish, client)
+
+    def _begin(self, wish: Wish, client: JobClient) -> None:
+        # On a thread of its own: a stop takes as long as a checkpoint, and may be followed by a cancellation.
+        perform = self._stop if wish is Wish.STOP else self._cancel
+        threading.Thread(target=perform, args=(client,), name=f"{wish.name.lower()}-job", daemon=True).start()
 
     def _stop(self, client: JobClient) -> None:
         failed = _failure(client.stop)
         if failed is not None and self.wish is Wish.STOP and not client.done():
-            self._say(f"not stopped, it goes on (Ctrl-C again cancels): {failed}")
+            retention = client.job_graph.checkpointing.retention
+            keeps = retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+            again = "Ctrl-C again cancels" if keeps else "Ctrl-C again cancels it, and deletes its checkpoints"
+            self._say(f"not stopped, it goes on ({again}): {failed}")
 
     def _cancel(self, client: JobClient) -> None:
         failed = _failure(client.cancel)

@@ -74,6 +74,8 @@ class Console:
             where = f" on {task_manager}" if task_manager else ""
             text = f"{execution.task_name} failed{where}" + _because(execution.failure)
             self._line(execution.timestamp_ms, text, FAILED)
+            # That the job is FAILING for it comes next.
+            self._told = execution.failure
         elif execution.state is ExecutionState.RUNNING and task_manager and task_manager not in self._task_managers:
             self._task_managers.add(task_manager)
             self._line(execution.timestamp_ms, f"{task_manager} runs its first task, {execution.task_name}")

@@ -9,8 +9,8 @@ from rich.console import Console as RichConsole
 from flykka.console.event_lines import Console
 from flykka.console.live import LiveScreen, can_be_live
 from flykka.console.summary import print_summary
-from flykka.job_client import JobClient
-from flykka.job_details import JobDetails
+from flykka.jobs.job_client import JobClient
+from flykka.jobs.job_details import JobDetails
 from flykka.messages.job import JobResultFailure, JobResultSuccess
 from flykka.messages.message import Message
 

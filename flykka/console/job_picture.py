@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.console.formats import NOTHING, format_bytes, format_cause, format_count, format_event_time, format_lag
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     CheckpointStatistics,
     CheckpointStatsStatus,
     JobDetails,
@@ -106,7 +106,7 @@ class JobPicture:
         if not self.details.restarts:
             return line.append("none")
         last = self.details.restarts[-1]
-        line.append(f"{len(self.details.restarts)}", "yellow")
+        line.append(f"{self.details.number_of_restarts}", "yellow")
         return line if last.cause is None else line.append(f", the last after {format_cause(last.cause)}")
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from flykka.console.job_picture import JobPicture
-from flykka.job_details import JobDetails
+from flykka.jobs.job_details import JobDetails
 
 REFRESHES_PER_SECOND = 4
 

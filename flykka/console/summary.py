@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.console.formats import format_bytes, format_cause
-from flykka.job_details import JobDetails, JobVertexDetails, Restart
+from flykka.jobs.job_details import JobDetails, JobVertexDetails, Restart
 from flykka.messages.job import JobStatus
 from flykka.runtime.durations import format_ms
 
@@ -39,7 +39,7 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
         yield "late", f"{late:,} rows came too late for their windows"
     yield "checkpoints", _checkpoints(details)
     if details.restarts:
-        yield "restarts", f"{len(details.restarts)}"
+        yield "restarts", f"{details.number_of_restarts}"
     began_ms = 0 if details.started_ms is None else details.started_ms
     for restart in details.restarts[-_RESTARTS:]:
         yield "", _restart(restart, began_ms)

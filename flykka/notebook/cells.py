@@ -9,8 +9,8 @@ from flykka.notebook.shell import interactive_shell
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment
-    from flykka.program import Program
-    from flykka.transformation import Transformation
+    from flykka.streams.program import Program
+    from flykka.streams.transformation import Transformation
 
 Written = dict[str, tuple["Transformation", ...]]
 """What the last run of a cell has written down, by the id of the cell."""

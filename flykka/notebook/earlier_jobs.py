@@ -13,7 +13,7 @@ from flykka.notebook.shell import interactive_shell
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment
-    from flykka.job_client import JobClient
+    from flykka.jobs.job_client import JobClient
 
 ENDING_TIMEOUT = 60.0
 """Seconds that a job which is cancelled has to end: a stage of Spark's may not hear of it at once."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 
+from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.console.formats import format_bytes, format_count
-from flykka.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.notebook.job_text import has_failed, headline, lag, vertex_state, watermark, why
 from flykka.runtime.durations import format_ms
@@ -52,6 +53,9 @@ _COLOURS = {
 }
 """What is not named here waits, or has been cancelled."""
 
+_Column = tuple[str, str, Callable[[JobVertexDetails], str]]
+"""Title, kind (a class of the style), and what the cell of a vertex holds, as HTML."""
+
 
 def job_html(details: JobDetails) -> str:
     """The whole picture. Every name and every text of the user's is escaped."""
@@ -68,24 +72,32 @@ def _head(details: JobDetails) -> str:
 
 
 def _vertices(details: JobDetails) -> str:
+    columns = _columns(details)
+    header = [_th(title, kind) for title, kind, _ in columns]
+    rows = [[_td(content(vertex), kind) for _, kind, content in columns] for vertex in details.vertices]
+    return _table(header, rows)
+
+
+def _columns(details: JobDetails) -> list[_Column]:
+    """What is told of a vertex. What it does at the moment is of no interest when the job has ended."""
+    runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
-    header = [_th("vertex", "wide"), _th("state"), _th("rows in", "number"), _th("rows out", "number")]
-    header += [_th("rows/s", "number")] + [_th("late", "number")] * late
-    header += [_th("watermark"), _th("lag", "number"), _th("busy, back-pressured")]
-    return _table(header, [_vertex(vertex, late) for vertex in details.vertices])
-
-
-def _vertex(vertex: JobVertexDetails, late: bool) -> list[str]:
-    cells = [
-        _td(f"{escape(vertex.name.replace(' -> ', ' → '))} <span class='quiet'>×{vertex.parallelism}</span>", "wide"),
-        _td(_status(str(vertex.state), vertex_state(vertex))),
-        _td(format_count(vertex.rows_in), "number"),
-        _td(format_count(vertex.rows_out), "number"),
-        _td(format_count(vertex.rows_in_per_second), "number"),
+    columns: list[tuple[bool, _Column]] = [
+        (True, ("vertex", "wide", _name)),
+        (True, ("state", "", lambda vertex: _status(str(vertex.state), vertex_state(vertex)))),
+        (True, ("rows in", "number", lambda vertex: format_count(vertex.rows_in))),
+        (True, ("rows out", "number", lambda vertex: format_count(vertex.rows_out))),
+        (runs, ("rows/s", "number", lambda vertex: format_count(vertex.rows_in_per_second))),
+        (late, ("late", "number", lambda vertex: format_count(vertex.late_rows))),
+        (True, ("watermark", "", watermark)),
+        (runs, ("lag", "number", lag)),
+        (runs, ("busy, back-pressured", "", _shares)),
     ]
-    if late:
-        cells.append(_td(format_count(vertex.late_rows), "number"))
-    return [*cells, _td(watermark(vertex)), _td(lag(vertex), "number"), _td(_shares(vertex))]
+    return [column for wanted, column in columns if wanted]
+
+
+def _name(vertex: JobVertexDetails) -> str:
+    return f"{escape(vertex.name.replace(' -> ', ' → '))} <span class='quiet'>×{vertex.parallelism}</span>"
 
 
 def _shares(vertex: JobVertexDetails) -> str:

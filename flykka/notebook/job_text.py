@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.console.formats import format_bytes, format_cause, format_count, format_event_time, format_lag
-from flykka.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
@@ -23,7 +23,7 @@ def job_text(details: JobDetails) -> str:
 
 def headline(details: JobDetails) -> str:
     """How long the job runs, and how often it was restarted."""
-    restarts = len(details.restarts)
+    restarts = details.number_of_restarts
     counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     return format_ms(details.duration_ms) + counted
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from flykka.job_details import JobDetails
+from flykka.jobs.job_details import JobDetails
+from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.notebook.job_html import job_html
 from flykka.notebook.job_text import job_text
 from flykka.notebook.shell import Bundle, publish
 from flykka.runtime.future import Future
-from flykka.shared_overview import SharedJobOverview
 
 PAUSE_SECONDS = 0.25
 """Between two pictures: at most four a second."""

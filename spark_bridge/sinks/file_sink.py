@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.files import FileFormat, FileLayout
+from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.file_writer import STAGING, FileWriter
 from flykka.spark_bridge.sinks.sink import Sink, SinkContext
 from flykka.spark_bridge.sinks.staging import in_a_name
 from flykka.spark_bridge.sinks.written_columns import check_written
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from flykka.messages.ids import JobId
-    from flykka.spark_bridge.filesystem import FileSystem
 
 OptionValue = str | int | float | bool
 
@@ -111,6 +111,10 @@ class FileSink(Sink):
     def writer(self, context: SinkContext) -> FileWriter:
         """What stages and publishes files in one attempt."""
         return FileWriter(self, context)
+
+    def bound(self, session: SparkSession) -> Self:
+        """With an absolute path."""
+        return replace(self, path=FileSystem(session).absolute(self.path))
 
     def check_rows(self, prototype: DataFrame) -> None:
         """Raise `PrototypeError` where the columns, the partitions or the options do not fit."""

@@ -11,6 +11,7 @@ Where the number of files is limited, batches are staged as parquet first, and w
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from flykka.messages.message import Value
     from flykka.spark_bridge.sinks.file_sink import FileSink
+
+logger = logging.getLogger("flykka.spark_bridge")
 
 STAGING = ".flykka-staging"
 
@@ -48,7 +51,7 @@ class FileWriter(SinkWriter):
     def restore(self, states: Sequence[Value]) -> None:
         """Publish what the checkpoint holds, discard the rest."""
         kept = [_state(state, self._context.operator) for state in states]
-        self._publish(tuple(file for state in kept for file in state.pending))
+        self._publish(tuple(file for state in kept for file in state.pending if not self._was_taken_away(file)))
         self._staging.restore(folder for state in kept for folder in state.staging)
 
     def stage(self, rows: DataFrame) -> Staged:
@@ -106,6 +109,17 @@ class FileWriter(SinkWriter):
             self._rename(file)
         self._staging.discard(_batch_folder(file.staged) for file in files)
         return tuple(file.target for file in files)
+
+    def _was_taken_away(self, file: PendingFile) -> bool:
+        """Whether a file was published by an attempt before, and somebody has moved it from the output since.
+
+        What is published loses the folder in which it was staged. Flink's local committer passes over such files too.
+        """
+        places = (file.target, _batch_folder(file.staged))
+        gone = not any(self._filesystem.exists(place) for place in places)
+        if gone:
+            logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
+        return gone
 
     def _rename(self, file: PendingFile) -> None:
         there, waiting = self._filesystem.exists(file.target), self._filesystem.exists(file.staged)

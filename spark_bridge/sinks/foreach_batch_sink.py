@@ -140,7 +140,7 @@ class ForeachBatchWriter(SinkWriter):
         self._context.scope.check()
         try:
             self._function(read_staged(self._context.user_session, batches), checkpoint_id)
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             raise OperatorFailedError(
                 f"operator {self._context.operator}, its function for the rows of checkpoint {checkpoint_id}"
             ) from raised

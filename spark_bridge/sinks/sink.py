@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +91,10 @@ class Sink(ABC):
     @abstractmethod
     def writer(self, context: SinkContext) -> SinkWriter:
         """What writes in one attempt. Does not block."""
+
+    def bound(self, session: SparkSession) -> Self:
+        """This sink as it is meant where it was written: a relative path is made absolute."""
+        return self
 
     def check_rows(self, prototype: DataFrame) -> None:
         """Raise `PrototypeError` where rows with the schema of the prototype cannot be written."""

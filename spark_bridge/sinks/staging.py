@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from flykka.messages.operator_state import StagedBatch
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.files import PARQUET, FileLayout, write_files
+from flykka.spark_bridge.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.sinks.sink import Staged
 from flykka.spark_bridge.stages.materialise import counted, numbers_of, together
 
@@ -131,8 +131,6 @@ def read_staged(session: SparkSession, batches: Sequence[StagedBatch]) -> DataFr
     paths: dict[str, list[str]] = {}
     for batch in batches:
         paths.setdefault(batch.schema, []).append(batch.path)
-    # Whatever the application has set for its own reading, none of these rows may be left out.
-    reader = session.read.options(ignoreMissingFiles=False, ignoreCorruptFiles=False)
     return together(
-        [reader.schema(StructType.fromJson(json.loads(schema))).parquet(*folders) for schema, folders in paths.items()]
+        [read_parquet(session, folders, StructType.fromJson(json.loads(schema))) for schema, folders in paths.items()]
     )

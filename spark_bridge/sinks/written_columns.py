@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
+from flykka.spark_bridge.known_options import check_known
 from flykka.spark_bridge.prototype import PrototypeError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
 
     The text names a column or an option, and what would do.
     """
+    check_known(prototype.sparkSession, layout.format, (key for key, _ in layout.options))
     folders = [_partition_column(prototype, name) for name in layout.partition_by]
     if repeated := {name for name in folders if folders.count(name) > 1}:
         raise PrototypeError(f"the output is to be partitioned by {min(repeated)!r} twice")
@@ -65,4 +67,4 @@ def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
     try:
         file_format.prepareWrite(session._jsparkSession, job, options, files._jdf.schema())
     except PySparkException as refused:
-        raise PrototypeError(refused.getMessage() or str(refused)) from refused
+        raise PrototypeError(refused.getMessage() or str(refused)) from None

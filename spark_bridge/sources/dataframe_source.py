@@ -82,6 +82,9 @@ class DataFrameSource:
         """An empty DataFrame with the columns."""
         return session.createDataFrame([], self.computed.frame.schema)
 
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """There is nothing to look at."""
+
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> PartitionsDiscovery:
         """Groups the partitions."""
         return PartitionsDiscovery(self, operator_id)

@@ -89,6 +89,9 @@ class DataGenSource:
         """An empty DataFrame with the fields. Raises `PrototypeError` where a column does not fit."""
         return transformed(session.createDataFrame([], _INDEXES), self._generated)
 
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """There is nothing to look at."""
+
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> IndexRangeDiscovery:
         """Hands out ranges of indexes."""
         return IndexRangeDiscovery(self, operator_id)

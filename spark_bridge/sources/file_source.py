@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
+from py4j.protocol import Py4JJavaError
+
 from flykka.messages.source import FileBatchSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.spark_bridge.errors import EmptySourceError, SourceNotFoundError
+from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.known_options import check_known
 from flykka.spark_bridge.sources.file_formats import (
     CSV,
     JSON,
@@ -28,6 +31,7 @@ from flykka.spark_bridge.sources.file_formats import (
 from flykka.spark_bridge.sources.reading import empty_frame, inferred_schema, read_sliced, read_split
 from flykka.spark_bridge.sources.source import SplitRows, positive, split_of
 from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
+from flykka.spark_bridge.sources.unreadable import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -169,13 +173,16 @@ class FileSource:
         return f"{self.format} {self.path}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """With this event-time column, and the schema as it is now.
+        """With this event-time column, an absolute path, and the schema as it is now.
 
-        Raises as `prototype` does, and where there is nothing to read: only a monitored folder may come later.
+        Raises as `prototype` does, where Spark does not know an option, and where there is nothing to read: only a
+        monitored folder may come later.
         """
-        if self.interval_ms is None:
-            self._check_there(session)
-        return replace(self, event_time=event_time, schema=self.prototype(session).schema)
+        check_known(session, self.format, (key for key, _ in self.reader_options))
+        here = replace(self, path=FileSystem(session).absolute(self.path), event_time=event_time)
+        if here.interval_ms is None:
+            here._check_there(session)
+        return replace(here, schema=here.prototype(session).schema)
 
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns of the source.
@@ -187,6 +194,14 @@ class FileSource:
             PrototypeError: the declared schema cannot be read.
         """
         return empty_frame(session, self._schema_there(session) if self.schema is None else self.schema, str(self))
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """Look at the files that are there, and at what they say of themselves. A monitored folder is left to the job.
+
+        Raises as `FileSplitDiscovery.discover` does.
+        """
+        if self.interval_ms is None:
+            self.split_discovery(operator_id, filesystem).discover(frozenset())
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
         """Looks for files, and groups them."""
@@ -206,9 +221,14 @@ class FileSource:
 
     def _check_there(self, session: SparkSession) -> None:
         filesystem = FileSystem(session)
-        if not filesystem.exists(self.path):
+        try:
+            there = filesystem.exists(self.path)
+            empty = there and filesystem.is_folder(self.path) and next(filesystem.files_below(self.path), None) is None
+        except Py4JJavaError as refused:
+            raise SourceError(f"{self.path} cannot be read: {reason(refused)}") from None
+        if not there:
             raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file")
-        if filesystem.is_folder(self.path) and next(filesystem.files_below(self.path), None) is None:
+        if empty:
             if self.schema is None:
                 raise EmptySourceError(
                     f"no file in {self.path} yet to take the schema from: declare it with schema=..."

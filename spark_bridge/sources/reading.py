@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from flykka.messages.source import FileBatchSplit, FileSplit
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
+from flykka.spark_bridge.files import rows_at
 from flykka.spark_bridge.prototype import PrototypeError
 from flykka.spark_bridge.sources.file_formats import merged
 from flykka.spark_bridge.sources.unreadable import reason
@@ -30,7 +31,7 @@ def empty_frame(session: SparkSession, schema: StructType | str, source: str) ->
     try:
         return session.createDataFrame([], schema)
     except PySparkException as refused:
-        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from refused
+        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from None
 
 
 def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
@@ -42,11 +43,11 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
     """
     options = merged({**source.file_format.reading, **source.file_format.inferring}, source.reader_options)
     try:
-        schema = _reader(session, source, options).load(source.path).schema
+        schema = rows_at(_reader(session, source, options), [source.path]).schema
     except (PySparkException, Py4JJavaError) as refused:
         why = reason(refused)
         hint = ": write timestamps in microseconds" if "TIMESTAMP(NANOS" in why else ""
-        raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from refused
+        raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from None
     if not schema.names:
         raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
     return schema
@@ -77,16 +78,15 @@ def _read(session: SparkSession, source: FileSource, schema: StructType, files: 
     reader = _reader(session, source, merged(source.file_format.reading, source.reader_options)).schema(schema)
     paths = [file.path for file in files]
     if all("/" not in file.split_id for file in files):
-        return reader.load(paths)
+        return rows_at(reader, paths)
     # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
     # the others, and finds more than were declared.
-    rows = reader.option("basePath", source.path).load(paths)
+    rows = rows_at(reader.option("basePath", source.path), paths)
     return rows.select(*("`{}`".format(name.replace("`", "``")) for name in schema.names))
 
 
 def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) -> DataFrameReader:
-    # The paths are those of files that are there: a bracket in a name is a bracket.
-    return session.read.format(source.format).options(**options).option("__globPaths__", "false")
+    return session.read.format(source.format).options(**options)
 
 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:

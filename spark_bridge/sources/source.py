@@ -7,7 +7,7 @@ must not change while the job runs, its schema above all, is settled there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from flykka.messages.source import SourceSplit
 from flykka.spark_bridge.errors import SourceError
@@ -32,6 +32,7 @@ class SplitRows:
     event_time_max: int | None
 
 
+@runtime_checkable
 class Source(Protocol):
     """Where rows come from, split by split. `str()` of it is the name of its operator where the user gives none."""
 
@@ -53,6 +54,13 @@ class Source(Protocol):
 
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns of the source. Raises as `bound` does."""
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """Look before a job runs whether what is there can be read, without reading rows. May block.
+
+        Raises:
+            SourceError: it cannot; the text names the file.
+        """
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SplitDiscovery:
         """Looks for the splits of one operator."""

@@ -130,7 +130,9 @@ class FileSplitDiscovery:
             yield root, quote(root.rsplit("/", 1)[1])
             return
         for status in self._filesystem.files_below(root):
-            yield status.path, quote(status.path.removeprefix(root).lstrip("/"))
+            name = status.path.removeprefix(root).lstrip("/")
+            if name != self._source.until:
+                yield status.path, quote(name)
 
     def _grouped(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
         group: list[_Piece] = []

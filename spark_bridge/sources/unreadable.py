@@ -19,6 +19,8 @@ from flykka.spark_bridge.errors import UnreadableFileError
 
 _CONDITION = re.compile(r"^\s*\[[A-Z0-9_.]+\] ?")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd\s]+")
+_LONGEST = 400
 _UNREADABLE = "FAILED_READ_FILE"
 _MALFORMED = "MALFORMED_RECORD_IN_PARSING"
 _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
@@ -76,7 +78,11 @@ def _condition(throwable: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without Spark's condition, SQL state and the lines that repeat a query or a file."""
+    """Without Spark's condition, SQL state and the lines that repeat a query or a file.
+
+    Spark quotes what it could not read, all of it, and that need not be text.
+    """
     lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
     kept = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]
-    return " ".join(kept).removesuffix(".")
+    text = _UNPRINTABLE.sub(" ", " ".join(kept)).removesuffix(".")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

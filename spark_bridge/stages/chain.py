@@ -78,6 +78,11 @@ class Chain:
         return " -> ".join(link.uid for link in self.head.walk())
 
     @property
+    def transforming(self) -> list[str]:
+        """The uids of the operators that are functions of the user's."""
+        return [link.uid for link in self.head.walk() if isinstance(link.code, TransformCode)]
+
+    @property
     def has_outputs(self) -> bool:
         """Whether anything leaves the vertex."""
         return any(link.outputs for link in self.head.walk())

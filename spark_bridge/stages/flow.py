@@ -125,8 +125,9 @@ class Flow:
     def _applied(self, link: Link, function: Callable[[DataFrame], DataFrame], rows: DataFrame) -> DataFrame:
         try:
             return applied(function, rows)
-        except Exception as raised:
-            raise OperatorFailedError(f"operator {self._registry.describe(link.uid)}") from raised
+        except (Exception, SystemExit) as raised:
+            written = self._registry.written(link.uid)
+            raise OperatorFailedError(f"operator {self._registry.describe(link.uid)}", written) from raised
 
     def _stage(self, sink: Link, rows: DataFrame) -> Moved:
         self._scope.check()

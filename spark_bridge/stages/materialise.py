@@ -65,6 +65,12 @@ def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation
     return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
 
 
+def is_complete(observation: Observation) -> bool:
+    """Whether an action has run over the observed rows; Spark notes it before the action returns."""
+    assert observation._jo is not None, "nothing was observed"
+    return bool(observation._jo.future().isCompleted())
+
+
 def numbers_of(observation: Observation) -> Mapping[str, Any]:
     """What was counted. To be called after the action has succeeded: a failed one says 0 rows.
 

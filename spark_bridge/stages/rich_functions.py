@@ -53,8 +53,9 @@ class RichFunctions:
             self._begin(link.uid, function)
             try:
                 function.open(self._context(link))
-            except Exception as raised:
-                raise OperatorFailedError(f"opening operator {self._registry.describe(link.uid)}") from raised
+            except (Exception, SystemExit) as raised:
+                what = f"opening operator {self._registry.describe(link.uid)}"
+                raise OperatorFailedError(what, self._registry.written(link.uid)) from raised
 
     def close(self) -> OperatorFailedError | None:
         """Close all that were begun to open, whatever the others do; the first failure, the others are logged."""
@@ -65,11 +66,11 @@ class RichFunctions:
             what = f"closing operator {self._registry.describe(uid)}"
             try:
                 function.close()
-            except Exception as raised:
+            except (Exception, SystemExit) as raised:
                 if failure is not None:
                     logger.warning("%s: %s failed too", self._descriptor.attempt, what, exc_info=True)
                     continue
-                failure = OperatorFailedError(what)
+                failure = OperatorFailedError(what, self._registry.written(uid))
                 failure.__cause__ = raised
         return failure
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.code import TransformCode
 from flykka.spark_bridge.sources.unreadable import unreadable_file
-from flykka.spark_bridge.stages.materialise import Slices, numbers_of
+from flykka.spark_bridge.stages.materialise import Slices, is_complete, numbers_of
 from flykka.spark_bridge.stages.row_wise import works_row_by_row
 from flykka.spark_bridge.stages.windows import MICROS_PER_MS
 
@@ -49,6 +49,10 @@ class SourceRows:
         """The numbers; to be asked for after the rows were computed."""
         if not self.observations:
             return self.known
+        for observed, observation in zip(self.slices, self.observations, strict=True):
+            if not is_complete(observation):
+                # A function has made its rows of others than these. Event time goes on all the same.
+                observed.write.format("noop").mode("overwrite").save()
         found = [numbers_of(observation) for observation in self.observations]
         rows, latest = self.known.rows, self.known.event_time_max
         if rows is None:

@@ -33,17 +33,20 @@ _MERGE_AT = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAtBarrier:
-    """The state as it was at a barrier; all segments are held under `holder` until the snapshot lets go."""
+    """The state as it was at a barrier; all segments are held under `holder` until the snapshot lets go.
+
+    Each part of `to_write` is to be written by itself.
+    """
 
     emitted_to_ms: int | None
     durable: tuple[Written, ...]
-    to_write: tuple[Reading[DataFrame], ...]
+    to_write: tuple[tuple[Reading[DataFrame], ...], ...]
     holder: str
 
     @property
     def held(self) -> tuple[BatchId, ...]:
         """The segments that are to be written."""
-        return tuple(reading.segment.batch_id for reading in self.to_write)
+        return tuple(reading.segment.batch_id for part in self.to_write for reading in part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,22 +131,21 @@ class WindowOperator:
         holder = f"{self._attempt} snapshot {checkpoint_id}"
         with self._lock:
             live = self._segments.live
-            assert not any(self._segments.has_unfired(segment) for segment in live), "closed windows have not fired"
             state = StateAtBarrier(
                 emitted_to_ms=self._segments.emitted_to_ms,
                 durable=tuple({segment.written: None for segment in live if segment.written and segment.is_durable}),
-                to_write=tuple(self._segments.reading(segment) for segment in live if not segment.is_durable),
+                to_write=self._segments.to_write(),
                 holder=holder,
             )
             for batch_id in state.held:
                 self._store.hold(batch_id, holder)
         return state
 
-    def written(self, state: StateAtBarrier, written: Written | None) -> None:
-        """The snapshot has written what it had to, or (None) given up."""
-        if written is not None:
-            with self._lock:
-                self._segments.mark_written(state.held, written)
+    def written(self, state: StateAtBarrier, written: Sequence[Written]) -> None:
+        """The snapshot has written what it had to, part by part, or (nothing) given up."""
+        with self._lock:
+            for part, place in zip(state.to_write, written, strict=bool(written)):
+                self._segments.mark_written([reading.segment.batch_id for reading in part], place)
         self._store.release(state.held, state.holder)
 
     def confirm(self, checkpoint_id: int) -> None:

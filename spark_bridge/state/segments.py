@@ -7,7 +7,8 @@ A segment is never changed. It has rows by pane (`event_time_windows.py`). Firin
 when it is read; a segment with no others is dropped.
 
 A handle is used again only when a checkpoint that holds it is known to be complete, as in Flink: what an aborted
-checkpoint has written is deleted with it.
+checkpoint has written is deleted with it. And only as a whole: were some of its segments merged into a new one and the
+others not, their rows would be in two handles. So what is written together is what is merged together.
 """
 
 from __future__ import annotations
@@ -110,9 +111,17 @@ class Segments(Generic[Frame]):
         """How to read all of a segment that some window still needs."""
         return self._reading(segment, None)
 
-    def has_unfired(self, segment: Segment[Frame]) -> bool:
-        """Whether a segment came too late for windows that have not fired yet."""
-        return self._closed_to(segment) != self.emitted_to_ms
+    def to_write(self) -> tuple[tuple[Reading[Frame], ...], ...]:
+        """What no complete checkpoint has, in parts that are each written by themselves: the segments of one level.
+
+        They are merged with all others of their level, and so at once, or fire. All that is closed must have fired.
+        """
+        parts: dict[int, list[Reading[Frame]]] = {}
+        for segment in self._live:
+            assert self._closed_to(segment) == self.emitted_to_ms, "closed windows have not fired"
+            if not segment.is_durable:
+                parts.setdefault(segment.level, []).append(self.reading(segment))
+        return tuple(tuple(parts[level]) for level in sorted(parts))
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
         """Segments of the lowest level of which there are enough, so that each row is merged a few times at most.
@@ -135,6 +144,8 @@ class Segments(Generic[Frame]):
         """
         gone = {segment.batch_id for segment in old}
         self._live = [segment for segment in self._live if segment.batch_id not in gone]
+        left = {segment.written for segment in self._live} - {None}
+        assert not any(segment.written in left for segment in old), "a handle was merged in part"
         if merged is not None:
             self._live.append(merged)
 

@@ -114,7 +114,7 @@ class Snapshotter:
         states, written = sinks, 0
         if self._is_aborted(barrier.checkpoint_id):
             if self._windows is not None and barrier.windows is not None:
-                self._windows.written(barrier.windows, None)
+                self._windows.written(barrier.windows, ())
             return None
         if barrier.windows is not None:
             state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
@@ -146,13 +146,13 @@ class Snapshotter:
 
     def _write_windows(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[OperatorSubtaskState, int]:
         assert self._windows is not None
-        written: Written | None = None
+        written: tuple[Written, ...] = ()
         try:
-            if state.to_write:
-                written = Written(handles=(self._write(state, checkpoint_id),), checkpoint_id=checkpoint_id)
+            handles = self._write(state, checkpoint_id)
+            written = tuple(Written(handles=(handle,), checkpoint_id=checkpoint_id) for handle in handles)
         finally:
             self._windows.written(state, written)
-        durable = state.durable + (() if written is None else (written,))
+        durable = state.durable + written
         emitted = WindowOperatorState(emitted_to_ms=state.emitted_to_ms)
         operator_state = OperatorSubtaskState(
             operator_id=self._head,
@@ -160,17 +160,23 @@ class Snapshotter:
             shared=tuple({handle.state_id: handle for part in durable for handle in part.handles}.values()),
             key_groups=self._owned,
         )
-        return operator_state, 0 if written is None else sum(handle.size_bytes for handle in written.handles)
+        return operator_state, sum(handle.size_bytes for handle in handles)
 
-    def _write(self, state: StateAtBarrier, checkpoint_id: int) -> SharedStateHandle:
-        state_id = f"{self._descriptor.attempt}-{checkpoint_id}"
-        path = shared_folder(self._descriptor.checkpoint_directory, self._descriptor.job_id, state_id)
-        rows = sum(reading.segment.rows for reading in state.to_write)
+    def _write(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[SharedStateHandle, ...]:
+        descriptor, filesystem = self._descriptor, self._services.filesystem
+        handles: list[SharedStateHandle] = []
+        paths: list[str] = []
         try:
-            return write_state(self._services.filesystem, read_segments(state.to_write), rows, path, state_id)
+            for number, part in enumerate(state.to_write):
+                state_id = f"{descriptor.attempt}-{checkpoint_id}" + (f"-{number}" if number else "")
+                paths.append(shared_folder(descriptor.checkpoint_directory, descriptor.job_id, state_id))
+                rows = sum(reading.segment.rows for reading in part)
+                handles.append(write_state(filesystem, read_segments(part), rows, paths[-1], state_id))
         except BaseException:
-            self._services.filesystem.delete(path)
+            for path in paths:
+                filesystem.delete(path)
             raise
+        return tuple(handles)
 
     def _restore_windows(self, windows: WindowOperator, states: list[OperatorSubtaskState]) -> None:
         handles = tuple(handle for state in states for handle in state.shared)

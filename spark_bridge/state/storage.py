@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flykka.messages.state import SharedStateHandle
-from flykka.spark_bridge.files import write_files
+from flykka.spark_bridge.files import read_parquet, write_files
 from flykka.spark_bridge.stages.materialise import together
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 
@@ -44,5 +44,5 @@ def read_state(
     """The rows behind handles, those of the key groups `owned` where that is not all; None where there are none."""
     if not handles:
         return None
-    rows = together([session.read.parquet(handle.path) for handle in handles])
+    rows = together([read_parquet(session, [handle.path]) for handle in handles])
     return rows if owned is None else groups.within(rows, owned)

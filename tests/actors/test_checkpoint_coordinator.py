@@ -20,6 +20,7 @@ from flykka.messages.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -271,7 +272,7 @@ def test_new_attempts_start_from_the_latest_completed_checkpoint(world: World) -
     assert restore.checkpoint == world.storage.read_metadata(str(world.folder / "job" / "chk-1"))
 
 
-def test_a_job_can_start_from_a_checkpoint_of_another_and_leaves_its_files_alone(
+def test_a_job_can_start_from_a_checkpoint_of_another_and_adds_a_note_to_its_files(
     world: World, system: SeededSystem, tmp_path: Path
 ) -> None:
     world.tell(FinalCheckpointRequest(job_id=JOB))
@@ -291,7 +292,20 @@ def test_a_job_can_start_from_a_checkpoint_of_another_and_leaves_its_files_alone
     assert restore.checkpoint is not None
     assert restore.checkpoint.checkpoint_id == 1
     assert [report.checkpoint_id for report in later.heard_of(CheckpointCompleted)] == [2]
-    assert [name for name in world.files() if not name.startswith("later")] == before
+    assert [name for name in world.files() if not name.startswith("later")] == ["job/chk-1/_continued", *before]
+
+
+def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(world: World) -> None:
+    earlier = CompletedCheckpoint(
+        job_id=JobId("earlier"), checkpoint_id=7, timestamp_ms=0, duration_ms=0, task_states=()
+    )
+    path = CheckpointStorage("memory://another-storage").write_metadata(earlier)
+
+    world.tell(RequestRestoreState(job_id=JOB, path=path))
+
+    [restore] = world.heard_of(RestoreState)
+    assert restore.checkpoint is not None
+    assert (restore.checkpoint.checkpoint_id, restore.checkpoint.path) == (7, path)
 
 
 def test_a_checkpoint_that_cannot_be_read_is_no_beginning(world: World) -> None:

@@ -212,15 +212,27 @@ def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
+def test_a_deleted_job_that_has_gone_on_from_a_checkpoint_is_noted_there(directory: str) -> None:
+    storage = CheckpointStorage(directory)
+    path = storage.write_metadata(checkpoint())
+    before = storage.continued_by(path)
+
+    storage.delete_job(JobId("job-2"), path)
+
+    assert (before, storage.continued_by(path)) == (None, "job-2")
+    assert storage.addresses() == [path]
+
+
 def test_to_delete_what_is_gone_is_no_error(directory: str) -> None:
     storage = CheckpointStorage(directory)
     path = storage.write_metadata(checkpoint())
 
     for _ in range(2):
         storage.dispose([path], [f"{directory}/job-1/shared/x"])
-        storage.delete_job(JOB)
+        storage.delete_job(JOB, path)
 
     assert storage.latest(JOB) is None
+    assert storage.continued_by(path) is None
 
 
 def _job_graph(directory: str) -> JobGraph:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.data_stream import DataStream, StreamType
 from flykka.messages.job_graph import OperatorKind
-from flykka.program import Program
 from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.spark_bridge.sources.file_source import FileSource
-from flykka.transformation import Transformation
-from flykka.windows import TumblingEventTimeWindows
+from flykka.streams.data_stream import DataStream, StreamType
+from flykka.streams.program import Program
+from flykka.streams.transformation import Transformation
+from flykka.streams.windows import TumblingEventTimeWindows
 
 BIDS = "auction long, bidder long, price long, channel string, at timestamp"
 HOURS = TumblingEventTimeWindows.of("1h")

@@ -14,7 +14,7 @@ from flykka.messages.job_graph import (
     RestartStrategyConfiguration,
 )
 from flykka.restart_strategies import RestartStrategies
-from flykka.stream_graph_generator import Defaults
+from flykka.streams.stream_graph_generator import Defaults
 
 
 def test_settings_can_be_chained() -> None:

@@ -14,7 +14,7 @@ from flykka.launch import Launch, LaunchOptions, current_launch, launched
 from flykka.local_cluster import ClusterSettings
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
-from tests.flykka.one_job import status
+from tests.flykka.jobs.one_job import status
 
 SAID = ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
 

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from flykka import RichFunction, RuntimeContext
 from flykka.errors import StreamTypeError
-from flykka.program import Program
 from flykka.spark_bridge.code import TransformCode
+from flykka.streams.program import Program
 from tests.flykka.programs import bids
 
 spark_test = pytest.mark.spark

@@ -8,10 +8,10 @@ import pytest
 
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.job_graph import RestartStrategyConfiguration
-from flykka.output_tag import OutputTag
 from flykka.restart_strategies import RestartStrategies
-from flykka.watermark_strategy import WatermarkStrategy
-from flykka.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from flykka.streams.output_tag import OutputTag
+from flykka.streams.watermark_strategy import WatermarkStrategy
+from flykka.streams.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 
 def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import FileSink, FileSource, JobClient, StreamExecutionEnvironment, WatermarkStrategy
-from flykka.errors import CheckpointError, JobCancelledError
+from flykka.errors import CheckpointError, CheckpointNotFoundError, JobCancelledError
 from flykka.messages.job import CheckpointCompleted, JobRestored
 from flykka.messages.message import Message
 from tests.integration import arrivals, sales
@@ -63,6 +63,9 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, sales_files, tmp_path / "output")
+    with pytest.raises(CheckpointNotFoundError, match="has gone on from the newest one"):
+        continue_to_the_end(environment(), sales_files, tmp_path)
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 
 def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
@@ -73,7 +76,7 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
     client = arrivals.start(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     client.cancel()
-    with pytest.raises(JobCancelledError, match=r"continue with from_checkpoint\('.*/chk-\d+'\)") as cancelled:
+    with pytest.raises(JobCancelledError, match=r"kept checkpoint: .*/chk-\d+ \(continue with") as cancelled:
         client.wait(timeout=60)
 
     other = environment().from_checkpoint("latest")

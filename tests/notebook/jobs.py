@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     CheckpointStatistics,
     CheckpointStatsStatus,
     JobDetails,
@@ -101,6 +101,7 @@ RESTARTED = replace(
     last_completed=completed(6),
     restored_checkpoint=6,
     restarts=(Restart(at_ms=9_400, cause=LOST),),
+    number_of_restarts=1,
     last_failure=LOST,
 )
 

@@ -11,9 +11,9 @@ import pytest
 from flykka.errors import DuplicateUidError
 from flykka.messages.job_graph import OperatorKind
 from flykka.notebook.cells import Cells
-from flykka.program import Program
 from flykka.spark_bridge.code import SourceCode
-from flykka.transformation import Input, Transformation
+from flykka.streams.program import Program
+from flykka.streams.transformation import Input, Transformation
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment

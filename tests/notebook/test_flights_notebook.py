@@ -37,7 +37,7 @@ def test_the_notebook_runs_and_its_job_is_exactly_once(tmp_path: Path, monkeypat
     notebook = executed(tmp_path)
 
     check(notebook)
-    assert not any(tmp_path.glob("flykka-*"))
+    assert not any(tmp_path.glob("flykka-notebook-*"))
 
 
 def test_what_is_kept_in_the_notebook_is_what_a_run_has_shown() -> None:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from flykka.job_details import JobDetails
+from flykka.jobs.job_details import JobDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
@@ -69,6 +69,12 @@ def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load(
             "34 %, 0 %",
         ],
     ]
+
+
+def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
+    picture = shown(job(status=JobStatus.FINISHED))
+
+    assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
 
 
 def test_late_rows_have_a_column_where_there_are_some() -> None:

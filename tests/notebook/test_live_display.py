@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.ids import JobId
 from flykka.messages.job import CheckpointAborted, JobResultSuccess, JobStatus, JobStatusChanged
@@ -18,7 +19,6 @@ from flykka.messages.message import Message
 from flykka.notebook.live_display import PAUSE_SECONDS, LiveDisplay
 from flykka.notebook.shell import Bundle
 from flykka.runtime.future import Future
-from flykka.shared_overview import SharedJobOverview
 
 pytestmark = pytest.mark.slow
 

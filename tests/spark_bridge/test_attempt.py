@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import Column, Row
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
@@ -265,6 +265,21 @@ def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Labo
 
     assert first == 8
     assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in SALES)
+
+
+def test_a_job_knows_the_views_that_were_there_when_it_was_submitted(files: Laboratory, spark: SparkSession) -> None:
+    spark.range(2).createOrReplaceTempView("wanted_keys")
+    wanted = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
+    source = files.begin(files.source(wanted, files.sink())).open()
+    try:
+        for split in files.splits(source.attempt.descriptor.vertex):
+            source.read([split])
+        source.snapshot(1)
+        source.commit(1)
+    finally:
+        spark.catalog.dropTempView("wanted_keys")
+
+    assert {row.key for row in files.published().collect()} == {0, 1}
 
 
 def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -> None:

@@ -8,7 +8,7 @@ from flykka.messages.job_graph import OperatorKind
 from flykka.spark_bridge.call_site import CallSite, call_site
 from flykka.spark_bridge.code import KeyByCode
 from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.transformation import Transformation
+from flykka.streams.transformation import Transformation
 
 
 def line() -> int:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from flykka.messages.failure import SerializedThrowable
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.user_lines import UserLine
 
 
 class SpeechlessError(Exception):
@@ -63,6 +64,30 @@ def test_a_failure_that_knows_its_operator_is_told_with_it_and_not_with_the_stag
     assert (told.type_name, told.message) == ("ValueError", "operator 'prices' (app.py:7): no")
 
 
+def test_where_no_line_of_the_user_s_has_raised_the_operators_are_shown_that_were_at_work() -> None:
+    written = UserLine(file="app.py", line=7, function="prices", source="rows.transform(prices)")
+    failed = OperatorFailedError("operator 'prices' (app.py:7)", written)
+    failed.__cause__ = value_error()
+
+    for told in (serialized("stage 3", failed), serialized("operator 'prices' (app.py:7)", value_error(), [written])):
+        assert told.message.splitlines() == [
+            "operator 'prices' (app.py:7): no",
+            '  File "app.py", line 7, in prices',
+            "    rows.transform(prices)",
+        ]
+
+
+def value_error() -> ValueError:
+    return ValueError("no")
+
+
+def test_a_function_that_exits_is_told_what_it_should_do_instead() -> None:
+    told = serialized("stage 3", SystemExit(3))
+
+    assert told.type_name == "SystemExit"
+    assert told.message.startswith("stage 3: sys.exit(3) was called, which ends no job: raise an exception")
+
+
 def raise_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     for batch in batches:
         yield batch[["missing"]]
@@ -89,7 +114,8 @@ def test_a_function_that_raises_in_a_worker_is_told_by_its_own_line_not_by_that_
 def test_a_worker_that_exits_is_told_without_sparks_story_of_tasks_and_stages(spark: SparkSession) -> None:
     told = _failure_of(spark.range(1).mapInPandas(end_the_worker, "id long"))
 
-    assert told.message.startswith("stage 3: Python worker exited unexpectedly (crashed)")
+    assert told.type_name == "WorkerExitedError"
+    assert told.message.startswith("stage 3: Python worker exited unexpectedly (crashed): a function has ended its")
 
 
 @pytest.mark.spark

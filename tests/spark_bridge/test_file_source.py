@@ -107,6 +107,16 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: 
     assert look.interval_ms == 300
 
 
+def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> None:
+    (folder / "DONE").touch()
+    source = FileSource.parquet(str(folder)).monitor_continuously("1s", until="DONE")
+
+    found = discovery(spark, source).discover(frozenset())
+
+    assert names(found) == [[f"{number}.parquet"] for number in range(5)]
+    assert found.finished
+
+
 def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder)).monitor_continuously(timedelta(seconds=1), until=lambda: True)
 
@@ -250,6 +260,19 @@ def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path)
 
     assert everything(spark, source, found) == [[(1, 2)]]
     assert look.discover(frozenset(split.split_id for split in found.splits)).splits == ()
+
+
+@pytest.mark.parametrize("folder", [".", "of={all}"])
+def test_names_that_look_like_patterns_are_read_once(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    for number, name in enumerate(("a[1].parquet", "a[2].parquet", "{b}*.parquet", "a1.parquet", "a2.parquet")):
+        path = tmp_path / folder / name
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"key": [number], "amount": [0]}), path)
+    source = FileSource.parquet(str(tmp_path), schema="key long, amount long").files_per_batch(5)
+
+    (batch,) = everything(spark, source, discovery(spark, source).discover(frozenset()))
+
+    assert sorted(batch) == [(number, 0) for number in range(5)]
 
 
 @pytest.mark.parametrize("interval", ["soon", "10", 0, "0s"])

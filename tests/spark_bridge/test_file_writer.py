@@ -137,6 +137,20 @@ def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
         sink.writer(attempt=1).restore([state])
 
 
+def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_on(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = sink.writer()
+    state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    (published,) = writer.commit(1)
+    Path(published.removeprefix("file:")).unlink()
+
+    sink.writer(attempt=1).restore([state])
+
+    assert sink.staged() == []
+    assert "is no longer there: taken for published" in caplog.text
+
+
 def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
     writer = sink.writer()
     (pending,) = writer.prepare_commit(1, writer.stage(sink.rows(1)).names).pending

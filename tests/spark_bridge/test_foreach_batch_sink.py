@@ -64,6 +64,17 @@ def test_a_checkpoint_is_given_as_a_whole_when_it_is_complete(table: Table) -> N
     assert table.staged() == []
 
 
+def test_the_folder_of_the_checkpoints_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    table = Table(spark, tmp_path / "{runs}, [all]* ?")
+    writer = table.writer()
+
+    names = writer.stage(table.rows(1, 2)).names + writer.stage(table.rows(3)).names
+    writer.prepare_commit(1, names)
+    writer.commit(1)
+
+    assert table.calls == [(1, [1, 2, 3])]
+
+
 def test_of_a_checkpoint_without_rows_the_function_hears_nothing(table: Table) -> None:
     writer = table.writer()
     writer.prepare_commit(1, writer.stage(table.rows(1).where("number > 1")).names)

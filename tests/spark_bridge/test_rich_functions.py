@@ -140,7 +140,7 @@ def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: La
         max_number_of_parallel_subtasks=128,
         attempt_number=1,
     )
-    assert context.session is laboratory.plane.session
+    assert context.session.sparkContext is laboratory.plane.session.sparkContext
 
 
 def test_an_open_that_raises_fails_the_attempt_and_what_was_begun_is_closed(laboratory: Laboratory, life: Life) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,6 +175,101 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
     assert len(fired) == len(set(fired))
     assert set(fired) == wanted
     assert segments.live == ()
+
+
+@dataclass
+class Storage:
+    """Snapshots of segments whose rows are (batch, time), and what they have written."""
+
+    segments: Segments[frozenset[tuple[int, int]]] = field(default_factory=lambda: Segments(SECONDS))
+    rows: set[tuple[int, int]] = field(default_factory=set)
+    folders: dict[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    under_way: list[tuple[list[BatchId], Written]] = field(default_factory=list)
+    checkpoint_id: int = 0
+    made: int = 0
+
+    def take_in(self, times: range) -> None:
+        """Add a batch, and merge where there are three of a level."""
+        rows = frozenset((self.made, time) for time in times)
+        self.rows |= rows
+        self.segments.add(self._made(rows, level=0))
+        if merging := self.segments.mergeable(3):
+            whole = frozenset().union(*(self._read(self.segments.reading(each)) for each in merging))
+            self.segments.replace(merging, self._made(whole, merging[0].level + 1))
+
+    def fire(self, to_ms: int) -> None:
+        """Let windows fire."""
+        self.segments.fire(to_ms)
+        self.rows = {(batch, time) for batch, time in self.rows if time > to_ms}
+
+    def pass_barrier(self) -> Counter[tuple[int, int]]:
+        """Take a snapshot, which is written by and by; what would be restored from it."""
+        self.checkpoint_id += 1
+        held = {handle for live in self.segments.live if live.is_durable for handle in handles(live)}
+        for number, part in enumerate(self.segments.to_write()):
+            handle = SharedStateHandle(state_id=f"{self.checkpoint_id}-{number}", path="", rows=1, size_bytes=1)
+            self.folders[handle.state_id] = frozenset().union(*(self._read(reading) for reading in part))
+            place = Written(handles=(handle,), checkpoint_id=self.checkpoint_id)
+            self.under_way.append(([reading.segment.batch_id for reading in part], place))
+            held.add(handle)
+        bound = -1 if self.segments.emitted_to_ms is None else self.segments.emitted_to_ms
+        return Counter(row for handle in held for row in self.folders[handle.state_id] if row[1] > bound)
+
+    def complete(self) -> None:
+        """The snapshots are written, and their checkpoints complete."""
+        for batch_ids, place in self.under_way:
+            self.segments.mark_written(batch_ids, place)
+        self.under_way = []
+        for checkpoint_id in range(1, self.checkpoint_id + 1):
+            self.segments.confirm(checkpoint_id)
+
+    def _made(self, rows: frozenset[tuple[int, int]], level: int) -> Segment[frozenset[tuple[int, int]]]:
+        self.made += 1
+        times = [time for _, time in rows]
+        return Segment(
+            batch_id=BatchId(str(self.made)),
+            frame=rows,
+            rows=len(rows),
+            first_ms=min(times),
+            last_ms=max(times),
+            level=level,
+        )
+
+    def _read(self, reading: Reading[frozenset[tuple[int, int]]]) -> frozenset[tuple[int, int]]:
+        low = -1 if reading.from_ms is None else reading.from_ms
+        return frozenset(row for row in reading.segment.frame if row[1] >= low)
+
+
+def handles(live: Segment[frozenset[tuple[int, int]]]) -> tuple[SharedStateHandle, ...]:
+    return () if live.written is None else live.written.handles
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(TIMES, TIMES).map(lambda ends: range(min(ends), max(ends) + 1)),
+            st.sampled_from(["barrier", "complete"]),
+            TIMES,
+        ),
+        max_size=30,
+    )
+)
+def test_a_checkpoint_holds_every_row_that_has_not_fired_once(steps: list[range | str | int]) -> None:
+    storage = Storage()
+    for step in steps:
+        match step:
+            case range():
+                open_ms = 0 if storage.segments.emitted_to_ms is None else storage.segments.emitted_to_ms + 1
+                if times := range(max(step.start, open_ms), step.stop):
+                    storage.take_in(times)
+            case int():
+                storage.fire(step if storage.segments.emitted_to_ms is None else storage.segments.emitted_to_ms + 1)
+            case "barrier":
+                assert storage.pass_barrier() == Counter(storage.rows)
+            case _:
+                storage.complete()
+
+    assert storage.pass_barrier() == Counter(storage.rows)
 
 
 def starts(windows: EventTimeWindows, time: int) -> list[int]:

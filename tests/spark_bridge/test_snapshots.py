@@ -132,6 +132,23 @@ def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_
     assert line.laboratory.published().count() == 5
 
 
+def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line: Line) -> None:
+    line.may_fire.set()
+    for _ in range(17):
+        line.read()
+    line.windows.snapshot(1)
+    line.windows.commit(1)
+    for _ in range(15):
+        line.read()
+    state = line.windows.snapshot(2).state
+
+    restored = line.restarted(state)
+    restored.snapshot(3, END)
+    restored.commit(3)
+
+    assert {row.n for row in line.laboratory.published().collect()} == {32}
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, keep: bool) -> None:
     line.may_fire.set()

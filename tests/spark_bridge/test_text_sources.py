@@ -67,6 +67,19 @@ def test_rows_and_the_latest_event_time_are_counted_below_a_filter(laboratory: L
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
 
 
+@pytest.mark.parametrize("reads_them", [True, False])
+def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
+    laboratory: Laboratory, folder: Path, reads_them: bool
+) -> None:
+    static = laboratory.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
+    function = transform(lambda batch: static.join(batch, "key") if reads_them else static)
+
+    finished = read(laboratory, csv(folder), function)
+
+    assert isinstance(finished, StageFinished)
+    assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [

@@ -147,3 +147,18 @@ def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None
     made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
 
     assert made == [effects.DeleteJob(), effects.ReportStopped(retained=())]
+
+
+def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_which() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1)
+    [adopted] = earlier.machine.completed
+    world = two_tasks()
+    world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
+    world.ids.skip_to(2)
+    complete(world, 2)
+
+    made = world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+
+    assert made[-2:] == [effects.DeleteJob(continued=adopted.path), effects.ReportStopped(retained=())]

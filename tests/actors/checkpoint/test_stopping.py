@@ -70,6 +70,20 @@ def test_it_waits_until_all_tasks_run_and_nothing_is_pending() -> None:
     assert (pending, list(busy.machine.pending)) == ([1], [2])
 
 
+@pytest.mark.parametrize("demand", [events.StopRequested(), events.FinalCheckpointRequested()])
+def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(demand: CoordinatorEvent) -> None:
+    world = running(interval_ms=100, max_concurrent=2)
+    world.advance(200)
+    world.acknowledge("a", 1)
+
+    world.handle(demand)
+    world.advance(150)
+    world.acknowledge("a", 2)
+
+    [last] = world.machine.pending.values()
+    assert last.properties.final
+
+
 def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
     world = Coordination()
 

@@ -19,6 +19,7 @@ from tests.actors.execution.task_machine import (
     finished,
     source,
     splits,
+    trigger,
 )
 
 IDLE, ACTIVE = WatermarkStatus(idle=True), WatermarkStatus(idle=False)
@@ -72,6 +73,18 @@ def test_a_source_is_not_silent_while_a_stage_reads() -> None:
     effects = task.feed(IdleDue())
 
     assert (down(effects), timers(effects)) == ([], [TIMEOUT_MS])
+
+
+def test_a_source_is_silent_while_a_snapshot_is_taken() -> None:
+    task = silent()
+    task.now += TIMEOUT_MS
+    task.feed(trigger(1))
+
+    due = task.feed(IdleDue())
+    taken = task.feed(finished(0))
+
+    assert timers(due) == []
+    assert down(due + taken)[-1] == IDLE
 
 
 def test_a_source_that_reads_again_is_active_before_its_watermark_goes_down() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from flykka.cli.interrupts import Interrupts, Wish
 from flykka.errors import JobCancelledError
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.messages.job import CancelJob, JobResultSuccess, StopJob
-from tests.flykka.one_job import JOB, KEPT, OneJob, one_job
+from tests.flykka.jobs.one_job import JOB, KEPT, OneJob, one_job
 
 STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels)"
 
@@ -60,10 +60,25 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
 
     assert lines == [
         STOPPING,
-        "not stopped, it goes on (Ctrl-C again cancels): job 'delays' (job_1) was not stopped: boom",
+        "not stopped, it goes on (Ctrl-C again cancels it, and deletes its checkpoints):"
+        " job 'delays' (job_1) was not stopped: boom",
     ]
     assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)
     assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
+
+
+def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
+    job: OneJob, said: queue.SimpleQueue[str]
+) -> None:
+    with one_job() as other, Interrupts(lambda: running(other.client), said.put) as interrupts:
+        interrupts.reach(other.client)
+        signal.raise_signal(signal.SIGINT)
+        other.client.wait(timeout=10)
+        interrupts.reach(job.client)
+        result = job.client.wait(timeout=10)
+
+    assert [type(message) for message in other.told[1:]] == [StopJob]
+    assert result.checkpoint_path == KEPT
 
 
 def test_three_times_interrupts_as_it_does_any_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:

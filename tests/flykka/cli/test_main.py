@@ -60,7 +60,7 @@ def test_what_is_missing_or_not_there_is_named(
         (["--slots", "-1"], "argument --slots: '-1' is not a whole number from 1"),
         (["--task-managers", "two"], "argument --task-managers: 'two' is not a whole number from 1"),
         (["--checkpoint-interval", "soon"], "argument --checkpoint-interval: the length of time 'soon' is not of the"),
-        (["--checkpoint-interval", "-5s"], "argument --checkpoint-interval: the length of time '-5s' is not of the"),
+        (["--checkpoint-interval", "-5s"], "argument --checkpoint-interval: the length of time '-5s' is negative"),
         (["--checkpoint-interval", "0s"], "argument --checkpoint-interval: the length of time '0s' must be longer"),
         (["--retention", "all"], "argument --retention: invalid choice: 'all'"),
         (["--record"], "argument --record: expected one argument"),

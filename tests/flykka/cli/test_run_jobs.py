@@ -89,7 +89,7 @@ def test_every_job_is_shown_and_waited_for_and_the_options_win(
         ignored,
         "job 'job of the second' FINISHED",
     ]
-    assert any("task-manager-2 runs its first task" in line and line.endswith("(2/2)") for line in lines)
+    assert any("task-manager-2 runs its first task" in line and line.endswith("/2)") for line in lines)
     assert lines.count("  read         10 rows from 'numbers'") == 2
     assert [spark.read.parquet(str(folder / name)).count() for name in ("first", "second")] == [10, 10]
     assert not current_launch().shows_jobs

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console as RichConsole
 from rich.console import RenderableType
 
-from flykka.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, JobVertexDetails
+from flykka.jobs.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, JobVertexDetails
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState

@@ -9,9 +9,9 @@ from rich.console import Console as RichConsole
 
 from flykka.console.job_console import JobConsole
 from flykka.errors import JobCancelledError
-from flykka.job_client import JobClient
+from flykka.jobs.job_client import JobClient
 from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus
-from tests.flykka.one_job import BOOM, JOB, KEPT, one_job, status
+from tests.flykka.jobs.one_job import BOOM, JOB, KEPT, one_job, status
 
 
 def kept(client: JobClient) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.console.job_picture import JobPicture
-from flykka.job_details import (
+from flykka.jobs.job_details import (
     CheckpointStatistics,
     CheckpointStatsStatus,
     JobDetails,
@@ -159,7 +159,10 @@ def test_the_reason_of_the_last_restart_is_told() -> None:
         Restart(at_ms=1, cause=SerializedThrowable(type_name="ValueError", message="boom\nat line 1")),
     )
 
-    assert shown(JobPicture(details(restarts=restarts)))[-1] == "restarts     2, the last after ValueError: boom"
+    assert (
+        shown(JobPicture(details(restarts=restarts, number_of_restarts=2)))[-1]
+        == "restarts     2, the last after ValueError: boom"
+    )
 
 
 @pytest.mark.parametrize("status", JobStatus)

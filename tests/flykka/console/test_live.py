@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.console.live import LiveScreen, can_be_live
-from flykka.job_details import JobDetails
+from flykka.jobs.job_details import JobDetails
 from tests.flykka.console.pictures import DETAILS
 
 

@@ -1,0 +1,253 @@
+"""A handle on a submitted job, for threads and for asyncio (Flink's JobClient)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flykka.errors import ClusterError, JobCancellationError, JobStoppingError
+from flykka.jobs.checkpoint_frame import checkpoint_frame
+from flykka.jobs.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
+from flykka.jobs.flight_record import WriteFlightRecord
+from flykka.jobs.job_details import JobDetails
+from flykka.jobs.shared_overview import SharedJobOverview
+from flykka.messages.ids import JobId
+from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJob, StoppingFailure
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.notebook.interrupts import interruptible, waking_loop
+from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
+from flykka.runtime.future import Future
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.notebook.live_display import LiveDisplay
+
+T = TypeVar("T")
+
+STOPPING_TIMEOUT = 60.0
+"""Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
+
+LISTENERS_TIMEOUT = 5.0
+"""Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
+
+
+class JobClient:
+    """Made by `execute_async`. Every method may be called from any thread.
+
+    `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.
+    """
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        job_manager: ActorRef,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        write_flight_record: WriteFlightRecord | None = None,
+    ) -> None:
+        self._system = system
+        self._job_manager = job_manager
+        self._graph = job_graph
+        self._view = JobView(
+            outcome=Future(system.driver), submitted=Future(system.driver), overview=SharedJobOverview(job_graph)
+        )
+        self._listeners: list[Future[None]] = []
+        self._live: LiveDisplay | None = None
+        props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path, write_flight_record)
+        self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
+
+    @property
+    def job_id(self) -> JobId:
+        """The id under which the job was submitted."""
+        return self._graph.job_id
+
+    @property
+    def job_name(self) -> str:
+        """The name under which the job was submitted."""
+        return self._graph.name
+
+    @property
+    def job_graph(self) -> JobGraph:
+        """What was submitted: the vertices, their operators and how they are connected."""
+        return self._graph
+
+    @property
+    def status(self) -> JobStatus:
+        """The last status that was heard of."""
+        return self._view.status
+
+    @property
+    def exception(self) -> Exception | None:
+        """What `wait` raises, once the job has ended badly; None before, and when all is well."""
+        return self._view.failure
+
+    @property
+    def details(self) -> JobDetails:
+        """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
+        return self._view.overview.details(self._system.clock.now_ms())
+
+    @property
+    def checkpoints(self) -> pd.DataFrame:
+        """A row per checkpoint that has completed or was given up, the last thousand of them, the oldest first.
+
+        Columns: checkpoint_id, status, triggered, ended, duration_ms, size_bytes, incremental_bytes, path, reason.
+        """
+        return checkpoint_frame(self.details.checkpoints)
+
+    def done(self) -> bool:
+        """Whether the job has ended, in whatever way."""
+        return self._view.outcome.done()
+
+    def wait_submitted(self, timeout: float | None = None) -> JobId:
+        """Wait until the JobManager has taken the job.
+
+        Raises:
+            JobSubmissionError: it was refused.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        return self._get(self._view.submitted, timeout, "is not yet accepted")
+
+    def wait(self, timeout: float | None = None) -> JobExecutionResult:
+        """Wait until the job has ended and the listeners have heard of it.
+
+        Raises:
+            JobExecutionError: it has failed, or was lost with its cluster.
+            JobCancelledError: it was cancelled.
+            JobSubmissionError: it was refused.
+            TimeoutError: it still runs after `timeout` seconds.
+        """
+        __tracebackhide__ = True  # In IPython a failure of the job points to the user's line, not to these.
+        try:
+            with interruptible(self.job_name):
+                return self._get(self._view.outcome, timeout, f"is still {self.status}")
+        finally:
+            if self._view.outcome.done():
+                self._wait_for_listeners()
+
+    def cancel(self, timeout: float = 10.0) -> None:
+        """Have the job cancelled; returns when the JobManager has taken that on, and `wait` when it is done.
+
+        Raises:
+            JobCancellationError: the job has ended already.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        if self.done():
+            raise JobCancellationError(
+                f"job {self.job_name!r} ({self.job_id}) was not cancelled: it is {self.status} already"
+            )
+        try:
+            answer = self._job_manager.ask(lambda me: CancelJob(job_id=self.job_id, client=me), timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"no answer to the cancellation of job {self.job_name!r} in {timeout} s") from late
+        if isinstance(answer, CancellationFailure):
+            raise JobCancellationError(f"job {self.job_name!r} ({self.job_id}): {answer.cause.message}")
+
+    def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
+        """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
+
+        Flink's stop-with-savepoint, without draining: windows that are open stay in the checkpoint, which is kept for
+        whoever continues from it. Returns when the job has FINISHED; a stop that fails leaves the job running.
+
+        Raises:
+            JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
+            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+        """
+        if self.done():
+            raise JobStoppingError(
+                f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
+            )
+        try:
+            answer = self._job_manager.ask(lambda me: StopJob(job_id=self.job_id, client=me), timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
+        if isinstance(answer, StoppingFailure):
+            raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
+        # Whoever looks at the job when this returns is to see that it has finished.
+        self._get(self._view.outcome, timeout, "has stopped, and has not said so")
+        path: str = answer.checkpoint_path
+        return path
+
+    def add_listener(self, callback: Callable[[Message], object]) -> None:
+        """Call `callback` with every message about the job, in order, on a thread of its own.
+
+        A listener that comes late first hears what was said before it, up to the last thousand messages.
+
+        Raises:
+            ClusterError: the cluster was shut down, and nobody is left who could tell.
+        """
+        heard_all: Future[None] = Future(self._system.driver)
+        props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
+        try:
+            self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
+        except SpawnRefusedError as ending:
+            raise ClusterError(
+                f"nothing more is told of job {self.job_name!r} ({self.job_id}): its cluster was shut down"
+            ) from ending
+        self._listeners.append(heard_all)
+
+    def _ipython_display_(self) -> None:
+        """Called by IPython to show the job: in a notebook live, until its end."""
+        from flykka.notebook.job_text import job_text
+        from flykka.notebook.live_display import LiveDisplay
+        from flykka.notebook.shell import in_kernel
+
+        if not in_kernel():
+            print(job_text(self.details))
+            return
+        if self._live is None:
+            self._live = LiveDisplay(self._view.overview, self._view.outcome, self._system.clock.now_ms)
+            # Who waits for the job sees its end before the next cell begins.
+            self._listeners.append(self._live.shown_last)
+        self._live.show()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The job as it stands now, for whoever shows objects without IPython."""
+        from flykka.notebook.live_display import job_bundle
+
+        return job_bundle(self.details)
+
+    def __await__(self) -> Generator[Any, None, JobExecutionResult]:
+        return self._ended().__await__()
+
+    def __repr__(self) -> str:
+        return f"<JobClient {self.job_name!r} {self.job_id} {self.status}>"
+
+    async def _ended(self) -> JobExecutionResult:
+        __tracebackhide__ = True
+        try:
+            with interruptible(self.job_name), waking_loop():
+                return await self._view.outcome
+        finally:
+            if self._view.outcome.done():
+                await self._listeners_have_heard()
+
+    async def _listeners_have_heard(self) -> None:
+        # As `_wait_for_listeners`, with the loop free for others meanwhile.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTENERS_TIMEOUT):
+                for heard_all in self._listeners:
+                    await heard_all
+
+    def _wait_for_listeners(self) -> None:
+        deadline = time.monotonic() + LISTENERS_TIMEOUT
+        for heard_all in self._listeners:
+            try:
+                heard_all.get(timeout=max(0.0, deadline - time.monotonic()))
+            except AskTimeoutError:
+                # A listener that does not return holds its own news back, not the job's result.
+                return
+
+    def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
+        __tracebackhide__ = True
+        try:
+            return future.get(timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) {state} after {timeout} seconds") from late

@@ -1,0 +1,134 @@
+"""What is to be shown of a job at one moment, as values: by the names of Flink's REST API (JobDetailsInfo).
+
+Made by `JobOverview`; a console and a notebook draw them, each in its own way. Nothing here knows of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job import JobStatus
+from flykka.messages.task import ExecutionState
+
+
+class CheckpointStatsStatus(StrEnum):
+    """How a checkpoint has ended."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStatistics:
+    """One checkpoint. Only a completed one has a duration, sizes and a path; only a failed one has a reason."""
+
+    checkpoint_id: int
+    status: CheckpointStatsStatus
+    ended_ms: int
+    duration_ms: int = 0
+    size_bytes: int = 0
+    incremental_bytes: int = 0
+    path: str | None = None
+    reason: CheckpointDeclineReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A restart of the job, and the failure that led to it where it was told."""
+
+    at_ms: int
+    cause: SerializedThrowable | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeShares:
+    """How the running subtasks of a vertex have spent the last seconds: three shares that add up to 1."""
+
+    busy: float
+    back_pressured: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobVertexDetails:
+    """One vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
+
+    `sources` and `sinks` are the names of such operators in its chain. `subtasks` says how many of them are in each
+    state. The watermark is the least of all subtasks, in ms of event time, and None while one of them has none; at
+    the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
+    """
+
+    vertex_id: JobVertexId
+    name: str
+    parallelism: int
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    state: ExecutionState
+    subtasks: Mapping[ExecutionState, int]
+    rows_in: int = 0
+    rows_out: int = 0
+    late_rows: int = 0
+    rows_in_per_second: float = 0.0
+    rows_out_per_second: float = 0.0
+    watermark_ms: int | None = None
+    watermark_lag_ms: int | None = None
+    event_time_ended: bool = False
+    shares: TimeShares | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetails:
+    """A job: its vertices in topological order, its last checkpoints and its last restarts, the oldest first.
+
+    `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
+    a job which has ended can be continued from.
+    """
+
+    job_id: JobId
+    name: str
+    status: JobStatus
+    started_ms: int | None
+    duration_ms: int
+    vertices: tuple[JobVertexDetails, ...]
+    checkpoints: tuple[CheckpointStatistics, ...]
+    checkpoints_completed: int
+    checkpoints_failed: int
+    last_completed: CheckpointStatistics | None
+    restored_checkpoint: int | None
+    restarts: tuple[Restart, ...]
+    last_failure: SerializedThrowable | None
+    kept_checkpoint: str | None = None
+    number_of_restarts: int = 0
+
+
+def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
+    """The state that stands for all subtasks of a vertex (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""
+    for state in (
+        ExecutionState.FAILED,
+        ExecutionState.CANCELING,
+        ExecutionState.CANCELED,
+        ExecutionState.RUNNING,
+    ):
+        if subtasks.get(state):
+            return state
+    if finished := subtasks.get(ExecutionState.FINISHED):
+        return ExecutionState.FINISHED if finished == sum(subtasks.values()) else ExecutionState.RUNNING
+    return ExecutionState.CREATED
+
+
+def least_watermark(watermarks: Iterable[int | None]) -> int | None:
+    """The least of the subtasks' watermarks; None while one of them has none, or where there are no subtasks."""
+    known = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
+    least = min(known, default=WATERMARK_MIN)
+    return None if least == WATERMARK_MIN else least
+
+
+def event_time_has_ended(watermark_ms: int | None) -> bool:
+    """Whether this is the watermark behind the last row."""
+    return watermark_ms == WATERMARK_MAX

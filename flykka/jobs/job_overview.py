@@ -1,0 +1,155 @@
+"""The overview of a job, as a fold over what `JobClient.add_listener` tells.
+
+It holds no clock and draws nothing: who listens says when each message was heard, and asks for the values to show.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.jobs.job_details import CheckpointStatistics, CheckpointStatsStatus, JobDetails, Restart
+from flykka.jobs.vertex_overview import VertexOverview
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.job import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    ExecutionStateChanged,
+    JobRestored,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    MetricsReported,
+)
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.messages.task import ExecutionState
+
+LAST_CHECKPOINTS = 5
+LAST_RESTARTS = 10
+"""A job may be restarted without end, and each restart holds the failure that led to it."""
+
+
+class JobOverview:
+    """Takes in the messages about one job, in their order; `details` says what is to be shown of it."""
+
+    def __init__(self, job_graph: JobGraph, checkpoints: int = LAST_CHECKPOINTS) -> None:
+        self._graph = job_graph
+        self._status = JobStatus.CREATED
+        self._began_ms: int | None = None
+        self._ended_ms: int | None = None
+        self._vertices = {vertex.vertex_id: VertexOverview(vertex) for vertex in job_graph.vertices}
+        self._checkpoints: deque[CheckpointStatistics] = deque(maxlen=checkpoints)
+        self._checkpoint_counts = dict.fromkeys(CheckpointStatsStatus, 0)
+        self._last_completed: CheckpointStatistics | None = None
+        self._restored: int | None = None
+        self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
+        self._number_of_restarts = 0
+        self._failure: SerializedThrowable | None = None
+        self._kept: str | None = None
+
+    def take(self, message: Message, at_ms: int) -> None:
+        """Note a message that was heard at `at_ms`; one that carries a time of its own is noted with that."""
+        match message:
+            case JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
+                self._on_status(status, told_ms, cause)
+            case ExecutionStateChanged(attempt=attempt, state=state, timestamp_ms=told_ms):
+                self._on_execution(attempt, state, told_ms)
+                if state is ExecutionState.FAILED:
+                    self._failure = message.failure or self._failure
+            case MetricsReported(attempt=attempt, metrics=metrics):
+                vertex, subtask, number = self._place(attempt)
+                self._vertices[vertex].note_metrics(subtask, number, metrics, at_ms)
+            case CheckpointCompleted():
+                self._on_checkpoint(_completed(message))
+            case CheckpointAborted():
+                self._on_checkpoint(_aborted(message))
+            case JobRestored(checkpoint_id=checkpoint):
+                self._restored = checkpoint
+            case JobResultSuccess(checkpoint_path=kept):
+                self._kept = kept
+                self._end(JobStatus.FINISHED, at_ms)
+            case JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
+                self._failure, self._kept = cause, kept
+                self._end(status, at_ms)
+            case _:
+                pass
+
+    def details(self, at_ms: int) -> JobDetails:
+        """What is to be shown at `at_ms`."""
+        began = self._began_ms
+        until = at_ms if self._ended_ms is None else self._ended_ms
+        return JobDetails(
+            job_id=self._graph.job_id,
+            name=self._graph.name,
+            status=self._status,
+            started_ms=began,
+            duration_ms=0 if began is None else max(0, until - began),
+            vertices=tuple(vertex.details(at_ms) for vertex in self._vertices.values()),
+            checkpoints=tuple(self._checkpoints),
+            checkpoints_completed=self._checkpoint_counts[CheckpointStatsStatus.COMPLETED],
+            checkpoints_failed=self._checkpoint_counts[CheckpointStatsStatus.FAILED],
+            last_completed=self._last_completed,
+            restored_checkpoint=self._restored,
+            restarts=tuple(self._restarts),
+            number_of_restarts=self._number_of_restarts,
+            last_failure=self._failure,
+            kept_checkpoint=self._kept,
+        )
+
+    def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
+        if self._began_ms is None:
+            self._began_ms = told_ms
+        self._failure = cause or self._failure
+        self._status = status
+        if status is JobStatus.RESTARTING:
+            self._number_of_restarts += 1
+            self._restarts.append(Restart(at_ms=told_ms, cause=self._failure))
+        elif status is JobStatus.CREATED:
+            for vertex in self._vertices.values():
+                vertex.reset()
+        elif status in JOB_TERMINAL:
+            self._end(status, told_ms)
+
+    def _on_execution(self, attempt: ExecutionAttemptId, state: ExecutionState, told_ms: int) -> None:
+        vertex, subtask, number = self._place(attempt)
+        self._vertices[vertex].note_state(subtask, number, state, told_ms)
+
+    def _on_checkpoint(self, checkpoint: CheckpointStatistics) -> None:
+        self._checkpoints.append(checkpoint)
+        self._checkpoint_counts[checkpoint.status] += 1
+        if checkpoint.status is CheckpointStatsStatus.COMPLETED:
+            self._last_completed = checkpoint
+
+    def _end(self, status: JobStatus, at_ms: int) -> None:
+        self._status = status
+        if self._ended_ms is None:
+            self._ended_ms = at_ms
+
+    def _place(self, attempt: ExecutionAttemptId) -> tuple[JobVertexId, int, int]:
+        """Vertex, subtask (from 0) and number of an attempt."""
+        vertex, subtask, number = attempt.removeprefix(f"{self._graph.job_id}_").rsplit("_", 2)
+        return JobVertexId(vertex), int(subtask), int(number)
+
+
+def _completed(message: CheckpointCompleted) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        checkpoint_id=message.checkpoint_id,
+        status=CheckpointStatsStatus.COMPLETED,
+        ended_ms=message.timestamp_ms,
+        duration_ms=message.duration_ms,
+        size_bytes=message.size_bytes,
+        incremental_bytes=message.incremental_bytes,
+        path=message.path,
+    )
+
+
+def _aborted(message: CheckpointAborted) -> CheckpointStatistics:
+    return CheckpointStatistics(
+        checkpoint_id=message.checkpoint_id,
+        status=CheckpointStatsStatus.FAILED,
+        ended_ms=message.timestamp_ms,
+        reason=message.reason,
+    )

@@ -1,0 +1,124 @@
+"""From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
+
+One operator of the program becomes one node, except a window aggregation. It becomes two: a local one, chained to what
+feeds it, which turns rows into window state (partial aggregates, or the columns that are needed), and behind the keyed
+edge the one that owns the windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.actors.errors import GraphError
+from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.errors import ProgramError
+from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
+from flykka.spark_bridge.code import LateRowsCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flykka.spark_bridge.code_registry import CodeRegistry
+    from flykka.streams.transformation import Input, Transformation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What the environment says where an operator says nothing."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+
+
+def stream_graph(transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults) -> StreamGraph:
+    """The stream graph of a program, inputs before what they feed.
+
+    Raises:
+        ProgramError: the program cannot be built; the text names the uid.
+    """
+    generator = _Generator(registry, defaults)
+    try:
+        for transformation in transformations:
+            generator.add(transformation)
+    except GraphError as impossible:
+        raise ProgramError(str(impossible)) from impossible
+    return generator.graph
+
+
+class _Generator:
+    def __init__(self, registry: CodeRegistry, defaults: Defaults) -> None:
+        self.graph = StreamGraph()
+        self._registry = registry
+        self._defaults = defaults
+
+    def add(self, transformation: Transformation) -> None:
+        """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
+        if isinstance(transformation.code, LateRowsCode):
+            self._add_late_rows(transformation)
+            return
+        feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
+        parallelism = transformation.parallelism or self._defaults.parallelism
+        self.graph.add_node(
+            StreamNode(
+                uid=transformation.uid,
+                name=transformation.name,
+                kind=transformation.kind,
+                ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
+                parallelism=parallelism,
+                max_parallelism=transformation.max_parallelism or self._defaults.max_parallelism,
+                slot_sharing_group=transformation.slot_sharing_group,
+                publishes_per_checkpoint=transformation.publishes_per_checkpoint,
+                event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
+                watermark_delay_ms=transformation.watermark_delay_ms,
+                idle_timeout_ms=transformation.idle_timeout_ms,
+            )
+        )
+        for uid, source in zip(feeding, transformation.inputs, strict=True):
+            self._connect(uid, transformation, source, parallelism)
+
+    def _add_late_rows(self, transformation: Transformation) -> None:
+        windows = self.graph.node(transformation.inputs[0].source.uid)
+        self.graph.add_node(
+            StreamNode(
+                uid=transformation.uid,
+                name=transformation.name,
+                kind=transformation.kind,
+                ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
+                # As a local part: of the windows' parallelism and group, so that the two run as one task.
+                parallelism=windows.parallelism,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=windows.uid, target_uid=transformation.uid))
+
+    def _feeding(self, transformation: Transformation, place: int) -> str:
+        """The uid of what feeds an input of the operator: its local part, where it has one."""
+        feeding = transformation.inputs[place].source.uid
+        if transformation.local_code is None:
+            return feeding
+        # Behind a union, each of its streams is aggregated where it comes from.
+        local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
+        self.graph.add_node(
+            StreamNode(
+                uid=local,
+                name=f"local {transformation.name}",
+                kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
+                ref=self._registry.bind(local, transformation.local_code, call_site=transformation.call_site),
+                # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
+                parallelism=self.graph.node(feeding).parallelism,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=local))
+        return local
+
+    def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:
+        strategy = source.ship_strategy
+        if strategy is None:
+            same = self.graph.node(feeding).parallelism == parallelism
+            strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
+        key_by: OperatorRef | None = None
+        if source.key_by is not None:
+            key_by = self._registry.bind(f"{transformation.uid}-keys", source.key_by, call_site=source.call_site)
+        self.graph.add_edge(
+            StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
+        )

@@ -1,0 +1,35 @@
+"""The folder of a test, and what must be as it was when the test is over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.bad_input.apps import Apps, wait_for_threads_to_end
+
+
+@pytest.fixture(scope="session")
+def hundred_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of parquet."""
+    folder = tmp_path_factory.mktemp("rows") / "in"
+    spark.sql("SELECT id, timestamp_seconds(id) AS at FROM range(100)").coalesce(1).write.parquet(str(folder))
+    (file,) = folder.glob("*.parquet")
+    return file
+
+
+@pytest.fixture
+def apps(spark: SparkSession, hundred_rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Apps]:
+    """Runs apps. What Spark keeps and the threads of flykka are those of before when a test has ended."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.parquet").write_bytes(hundred_rows.read_bytes())
+    made = Apps(tmp_path, spark, capsys)
+    held, threads = made.held(), threading.enumerate()
+
+    yield made
+
+    assert wait_for_threads_to_end(threads) == []
+    assert made.held() == held

@@ -1,0 +1,61 @@
+"""The page about errors keeps up with the errors."""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+
+import pytest
+
+from flykka import errors as of_the_front_door
+from flykka.actors import errors as of_jobs
+from flykka.runtime import errors as of_the_kernel
+from flykka.spark_bridge import errors as of_the_way_to_spark
+from tests.house.sources import HOUSE
+
+PAGE = (HOUSE / "docs" / "errors.md").read_text(encoding="utf-8")
+ROOTS = {"FlykkaError", "SparkBridgeError", "JobRuntimeError", "KernelError"}
+SEEN_BY_NO_USER = {
+    # Raised and handled within a room, or told in other words.
+    "AttemptCancelledError",
+    "AttemptReplacedError",
+    "ChainError",
+    "PredecessorRunsError",
+    "UnknownBatchError",
+    "GraphError",
+    "IllegalTransitionError",
+    "CheckpointStorageError",
+    "CheckpointFormatError",
+    "CheckpointVersionError",
+    # Of the kernel, for those who write actors against its rules.
+    "ActorInitializationError",
+    "FutureCancelledError",
+    "InvalidActorNameError",
+    "ProxyNotSupportedError",
+    "SpawnRefusedError",
+}
+
+
+def errors_of(module: ModuleType) -> set[str]:
+    return {name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Exception)}
+
+
+@pytest.mark.parametrize("module", [of_the_front_door, of_the_way_to_spark, of_jobs, of_the_kernel])
+def test_every_error_that_reaches_a_user_is_on_the_page(module: ModuleType) -> None:
+    names = errors_of(module) - SEEN_BY_NO_USER - ROOTS
+
+    assert {name for name in names if f"`{name}`" not in PAGE} == set()
+
+
+def test_every_error_on_the_page_is_there() -> None:
+    told = set(re.findall(r"`(\w+Error)`", PAGE))
+
+    sources = "\n".join(
+        path.read_text(encoding="utf-8")
+        for room in ("flykka", "actors", "runtime", "spark_bridge")
+        for path in (HOUSE / room).rglob("*.py")
+    )
+    builtin = {"ValueError", "TypeError", "TimeoutError"}
+    assert {
+        name for name in told - builtin if not re.search(rf'class {name}\b|type_name="{name}"|"{name}"', sources)
+    } == set()

@@ -1,0 +1,110 @@
+"""What a terminal shows of an app with something wrong in it, from the first line to the last, and what is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.house.sources import HOUSE
+
+pytestmark = pytest.mark.slow
+
+WITHOUT_SPARK = {
+    "no such app": (["nowhere.py"], 2, "flykka run: error: there is no file nowhere.py"),
+    "an option that is none": (
+        ["app.py", "--paralelism", "2"],
+        2,
+        "flykka run: error: unknown option --paralelism (did you mean --parallelism?); options for the app itself go"
+        " behind --",
+    ),
+    "a negative length of time": (
+        ["app.py", "--checkpoint-interval", "-10s"],
+        2,
+        "flykka run: error: argument --checkpoint-interval: the length of time '-10s' is negative",
+    ),
+    "an app without a job": (
+        ["app.py"],
+        1,
+        "flykka: app.py made no job: an app gets an environment from"
+        " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
+    ),
+    "an app that exits": (["app.py", "--", "7"], 7, ""),
+    "an app that raises": (["app.py", "--", "seven"], 1, "ValueError: invalid literal for int() with base 10: 'seven'"),
+}
+FAILS_IN_A_WORKER = """\
+import sys
+from flykka import FileSink, FileSource, StreamExecutionEnvironment
+
+def priced(frames):
+    for frame in frames:
+        raise ValueError("too many")
+
+with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
+    source = FileSource.csv(f"{sys.argv[1]}/numbers.csv", schema="id int")
+    numbers = env.from_source(source, uid="numbers").map_in_pandas(priced, "id int").uid("priced")
+    numbers.sink_to(FileSink.csv(f"{sys.argv[1]}/out")).uid("out")
+    env.execute("prices")
+"""
+
+
+@pytest.mark.parametrize("name", WITHOUT_SPARK)
+def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tmp_path: Path, name: str) -> None:
+    words, code, last = WITHOUT_SPARK[name]
+    (tmp_path / "app.py").write_text("import sys\nsys.exit(int(sys.argv[1]) if sys.argv[1:] else None)\n")
+    if name == "an app without a job":
+        (tmp_path / "app.py").write_text("print('hello')\n")
+
+    ended = run(tmp_path, "-m", "flykka", "run", *words)
+
+    assert ended.returncode == code
+    assert ended.stderr.splitlines()[-1:] == ([last] if last else [])
+
+
+@pytest.mark.spark
+@pytest.mark.integration
+def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is_left(tmp_path: Path) -> None:
+    (tmp_path / "numbers.csv").write_text("1\n2\n")
+    (tmp_path / "app.py").write_text(FAILS_IN_A_WORKER)
+
+    ended = run(tmp_path, "-X", "dev", "app.py", str(tmp_path))
+
+    # What the JVM says of a module of its own when it starts, nobody can keep from being said.
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("WARNING: Using incubator modules")]
+    assert (ended.returncode, ended.stdout, lines[0]) == (1, "", "Traceback (most recent call last):")
+    frames = [line for line in lines[1:-4] if line.startswith("  File")]
+    assert all("flykka" in line or "app.py" in line for line in frames), ended.stderr
+    assert lines[-4:-1] == [
+        "flykka.errors.JobExecutionError: job 'prices' failed: ValueError: stage 0 of 'numbers -> priced -> out':"
+        " too many",
+        f'  File "{tmp_path}/app.py", line 6, in priced',
+        '    raise ValueError("too many")',
+    ]
+    assert lines[-1].startswith("flight record: ")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a session of its own, of which no process may be left."""
+    environment = os.environ | {"PYTHONPATH": str(HOUSE), "TMPDIR": str(folder)}
+    command: Sequence[str] = (sys.executable, *words)
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True
+    ) as process:
+        out, err = process.communicate(timeout=120)
+    left = [other for other in psutil.process_iter() if _session(other.pid) == process.pid]
+    _, alive = psutil.wait_procs(left, timeout=20)
+    assert alive == []
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None

@@ -1,0 +1,157 @@
+"""What is wrong in a program is refused on the user's line, before there is a job, and nothing is made."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.bad_input.apps import Apps
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DOUBLE = """\
+def double(rows):
+    return rows.withColumn("double", F.col("ib") * 2)
+
+"""
+FORGETFUL = """\
+def forgetful(rows):
+    rows.where("id > 1")
+
+"""
+CLOSED = """\
+closed = StreamExecutionEnvironment.get_execution_environment()
+closed.close()
+"""
+
+WRONG = {
+    "a folder that is not there": (
+        'env.from_source(FileSource.parquet(f"{HERE}/nowhere"))  # here',
+        r"SourceNotFoundError: nothing to read at \S+/nowhere: there is no such folder or file",
+    ),
+    "a folder without files": (
+        'os.mkdir(f"{HERE}/empty")\nenv.from_source(FileSource.parquet(f"{HERE}/empty"))  # here',
+        r"EmptySourceError: no file in \S+/empty yet to take the schema from: declare it with schema=\.\.\.",
+    ),
+    "a file of another format": (
+        "env.from_source(FileSource.parquet(__file__))  # here",
+        r"UnreadableFileError: no schema can be taken from parquet \S+/app\.py: .*is not a Parquet file.*",
+    ),
+    "a file system that nobody knows": (
+        'env.from_source(FileSource.parquet("nope://bucket/in"))  # here',
+        r"SourceError: nope://bucket/in cannot be read: .*No FileSystem for scheme \"nope\"",
+    ),
+    "no source": (
+        'env.from_source("in")  # here',
+        r"ProgramError: from_source takes a source such as FileSource\.parquet\(path\), not 'in'",
+    ),
+    "no watermark strategy": (
+        'env.from_source(FileSource.parquet(f"{HERE}/in", schema=COLUMNS), "1s")  # here',
+        r"ProgramError: a watermark strategy is one such as .*, not '1s'",
+    ),
+    "an event-time column that is not there": (
+        'env.from_source(FileSource.parquet(f"{HERE}/in"), TIMES.with_timestamp_column("when"), uid="numbers")  # here',
+        r"StreamTypeError: numbers \(parquet \S+/in\): there is no event-time column 'when'; the columns are id, at",
+    ),
+    "an option that Spark's reader does not know": (
+        'env.from_source(FileSource.csv(HERE, schema=COLUMNS, haeder=True), uid="texts")  # here',
+        r"StreamTypeError: texts \(csv \S+\): Spark has no option 'haeder' for csv files \(did you mean 'header'\?\)",
+    ),
+    "an option that Spark's writer does not know": (
+        'numbers(env).sink_to(FileSink.parquet(f"{HERE}/out", compresion="zstd"))  # here',
+        r"StreamTypeError: sink-2 \(parquet \S+/out\): Spark has no option 'compresion' for parquet files"
+        r" \(did you mean 'compression'\?\)",
+    ),
+    "an unknown column": (
+        'numbers(env).where("ib > 3")  # here',
+        r"StreamTypeError: stateless-2 \(where\(ib > 3\)\): .*`ib` cannot be resolved.*\[`id`, `at`\].*",
+    ),
+    "an unknown key": (
+        'numbers(env).key_by("ib")  # here',
+        r"StreamTypeError: key_by\(ib\) after numbers: .*`ib` cannot be resolved.*",
+    ),
+    "an unknown column in an aggregate": (
+        'numbers(env).key_by("id").window(TumblingEventTimeWindows.of("1s")).aggregate(F.sum("ib"))  # here',
+        r"StreamTypeError: window-aggregate-2 \(aggregate\(sum\(ib\)\)\): .*`ib` cannot be resolved.*",
+    ),
+    "a window where there is no event time": (
+        'numbers(env, strategy=None).key_by("id").window(TumblingEventTimeWindows.of("1s"))  # here',
+        r"StreamTypeError: numbers gives no event time to window by: .*",
+    ),
+    "a uid twice": (
+        'numbers(env).where("id > 3").uid("numbers")  # here',
+        r"DuplicateUidError: the uid 'numbers' for 'where\(id > 3\)' belongs to 'numbers' \(\S+/app\.py:\d+\):"
+        r" give each operator one of its own",
+    ),
+    "an empty uid": (
+        'numbers(env).uid("")  # here',
+        r"ProgramError: the uid of 'numbers' must be a text that names it for good, not empty",
+    ),
+    "an empty uid of a source": (
+        'env.from_source(FileSource.parquet(f"{HERE}/in", schema=COLUMNS), name="numbers", uid=" ")  # here',
+        r"ProgramError: the uid of 'numbers' must be a text that names it for good, not ' '",
+    ),
+    "a negative length of time": (
+        'env.enable_checkpointing("-10s")  # here',
+        r"DurationError: checkpoint interval '-10s' is negative",
+    ),
+    "no parallelism": (
+        "numbers(env).set_parallelism(0)  # here",
+        r"ProgramError: the parallelism of numbers must be a whole number from 1, not 0",
+    ),
+    "a stream that goes nowhere": (
+        'numbers(env).where("id > 3")\nenv.execute("lost")  # here',
+        r"ProgramError: the program writes nothing: end a stream with sink_to\(\.\.\.\), perhaps that of stateless-2"
+        r" \(where\(id > 3\)\)",
+    ),
+    "a closed environment": (
+        'closed.from_source(FileSource.parquet(f"{HERE}/in"))  # here',
+        r"ProgramError: this environment is closed: begin anew with get_execution_environment\(\.\.\.\)",
+    ),
+    "a function that returns nothing": (
+        "numbers(env).transform(forgetful)  # here",
+        r"StreamTypeError: stateless-2 \(forgetful\): the function must return a DataFrame, but returned nothing: is a"
+        r" `return` missing\?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_one_error_names_the_culprit_behind_the_line_that_wrote_it(apps: Apps, name: str) -> None:
+    body, error = WRONG[name]
+    before = {"a closed environment": CLOSED, "a function that returns nothing": FORGETFUL}.get(name, "")
+
+    told = apps.run(body, before=before)
+
+    where, text = told.err.splitlines()
+    assert (told.code, told.out, where) == (1, "", told.here)
+    assert re.fullmatch(f"flykka: {error}", text), text
+    assert set(apps.tree()) - {"empty"} == {"in", "in/a.parquet"}
+
+
+def test_what_a_function_has_wrong_is_told_with_the_line_in_the_function(apps: Apps) -> None:
+    told = apps.run("numbers(env).transform(double)  # here", before=DOUBLE)
+
+    where, text, *line = told.err.splitlines()
+    assert (told.code, where) == (1, told.here)
+    assert text.startswith("flykka: StreamTypeError: stateless-2 (double): ")
+    assert [each.strip() for each in line] == [
+        f'File "{told.path}", line {told.source.splitlines().index(DOUBLE.splitlines()[1]) + 1}, in double',
+        'return rows.withColumn("double", F.col("ib") * 2)',
+    ]
+
+
+def test_an_error_of_the_app_itself_is_told_as_python_tells_it(apps: Apps) -> None:
+    told = apps.run('numbers(env)\n{}["price"]  # here')
+
+    lines = told.err.splitlines()
+    assert (told.code, lines[0], lines[-1]) == (1, "Traceback (most recent call last):", "KeyError: 'price'")
+    assert lines[1:3] == [told.frame[0] + "<module>", told.frame[1]]
+    assert "flykka" not in told.err.replace(told.path, "")
+
+
+def test_an_app_that_forgets_to_execute_is_told_so(apps: Apps) -> None:
+    told = apps.run('numbers(env).sink_to(FileSink.parquet(f"{HERE}/out"))')
+
+    assert (told.code, told.err) == (1, f"flykka: {told.path} defined 2 operators but never called execute()\n")

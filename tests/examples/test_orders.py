@@ -1,0 +1,45 @@
+"""The example of the tutorial: what it leaves in its folder is what one plain Spark batch makes of the same orders."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from flykka.cli.main import main
+from flykka.datagen import Field
+from tests.house.sources import HOUSE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+EXAMPLE = HOUSE / "examples" / "orders.py"
+ORDERS = 15_000
+"""Two minutes and a half: the windows of the last minute fire at the end of the input."""
+
+
+def as_a_batch(spark: SparkSession) -> list[Row]:
+    """Minute, city, revenue and largest order."""
+    fields = runpy.run_path(str(EXAMPLE))["FIELDS"]
+    columns = (made(Field(name=name, seed=0)).alias(name) for name, made in fields.items())
+    orders = spark.range(ORDERS).withColumnRenamed("id", "index").select(*columns).where("amount >= 10")
+    minute = F.date_trunc("minute", "ordered").alias("minute")
+    return orders.groupBy(minute, "city").agg(F.sum("amount"), F.max("amount")).collect()
+
+
+def test_its_results_are_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    code = main(["run", str(EXAMPLE), "--", "--folder", str(tmp_path), "--orders", str(ORDERS)])
+
+    written = spark.read.parquet(str(tmp_path / "revenue")).drop("window_end").collect()
+    batch = as_a_batch(spark)
+    assert code == 0
+    assert len(written) == len(batch) == 3 * 4
+    assert {(start, city): most for start, city, _, most in written} == {(m, c): most for m, c, _, most in batch}
+    # A sum of doubles depends on their order.
+    revenues = {(minute, city): pytest.approx(revenue) for minute, city, revenue, _ in batch}
+    assert {(start, city): revenue for start, city, revenue, _ in written} == revenues

@@ -1,0 +1,184 @@
+"""The docs keep up with the product: every option is told, every link leads somewhere, all Python compiles."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import flykka
+from flykka import datagen
+from flykka.cli.main import main
+from flykka.errors import DurationError
+from flykka.runtime.durations import duration_ms
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.sinks.sink import Sink
+from flykka.spark_bridge.sources.source import Source
+from tests.house.sources import HOUSE
+
+DOCS = sorted((HOUSE / "docs").glob("*.md"))
+PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *DOCS]
+
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+MADE_BY_THEIR_NAMES = ("DataGenSource", "ForeachBatchSink", "ConsoleSink")
+FOR_USERS = (
+    *MADE_BY_THEIR_NAMES,
+    "DataStream",
+    "KeyedStream",
+    "WindowedStream",
+    "StreamExecutionEnvironment",
+    "JobClient",
+    "LocalCluster",
+    "FileSource",
+    "FileSink",
+    "WatermarkStrategy",
+    "RestartStrategies",
+    "TumblingEventTimeWindows",
+    "SlidingEventTimeWindows",
+    "RichFunction",
+    "RuntimeContext",
+)
+FOR_THE_RUNTIME = {
+    *(name for kind in (Source, Sink, EventTimeWindows) for name in dir(kind)),
+    # What only those need who start a cluster without an environment.
+    *("submit", "shutdown", "system", "restart_strategy"),
+}
+
+
+def code_in(page: Path) -> str:
+    """What stands in code spans and in blocks of code."""
+    text = page.read_text(encoding="utf-8")
+    spans = re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
+    return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
+
+
+PAGE = HOUSE / "docs" / "options.md"
+OPTIONS = code_in(PAGE)
+
+
+def is_named(name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", OPTIONS) is not None
+
+
+def public_methods(owner: type) -> list[str]:
+    """Methods and properties; what is only data of a frozen value is set by these."""
+    members = {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
+    return [
+        name
+        for name, member in members.items()
+        if (callable(member) or isinstance(member, property)) and name not in FOR_THE_RUNTIME
+    ]
+
+
+def optional_arguments(called: Callable[..., object]) -> list[str]:
+    arguments = inspect.signature(called).parameters.values()
+    return [each.name for each in arguments if each.default is not each.empty and not each.name.startswith("_")]
+
+
+def says(cell: str, value: int | str) -> bool:
+    """Whether a cell gives this default, a length of time in whatever unit."""
+    if cell == str(value):
+        return True
+    try:
+        return duration_ms(cell) == value
+    except DurationError:
+        return False
+
+
+@pytest.mark.parametrize("name", flykka.__all__)
+def test_every_public_name_is_among_the_options(name: str) -> None:
+    assert is_named(name)
+
+
+@pytest.mark.parametrize("owner", FOR_USERS)
+def test_every_method_and_every_argument_that_has_a_default_is_among_the_options(owner: str) -> None:
+    kind = getattr(flykka, owner)
+
+    methods = public_methods(kind)
+    called = [kind] if owner in MADE_BY_THEIR_NAMES else []
+    called += [getattr(kind, name) for name in methods if inspect.isroutine(getattr(kind, name))]
+    arguments = {argument for each in called for argument in optional_arguments(each)}
+
+    assert [name for name in sorted({*methods, *arguments}) if not is_named(name)] == []
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        flykka.StreamExecutionEnvironment.get_execution_environment,
+        flykka.StreamExecutionEnvironment.enable_checkpointing,
+        flykka.DataGenSource,
+    ],
+    ids=lambda called: called.__name__,
+)
+def test_the_defaults_that_are_told_are_those_that_hold(called: Callable[..., object]) -> None:
+    told = {
+        name: {cell.strip().strip('`"') for cell in cells.split("|")}
+        for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.M)
+    }
+
+    parameters = inspect.signature(called).parameters.values()
+    values = {each.name: each.default for each in parameters if isinstance(each.default, int | str)}
+
+    assert [name for name, value in values.items() if not any(says(cell, value) for cell in told[name])] == []
+
+
+@pytest.mark.parametrize("name", [name for name in datagen.__all__ if name != "FieldGenerator"])
+def test_every_ready_field_is_among_the_options(name: str) -> None:
+    assert is_named(name)
+
+
+@pytest.mark.parametrize("command", [["run"], ["trace", "show"], ["trace", "stats"], []])
+def test_every_option_of_the_command_line_is_among_the_options(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+
+    options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", capsys.readouterr().out, re.M))
+    assert "--help" in options
+    assert [option for option in sorted(options) if not is_named(option)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_within_the_house_leads_somewhere(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    broken = []
+
+    for link in LINK.findall(text):
+        address, _, anchor = link.partition("#")
+        target = page.parent / address if address else page
+        if "://" in address:
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_python_compiles(page: Path) -> None:
+    for language, code in FENCED.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            # A cell of a notebook may await.
+            compile(code, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
+    example = {line.strip() for line in (HOUSE / "examples" / "orders.py").read_text(encoding="utf-8").splitlines()}
+    tutorial = (HOUSE / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (job, *_) = (code for language, code in FENCED.findall(tutorial) if language == "python")
+
+    assert [line for line in job.splitlines() if line.strip() not in example] == []

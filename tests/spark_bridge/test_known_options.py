@@ -1,0 +1,40 @@
+"""Which options Spark knows, by what it says itself."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.known_options import check_known
+from flykka.spark_bridge.prototype import PrototypeError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options"),
+    [
+        ("csv", ("header", "SEP", "mode", "ignoreCorruptFiles", "maxRecordsPerFile")),
+        ("json", ("multiLine", "primitivesasstring")),
+        ("parquet", ("mergeSchema", "compression", "parquet.bloom.filter.enabled#id", "parquet.block.size")),
+    ],
+)
+def test_what_spark_knows_passes_in_any_case_and_so_do_settings_of_hadoop(
+    spark: SparkSession, file_format: str, options: tuple[str, ...]
+) -> None:
+    check_known(spark, file_format, options)
+
+
+def test_what_spark_does_not_know_is_refused_with_what_was_meant(spark: SparkSession) -> None:
+    with pytest.raises(PrototypeError, match=r"no option 'haeder' for csv files \(did you mean 'header'\?\)"):
+        check_known(spark, "csv", ("sep", "haeder"))
+
+
+def test_what_is_like_nothing_is_refused_with_what_there_is(spark: SparkSession) -> None:
+    with pytest.raises(PrototypeError, match=r"no option 'q' for parquet files; it has compression, .*mergeSchema"):
+        check_known(spark, "parquet", ("q",))
+
+
+def test_an_option_of_another_format_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(PrototypeError, match="no option 'header' for parquet files"):
+        check_known(spark, "parquet", ("header",))
