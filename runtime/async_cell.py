@@ -74,7 +74,7 @@ class AsyncCell(Cell):
     # Turns
 
     def _told_turn(self, told: Told) -> None:
-        self._message_turn(Envelope(*told))
+        self._message_turn(Envelope.of(told))
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         if not isinstance(outcome, Awaitable):

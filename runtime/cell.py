@@ -57,6 +57,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 
+# Looked up for every turn, which a member of an Enum is not made for.
+_RUNNING = Life.RUNNING
+
+
 class Cell(pykka.Actor):
     """One actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
 
@@ -168,7 +172,9 @@ class Cell(pykka.Actor):
         current = self.current
         if current is None:
             return None
-        return current.sender if isinstance(current, Envelope) else current[1]
+        if type(current) is tuple:
+            return current[1]
+        return current.sender if isinstance(current, Envelope) else None
 
     @property
     def handles(self) -> str | None:
@@ -176,7 +182,7 @@ class Cell(pykka.Actor):
         current = self.current
         if current is None:
             return None
-        return type(current.message if isinstance(current, Envelope) else current[0]).__name__
+        return type(Envelope.of(current).message).__name__
 
     def now(self) -> int:
         """The time of this turn, read once."""
@@ -295,7 +301,7 @@ class Cell(pykka.Actor):
             try:
                 if control:
                     entry = control.popleft()
-                elif messages and self.life is Life.RUNNING:
+                elif messages and self.life is _RUNNING:
                     entry = messages.popleft()
                 else:
                     taken -= 1
@@ -303,31 +309,31 @@ class Cell(pykka.Actor):
             except IndexError:
                 taken -= 1
                 break  # A kill on another thread has drained the mailbox in this moment.
-            if type(entry) is tuple:
+            if not isinstance(entry, Envelope):
                 self._told_turn(entry)
             elif type(entry) is SignalEnvelope:
                 self._signal_turn(entry)
             else:
-                self._message_turn(Envelope.of(entry))
+                self._message_turn(entry)
         self.turns += taken
 
     def _told_turn(self, told: Told) -> None:
         """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""
-        message = told[0]
+        message = told[0] if isinstance(told, tuple) else told
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope(*told))
+            self._message_turn(Envelope.of(told))
             return
         behaviour = self.behaviour
         # Behind the reading of the behaviour, which the burial takes away.
         if self.end_reason is not None or behaviour is None:
-            self.reject(Envelope(*told))
+            self.reject(Envelope.of(told))
             return
         self._now = None
         self.current = told
         try:
             behaviour(message)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
-            self._on_raised(error, Envelope(*told))
+            self._on_raised(error, Envelope.of(told))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder

@@ -38,6 +38,9 @@ class Stash:
         cell, entries = self._cell, self._entries
         if entry is None or type(entry) is SignalEnvelope:
             raise StashError(f"{cell.ref} can stash only while it handles a message")
+        if not isinstance(entry, Envelope | tuple):
+            # The same message may be told twice from outside. In an entry of its own, each can be told from the other.
+            entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
         capacity = cell.props.stash_capacity

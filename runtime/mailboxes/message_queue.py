@@ -55,5 +55,5 @@ class UnboundedMailbox:
 
 def message_of(entry: Entry) -> Message:
     """The message of an entry, out of its leader's wrapping."""
-    message = entry.message if isinstance(entry, Envelope) else entry[0]
+    message = Envelope.of(entry).message
     return message.message if type(message) is LeaderSessionMessage else message

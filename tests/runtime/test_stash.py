@@ -266,3 +266,24 @@ def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
 
     effects = [effect for turn in Trace.open(tmp_path / "trace").turns for effect in turn.effects]
     assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
+
+
+def test_a_message_told_twice_from_outside_is_stashed_twice(system: SeededSystem) -> None:
+    log: list[str] = []
+    again = says("again")
+    opened: list[bool] = []
+
+    def waits(context: ActorContext) -> None:
+        if not opened:
+            context.stash()
+
+    def opens(context: ActorContext) -> None:
+        opened.append(True)
+        context.unstash_all()
+
+    ref = system.spawn(player(log, {"again": waits, "open": opens}), "a")
+    for message in (again, again, says("open")):
+        ref.tell(message)
+    system.run_until_idle()
+
+    assert log == ["a start", "a again", "a again", "a open", "a again", "a again"]
