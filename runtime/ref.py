@@ -56,8 +56,8 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if cell is None:
             if self._system.serialize_messages:
                 message = self._system.wire(message)
-            is_tuple = type(message) is tuple  # type: ignore[comparison-overlap]  # No one is kept from telling it.
-            self.actor_inbox.put((message, None, None) if is_tuple else message)
+            # No one is kept from telling a tuple.
+            self.actor_inbox.put((message, None, None) if isinstance(message, tuple) else message)
             return
         if cell.end_reason is not None:
             return  # It was killed while its turn ran: what it still says is not heard.
