@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka.runtime")
 
-
 # Looked up for every turn, which a member of an Enum is not made for.
 _RUNNING = Life.RUNNING
 
@@ -66,6 +65,7 @@ class Cell(pykka.Actor):
 
     __slots__ = (
         "_chance",
+        "_death_watch",
         "_now",
         "_resources",
         "_sessions",
@@ -75,7 +75,6 @@ class Cell(pykka.Actor):
         "behaviours",
         "children",
         "current",
-        "death_watch",
         "dispatcher",
         "effects",
         "end_reason",
@@ -99,6 +98,7 @@ class Cell(pykka.Actor):
     on_loop = False
     """Whether its thread is an event loop, which it shares and must not block."""
 
+    death_watch = Part(DeathWatch)
     timers = Part(Timers)
     resources = Part(Resources)
     sessions = Part(lambda _: Sessions())
@@ -127,7 +127,6 @@ class Cell(pykka.Actor):
         self.behaviour: Behaviour | None = None
         """What handles the next message; None where there is no instance."""
         self.children = Children()
-        self.death_watch = DeathWatch(self)
         self.faults = FaultHandling(self)
         self.current: Told | Envelope | None = None
         """The message or signal in hand."""
@@ -142,6 +141,7 @@ class Cell(pykka.Actor):
         self.effects: list[Effect] | None = None
         self._now: int | None = None
         self._chance: Chance | None = None
+        self._death_watch: DeathWatch | None = None
         self._timers: Timers | None = None
         self._resources: Resources | None = None
         self._sessions: Sessions | None = None
@@ -201,8 +201,12 @@ class Cell(pykka.Actor):
     # Life
 
     def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
-        """Make the instance, in a turn of its own."""
-        self._start_actor_loop()
+        """Make the instance, in a turn of its own. One that can have no thread is no actor: it does not stay behind."""
+        try:
+            self._start_actor_loop()
+        except BaseException:
+            self.system.kill(self.ref)
+            raise
 
     def make_instance(self) -> Actor:
         """A new instance with its context."""
