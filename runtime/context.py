@@ -10,7 +10,7 @@ from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.events import UnhandledMessage
 from flykka.runtime.future import Future
-from flykka.runtime.path import child_path
+from flykka.runtime.path import absolute_path, child_path
 from flykka.runtime.pipe import Pipe
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.resources import SupportsClose
+    from flykka.runtime.selection import ActorSelection
     from flykka.runtime.system import ActorSystem
     from flykka.runtime.timers import Timers
 
@@ -115,6 +116,10 @@ class ActorContext:
                 cell.system.living(target).signal(Stop())
             else:
                 cell.children.stop(child)
+
+    def actor_selection(self, path: str) -> ActorSelection:
+        """Whoever lives at `path` when something is told; a relative one, as `../*`, is seen from me."""
+        return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
 
     def forward(self, ref: Ref, message: Message) -> None:
         """Tell `ref` a message in the name of my sender, as Akka's forward does.

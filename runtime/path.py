@@ -22,3 +22,14 @@ def child_path(parent: str, name: str) -> str:
             "and goes on with these or .:@~+=,;!*&'()-"
         )
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
+
+
+def absolute_path(base: str, path: str) -> str:
+    """`path` as seen from `base`, with `..` for the parent, as in a file system."""
+    parts: list[str] = []
+    for part in (path if path.startswith("/") else f"{base}/{path}").split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return ROOT + "/".join(parts)
