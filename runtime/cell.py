@@ -170,8 +170,6 @@ class Cell(pykka.Actor):
     def sender(self) -> Ref | None:
         """Who told what is in hand."""
         current = self.current
-        if current is None:
-            return None
         if type(current) is tuple:
             return current[1]
         return current.sender if isinstance(current, Envelope) else None

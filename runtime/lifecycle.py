@@ -82,9 +82,11 @@ class Lifecycle:
 
     def _on_death(self, ref: Ref, cause: int | None) -> SerializedThrowable | None:
         cell = self._cell
-        child = cell.children.find(ref)
-        if child is not None:
-            cell.children.remove(child)
+        with cell.system.cells.lock:
+            # In this moment another thread may give the name to the next one, who must not be taken for this one.
+            child = cell.children.find(ref)
+            if child is not None:
+                cell.children.remove(child)
         if cell.life is Life.STOPPING:
             self._end_if_childless()
             return None

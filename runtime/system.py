@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -119,8 +120,13 @@ class ActorSystem:
         default_ask_timeout: float = 10.0,
         slow_turn_threshold: Duration | None = "1s",
     ) -> None:
+        # First of all what may be refused: then no thread is left behind.
+        if not isinstance(default_ask_timeout, int | float) or not 0 < default_ask_timeout <= threading.TIMEOUT_MAX:
+            raise ValueError(f"default_ask_timeout is a number of seconds above 0, not {default_ask_timeout!r}")
+        threshold_ms = None
+        if slow_turn_threshold is not None:
+            threshold_ms = positive_duration_ms(slow_turn_threshold, "slow_turn_threshold")
         if recorder is not None:
-            # First of all: where its file cannot be written, no thread is left behind.
             recorder.open(system=name, seed=seed)
         self.name = name
         self.seed = seed
@@ -147,8 +153,8 @@ class ActorSystem:
         if self.driver is None:
             # One that is driven by hand ends with the hand.
             interpreter_exit.register(self)
-            if slow_turn_threshold is not None:
-                self._watchdog = Watchdog(self, positive_duration_ms(slow_turn_threshold, "slow_turn_threshold"))
+            if threshold_ms is not None:
+                self._watchdog = Watchdog(self, threshold_ms)
 
     # Actors
 
@@ -169,8 +175,8 @@ class ActorSystem:
         return None if cell is None else cell.ref
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Whoever lives at `path` when something is told."""
-        return ActorSelection(self, path)
+        """Whoever lives at `path` when something is told; `*` and `?` in it stand for characters of a name."""
+        return ActorSelection(self, paths.absolute_path(paths.ROOT, path))
 
     def resolve(self, path: str, incarnation: int) -> Ref:
         """The ref of this actor or pending ask; where it is no more, a ref that makes dead letters."""
@@ -307,13 +313,21 @@ class ActorSystem:
         for promise in list(self._promises.values()):
             # No deadline comes any more.
             promise.refuse("the system has terminated without a reply")
-        self.dispatcher.shutdown()
-        self.clock.close()
-        if self.recorder is not None:
-            self.recorder.close()
-        registry.sweep()
         interpreter_exit.unregister(self)
-        if self._watchdog is not None:
-            self._watchdog.close()
+        registry.sweep()
+        for close in (self._close_watchdog, self.dispatcher.shutdown, self.clock.close, self._close_recorder):
+            try:
+                close()
+            except Exception:
+                # Whoever waits for the end is not to wait for ever, because a recorder of one's own cannot be closed.
+                logger.exception("actor system %s: %s failed", self.name, close.__qualname__)
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)
+
+    def _close_watchdog(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.close()
+
+    def _close_recorder(self) -> None:
+        if self.recorder is not None:
+            self.recorder.close()

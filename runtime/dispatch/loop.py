@@ -64,9 +64,14 @@ class LoopDispatcher(Dispatcher):
             if self._loop is None:
                 if self._closed:
                     raise RuntimeError("the system of this event loop has ended")
-                self._loop = asyncio.new_event_loop()
-                self._loop.set_task_factory(make_task)
-                threading.Thread(target=self._work, args=(self._loop,), name="flykka-loop", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                loop.set_task_factory(make_task)
+                try:
+                    threading.Thread(target=self._work, args=(loop,), name="flykka-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop = loop
             return self._loop
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -78,11 +78,12 @@ class BlockingPool:
         with self._lock:
             if self._closed:
                 return
-            self._ready.put(work)
             if not self._idle.acquire(blocking=False) and self._threads < self._limit:
-                self._threads += 1
-                name = f"flykka-blocking-{self._threads}"
+                # Where no thread can begin, this raises, and the work is not queued either.
+                name = f"flykka-blocking-{self._threads + 1}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
+                self._threads += 1
+            self._ready.put(work)
 
     def shutdown(self) -> None:
         """Let every thread end when it is free."""
