@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.runtime.clock import Alarm
-    from flykka.runtime.future import Driver
+    from flykka.runtime.future import Driver, Failure
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
 
@@ -32,11 +32,17 @@ if TYPE_CHECKING:
 class Reply(Future["Message"]):
     """The future of an ask. An actor that awaits it waits for the asked one, as the chain of an ask cycle tells."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_asked", "_number", "_promises")
 
-    def __init__(self, asked: ActorRef, driver: Driver | None) -> None:
+    def __init__(self, asked: ActorRef, driver: Driver | None, number: int, promises: dict[int, PromiseRef]) -> None:
         super().__init__(driver)
         self._asked = asked
+        self._number = number
+        self._promises = promises
+
+    def _complete(self, value: Message | None, failure: Failure | None) -> bool:
+        self._promises.pop(self._number, None)
+        return super()._complete(value, failure)
 
     def _arrival(self) -> Generator[Any, None, None]:
         cell = RUNNING.cell
@@ -56,12 +62,12 @@ class PromiseRef(Ref):
 
     __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
 
-    def __init__(self, system: ActorSystem, number: int, asked: ActorRef) -> None:
+    def __init__(self, system: ActorSystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
         super().__init__(f"{TEMP}/{number}", number)
         self._system = system
         self._asked = asked
         self._alarm: Alarm | None = None
-        self.future = Reply(asked, system.driver)
+        self.future = Reply(asked, system.driver, number, promises)
 
     def tell(self, message: Message) -> None:
         """Reply. Behind the first reply, the deadline or a cancel, this is a dead letter."""

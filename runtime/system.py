@@ -268,8 +268,7 @@ class ActorSystem:
     def promise(self, asked: ActorRef) -> PromiseRef:
         """A ref for one reply."""
         number = next(self._promise_numbers)
-        promise = self._promises[number] = PromiseRef(self, number, asked)
-        promise.future.add_done_callback(lambda: self._promises.pop(number, None))
+        promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
         return promise
 
     def wire(self, message: object) -> Message:

@@ -144,10 +144,11 @@ class FramePacker:
 
     def _turn(self, noted: Noted) -> bytes:
         kind, sequence, now_ms, recipient, sender, cause, turn_kind, message, effects, failure = noted
+        ref = self._ref(recipient)
         pieces = [
             _HEAD.pack(_ARRAY | 10, kind, _U64, sequence, _U64, now_ms),
-            self._ref(recipient),
-            self._ref(sender),
+            ref,
+            _NIL if sender is None else ref if sender is recipient else self._ref(sender),
             _NIL if cause is None else _NUMBER.pack(_U64, cause),
             _KINDS[turn_kind],
             self._value(message),
@@ -159,7 +160,7 @@ class FramePacker:
                 pieces += (_SEND, self._ref(target), self._value(sent))
             else:
                 pieces += (_ARRAYS[len(effect)], *map(self._operand, effect))
-        pieces.append(self._value(failure))
+        pieces.append(_NIL if failure is None else self._value(failure))
         return _framed(b"".join(pieces))
 
     def _operand(self, operand: object) -> bytes:

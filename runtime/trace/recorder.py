@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.format import (
+    TURN,
     FramePacker,
     Noted,
     header,
     note_dead_letter,
     note_killed,
-    note_turn,
 )
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ class TraceRecorder:
         failure: SerializedThrowable | None,
     ) -> None:
         """An actor has taken a turn."""
+        # As `note_turn` and `_note`, written out.
         records = self._records
-        records.append(note_turn(sequence, now_ms, recipient, envelope, effects, failure))
+        sender, cause, message = envelope.sender, envelope.cause, envelope.message
+        records.append((TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure))
         if len(records) >= self._wanted_at:
             self._see_to_records()
 
