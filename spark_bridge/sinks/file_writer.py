@@ -113,10 +113,13 @@ class FileWriter(SinkWriter):
     def _was_taken_away(self, file: PendingFile) -> bool:
         """Whether a file was published by an attempt before, and somebody has moved it from the output since.
 
-        What is published loses the folder in which it was staged. Flink's local committer passes over such files too.
+        As long as its job lives, what is staged goes by being published and in no other way, and then its folder goes
+        too. Flink's local committer passes over such files as well. What another job has staged may have gone with it.
         """
-        places = (file.target, _batch_folder(file.staged))
-        gone = not any(self._filesystem.exists(place) for place in places)
+        folder = _batch_folder(file.staged)
+        if not folder.startswith(f"{self._staging.folder}/"):
+            return False
+        gone = not self._filesystem.exists(file.target) and not self._filesystem.exists(folder)
         if gone:
             logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
         return gone

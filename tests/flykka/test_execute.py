@@ -171,7 +171,8 @@ def test_a_running_job_can_be_cancelled(env: StreamExecutionEnvironment, bids: P
     source.sink_to(FileSink.parquet(str(tmp_path / "output")))
     client = env.execute_async("endless")
 
-    env.from_source(endless, WatermarkStrategy.no_watermarks(), "again", uid="bids")
+    again = env.from_source(endless, WatermarkStrategy.no_watermarks(), "again", uid="bids")
+    again.sink_to(FileSink.parquet(str(tmp_path / "more")))
     with pytest.raises(DuplicateUidError, match="'endless' still runs and has the uids bids"):
         env.execute_async("again")
     client.cancel()

@@ -31,4 +31,5 @@ def laboratory(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) ->
     yield made
     made.end()
     assert plane.stats().batches == 0
-    assert made.persisted() == before
+    # Others' rows may go meanwhile: those of a test before are Spark's to collect.
+    assert made.persisted() <= before

@@ -262,9 +262,9 @@ class Laboratory:
         """What a reader of the output sees."""
         return self.plane.session.read.parquet(str(self.output))
 
-    def persisted(self) -> int:
-        """How many RDDs Spark holds blocks of."""
-        return len(self.plane.session.sparkContext._jsc.getPersistentRDDs())
+    def persisted(self) -> frozenset[int]:
+        """The RDDs that Spark holds blocks of."""
+        return frozenset(self.plane.session.sparkContext._jsc.getPersistentRDDs())
 
     def end(self) -> None:
         """Close what a test has left open."""

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.ids import JobId
 from flykka.messages.stage import (
     AbortCheckpoint,
     BridgeOpened,
@@ -156,6 +157,7 @@ def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, ke
     state = line.windows.snapshot(1, END).state
 
     line.laboratory.plane.release_job(line.laboratory.job_id, keep_staged=keep)
+    line.laboratory.job_id = JobId("next job")
     again = line.laboratory.begin(line.windows.attempt.descriptor.vertex, number=1)
     again.tell(OpenBridge(restore=state, restored_checkpoint_id=1))
     answer = again.next()
