@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from flykka.messages.ref import Ref
     from flykka.runtime.behaviours import Behaviour, Behaviours
     from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.promise import Reply
     from flykka.runtime.props import Props
     from flykka.runtime.receive_timeout import ReceiveTimeoutTask
     from flykka.runtime.recording import Effect
@@ -136,7 +137,7 @@ class Cell(pykka.Actor):
         self.receive_timeout: ReceiveTimeoutTask | None = None
         self.turns = 0
         """For inspection; counted run by run, so that a turn costs nothing for it."""
-        self.asking: ActorRef | None = None
+        self.asking: Reply | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
         self._now: int | None = None

@@ -32,13 +32,18 @@ if TYPE_CHECKING:
 class Reply(Future["Message"]):
     """The future of an ask. An actor that awaits it waits for the asked one, as the chain of an ask cycle tells."""
 
-    __slots__ = ("_asked", "_number", "_promises")
+    __slots__ = ("_number", "_promises", "asked")
 
     def __init__(self, asked: ActorRef, driver: Driver | None, number: int, promises: dict[int, PromiseRef]) -> None:
         super().__init__(driver)
-        self._asked = asked
+        self.asked = asked
         self._number = number
         self._promises = promises
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether who waits for it takes the turns of others meanwhile, as under a seeded dispatcher."""
+        return self._driver is not None
 
     def _complete(self, value: Message | None, failure: Failure | None) -> bool:
         self._promises.pop(self._number, None)
@@ -51,7 +56,7 @@ class Reply(Future["Message"]):
             yield from super()._arrival()
             return
         try:
-            begin_asking(cell, self._asked)
+            begin_asking(cell, self)
             yield from super()._arrival()
         finally:
             cell.asking = None

@@ -163,7 +163,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     def _ask_in_turn(self, cell: Cell, message: Message, promise: PromiseRef, seconds: float) -> Message:
         refuse_to_block()
         try:
-            begin_asking(cell, self)
+            begin_asking(cell, promise.future)
             self._question(message, promise, cell)
             return self._answer(promise, seconds)
         finally:

@@ -176,6 +176,25 @@ def test_a_self_ask_is_refused(system: SeededSystem) -> None:
     assert len(caught) == 1
 
 
+def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
+    answers: list[object] = []
+
+    def asks_back(context: ActorContext) -> None:
+        replies(context)
+        # In this moment the asker has the reply, but may not have gone on yet.
+        answers.append(threaded.actor_selection("/user/asker").resolve()[0].ask(says("ask back")))
+
+    asked = threaded.spawn(player([], {"ask": asks_back, "sync": replies}), "asked")
+    part = {"go": in_turn(lambda _: asked.ask(says("ask")), replies), "ask back": replies}
+    asker = threaded.spawn(player([], part), "asker")
+
+    for _ in range(20):
+        asker.ask(says("go"), timeout=5)
+    asked.ask(says("sync"), timeout=5)
+
+    assert answers == [says("reply")] * 20
+
+
 async def test_a_reply_can_be_awaited_while_the_loop_goes_on(threaded: ActorSystem) -> None:
     ref = threaded.spawn(player([], {"question": replies}), "a")
 
