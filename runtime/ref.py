@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pykka
@@ -79,8 +80,9 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             ActorDeadError: the actor ended before it handled the message.
             AskCycleError: the actors on the way already wait for the one that asks.
             BlockingInLoopError: asked with `block` by an actor that runs on an event loop.
+            ValueError: the timeout is no number of seconds.
         """
-        seconds = self._system.default_ask_timeout if timeout is None else timeout
+        seconds = self._system.default_ask_timeout if timeout is None else _seconds(timeout)
         promise = self._system.promise(self)
         try:
             return self._ask(promise, message, seconds, block=block)
@@ -102,13 +104,13 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if block:
             self.refuse_to_wait_for_own_end()
             refuse_to_block()
+        seconds = self._system.default_ask_timeout if timeout is None else _seconds(timeout)
         stopped = _Stopped(self)
         if not self.is_alive():
             stopped.try_set(False)
         else:
             self.signal(Stop())
             self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
-        seconds = self._system.default_ask_timeout if timeout is None else timeout
         return stopped.get(timeout=seconds) if block else stopped
 
     def signal(self, signal: Signal) -> None:
@@ -184,6 +186,13 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     __repr__ = Ref.__repr__
     __eq__ = Ref.__eq__
     __hash__ = Ref.__hash__
+
+
+def _seconds(timeout: float) -> float:
+    """The timeout, where it is one: not a text, and neither more than a lock can wait for nor no number."""
+    if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
+        return timeout
+    raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")
 
 
 class _Stopped(Future[bool]):

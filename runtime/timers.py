@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import TimerEnvelope
 
 if TYPE_CHECKING:
@@ -48,30 +49,30 @@ class Timers:
         self._cell = cell
         self._active: dict[Hashable, Timer] = {}
 
-    def start_once(self, key: Hashable, delay_ms: int, message: Message) -> None:
-        """Send me `message` in `delay_ms`; replaces the timer of the same key."""
-        self._start(key, delay_ms, message, delay_ms, Repeats.NEVER)
+    def start_once(self, key: Hashable, delay: Duration, message: Message) -> None:
+        """Send me `message` in `delay`, such as "5s" or 5000; replaces the timer of the same key."""
+        self._start(key, duration_ms(delay, "delay"), message, None, Repeats.NEVER)
 
     def start_fixed_delay(
-        self, key: Hashable, delay_ms: int, message: Message, initial_delay_ms: int | None = None
+        self, key: Hashable, delay: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` in `initial_delay_ms` (or `delay_ms`), and again `delay_ms` after each time I take it.
+        """Send me `message` in `initial_delay` (or `delay`), and again `delay` after each time I take it.
 
         The delay counts from the handling, so that a busy actor never finds several of them in its mailbox.
         """
-        first_ms = delay_ms if initial_delay_ms is None else initial_delay_ms
+        delay_ms = duration_ms(delay, "delay")
+        first_ms = delay_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
         self._start(key, first_ms, message, delay_ms, Repeats.FROM_THE_HANDLING)
 
     def start_fixed_rate(
-        self, key: Hashable, interval_ms: int, message: Message, initial_delay_ms: int | None = None
+        self, key: Hashable, interval: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` in `initial_delay_ms` (or `interval_ms`), and again every `interval_ms`.
+        """Send me `message` in `initial_delay` (or `interval`), and again every `interval`.
 
         However long the handling takes: a busy actor finds several of them in its mailbox, and gets them in a burst.
         """
-        if interval_ms < 1:
-            raise ValueError(f"the interval of a timer is 1 ms at least, not {interval_ms}")
-        first_ms = interval_ms if initial_delay_ms is None else initial_delay_ms
+        interval_ms = positive_duration_ms(interval, "interval")
+        first_ms = interval_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
         self._start(key, first_ms, message, interval_ms, Repeats.FROM_THE_FIRING)
 
     def cancel(self, key: Hashable) -> None:
@@ -110,7 +111,7 @@ class Timers:
                 assert_never(timer.repeats)
         return True
 
-    def _start(self, key: Hashable, first_ms: int, message: Message, delay_ms: int, repeats: Repeats) -> None:
+    def _start(self, key: Hashable, first_ms: int, message: Message, period_ms: int | None, repeats: Repeats) -> None:
         cell = self._cell
         if cell.end_reason is not None:
             return
@@ -119,10 +120,9 @@ class Timers:
         replaced = self._active.get(key)
         if replaced is not None:
             _disarm(replaced)
-        timer = Timer(key, message, delay_ms, repeats, cell.sequence)
+        timer = Timer(key, message, first_ms if period_ms is None else period_ms, repeats, cell.sequence)
         self._active[key] = timer
         if cell.effects is not None:
-            period_ms = None if repeats is Repeats.NEVER else delay_ms
             cell.effects.append(("start_timer", str(key), first_ms, message, period_ms))
         self._arm(timer, cell.now() + first_ms)
 

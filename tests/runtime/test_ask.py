@@ -176,6 +176,23 @@ def test_a_self_ask_is_refused(system: SeededSystem) -> None:
     assert len(caught) == 1
 
 
+@pytest.mark.parametrize("timeout", ["5s", float("nan"), float("inf"), 1e12])
+@pytest.mark.parametrize("block", [True, False])
+def test_a_timeout_that_is_none_is_refused_before_anything_is_asked(
+    threaded: ActorSystem, timeout: float, block: bool
+) -> None:
+    log: list[str] = []
+    ref = threaded.spawn(player(log, {"question": replies}), "a")
+
+    with pytest.raises(ValueError, match="number of seconds"):
+        ref.ask(says("mistaken"), timeout=timeout, block=block)
+    with pytest.raises(ValueError, match="number of seconds"):
+        ref.stop(timeout=timeout, block=block)
+
+    ref.ask(says("question"), timeout=5)
+    assert log == ["a start", "a question"]
+
+
 def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
     answers: list[object] = []
 

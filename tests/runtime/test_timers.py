@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from flykka.runtime.context import ActorContext
+from flykka.runtime.durations import Duration
 from flykka.runtime.envelope import Envelope, Told
+from flykka.runtime.errors import DurationError
 from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
@@ -33,7 +37,7 @@ def test_a_timer_fires_once_at_its_moment(system: SeededSystem) -> None:
 
 
 def test_a_fixed_delay_fires_again_and_again(system: SeededSystem) -> None:
-    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay_ms=10))
+    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay=10))
 
     system.advance(250)
 
@@ -41,7 +45,7 @@ def test_a_fixed_delay_fires_again_and_again(system: SeededSystem) -> None:
 
 
 def test_a_fixed_rate_keeps_its_pace_however_late_a_message_is_handled(system: SeededSystem) -> None:
-    log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick"), initial_delay_ms=10))
+    log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick"), initial_delay=10))
 
     system.advance(100)
     system.manual_clock.move_to(350)  # Meanwhile the actor gets no turn.
@@ -51,7 +55,7 @@ def test_a_fixed_rate_keeps_its_pace_however_late_a_message_is_handled(system: S
 
 
 def test_a_fixed_delay_counts_from_the_handling(system: SeededSystem) -> None:
-    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay_ms=10))
+    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay=10))
 
     system.advance(100)
     system.manual_clock.move_to(350)
@@ -77,7 +81,7 @@ def test_a_fixed_rate_needs_some_time_in_between(system: SeededSystem) -> None:
     refused: list[str] = []
 
     def begin(context: ActorContext) -> None:
-        with pytest.raises(ValueError, match="the interval of a timer is 1 ms at least, not 0") as error:
+        with pytest.raises(ValueError, match="interval 0 must be longer than 0 ms") as error:
             context.timers.start_fixed_rate("k", 0, says("tick"))
         refused.append(str(error.value))
 
@@ -186,3 +190,26 @@ def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
 
     for _ in range(3):
         probe.expect_message(Say)
+
+
+@pytest.mark.parametrize("delay", [timedelta(seconds=5), "5s", 5000])
+def test_a_delay_is_said_as_every_length_of_time(system: SeededSystem, delay: Duration) -> None:
+    log = timed(system, lambda context: context.timers.start_once("k", delay, says("tick")))
+
+    system.advance(10_000)
+
+    assert log[1:] == ["t tick", "at 5000"]
+
+
+@pytest.mark.parametrize("delay", [-1, 1.5, None, "soon"])
+def test_a_delay_that_is_refused_leaves_the_timer_as_it_was(system: SeededSystem, delay: Duration) -> None:
+    def starts_again(context: ActorContext) -> None:
+        context.timers.start_once("k", 100, says("tick"))
+        for start in (context.timers.start_once, context.timers.start_fixed_delay, context.timers.start_fixed_rate):
+            with pytest.raises(DurationError):
+                start("k", delay, says("tock"))
+
+    log = timed(system, starts_again)
+    system.advance(1000)
+
+    assert log[1:] == ["t tick", "at 100"]
