@@ -32,7 +32,7 @@ D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Any])
 
 _MARK = "_fsm_states"
-_STATE_TIMEOUT = "state_timeout"
+_STATE_TIMEOUT = "fsm/state-timeout"  # A key that no machine takes for a timer of its own.
 
 
 class StopReason(StrEnum):

@@ -277,3 +277,25 @@ def test_a_state_timeout_is_a_length_of_time_above_0(timeout: Duration) -> None:
 def test_next_state_data_are_there_in_a_transition_only(threaded: ActorSystem) -> None:
     with pytest.raises(LookupError, match="in on_transition only"):
         _ = Turnstile([]).next_state_data
+
+
+def test_a_timer_of_ones_own_is_not_the_state_timeout(system: SeededSystem) -> None:
+    heard: list[Message] = []
+
+    class Waiting(FSM[Gate, int]):
+        def __init__(self) -> None:
+            self.start_with(Gate.OPEN, 0)
+
+        def pre_start(self) -> None:
+            super().pre_start()
+            self.context.timers.start_once("state_timeout", 50, says("ring"))
+
+        @when(Gate.OPEN, state_timeout=100)
+        def open(self, message: Message) -> Next[Gate, int]:
+            heard.append(message)
+            return self.stay().for_max(None) if isinstance(message, StateTimeout) else self.stay()
+
+    system.spawn(Props(Waiting), "w")
+    system.advance(1000)
+
+    assert heard == [says("ring"), StateTimeout()]
