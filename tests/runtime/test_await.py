@@ -61,7 +61,7 @@ async def test_a_given_up_wait_leaves_no_callback_behind() -> None:
     future: Future[int] = Future()
     keeper = asyncio.create_task(_result(future))
     await asyncio.sleep(0)
-    waiting = len(future._callbacks)
+    waiting = len(future._callbacks or ())
 
     for _ in range(3):
         task = asyncio.create_task(_result(future))
@@ -69,7 +69,7 @@ async def test_a_given_up_wait_leaves_no_callback_behind() -> None:
         task.cancel()
         await asyncio.sleep(0)
 
-    assert len(future._callbacks) == waiting
+    assert len(future._callbacks or ()) == waiting
     future.set(1)
     assert await keeper == 1
 
