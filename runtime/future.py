@@ -147,7 +147,7 @@ class Future(pykka.Future[T], Generic[T]):
         raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Wait on any event loop without blocking it. Who cancels the last task that waits cancels the future too."""
+        """Wait on any event loop without blocking it."""
         if not self._completed:
             with self._lock:
                 self._awaiting += 1
@@ -213,7 +213,7 @@ class Future(pykka.Future[T], Generic[T]):
                 driver.forget(wake)
 
     def _abandon(self) -> None:
-        self.cancel()
+        """The last task that waited has been cancelled. What a future stands for comes about all the same."""
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
         with self._lock:
@@ -246,10 +246,6 @@ class Termination(Future[None]):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds; whether the end has come."""
         return self.done() or self._wait(timeout)
-
-    def _abandon(self) -> None:
-        # The end comes whether anyone waits for it or not.
-        pass
 
 
 def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Driver | None) -> Future[M]:

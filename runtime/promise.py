@@ -49,6 +49,10 @@ class Reply(Future["Message"]):
         self._promises.pop(self._number, None)
         return super()._complete(value, failure)
 
+    def _abandon(self) -> None:
+        # Nobody wants the answer any more: the ask is given up with the task that awaited it.
+        self.cancel()
+
     def _arrival(self) -> Generator[Any, None, None]:
         cell = RUNNING.cell
         # A task beside the turn's own does not keep its actor from answering.

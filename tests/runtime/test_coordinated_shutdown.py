@@ -94,7 +94,7 @@ def test_a_task_that_raises_is_named_and_the_rest_goes_on(
 
     assert log == ["beside", "behind"]
     assert "shutdown task 'broken' of phase 'service-unbind' failed; the shutdown goes on" in caplog.text
-    assert f"{error.__name__}: broken" in caplog.text
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["broken"]
 
 
 def test_a_future_that_fails_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +106,7 @@ def test_a_future_that_fails_is_named_too(caplog: pytest.LogCaptureFixture) -> N
     system.terminate().wait(timeout=1)
 
     assert "shutdown task 'say goodbye' of phase 'service-unbind' failed" in caplog.text
-    assert "ConnectionError: gone" in caplog.text
+    assert "gone" in caplog.text
 
 
 def test_a_late_task_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
