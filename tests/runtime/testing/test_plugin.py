@@ -365,7 +365,9 @@ def test_an_installed_package_brings_its_fixtures_along_without_a_word(
 
 def test_the_plugin_loads_nothing_that_a_run_without_actors_would_pay_for() -> None:
     libraries = "{'msgpack', 'pykka', 'pyspark', 'rich'}"
-    script = f"import sys, {PLUGIN}; print(*sorted(m for m in sys.modules if m.startswith('flykka') or m in {libraries}))"
+    script = (
+        f"import sys, {PLUGIN}; print(*sorted(m for m in sys.modules if m.startswith('flykka') or m in {libraries}))"
+    )
 
     loaded = subprocess.run([sys.executable, "-c", script], cwd=HOUSE, capture_output=True, text=True, check=True)
 
