@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from flykka.messages.message import Message
     from flykka.runtime.context import ActorContext
 
@@ -25,9 +27,19 @@ class Actor:
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
     """What becomes of children that fail."""
 
-    def handle_message(self, message: Message) -> None:
-        """Handle one message; what it raises is decided on by the parent."""
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "on_receive") and cls.handle_message is Actor.handle_message:
+            raise TypeError(f"{cls.__name__}.on_receive is Pykka's way: here messages come to handle_message")
+
+    def handle_message(self, message: Message) -> Awaitable[None] | None:
+        """Handle one message; what it raises is decided on by the parent.
+
+        Written as `async def`, it runs on an event loop: other actors go on while it awaits, and the next message of
+        this one waits until it has returned.
+        """
         self.context.unhandled(message)
+        return None
 
     def pre_start(self) -> None:
         """Begin; called once, before the first message of an actor."""

@@ -14,12 +14,13 @@ What is not here: lifecycle, children, death watch, faults, timers and resources
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NoReturn
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pykka
 
 from flykka.messages.leader import LeaderSessionMessage
-from flykka.runtime import registry
+from flykka.runtime import registry, surroundings
 from flykka.runtime.actor import Actor
 from flykka.runtime.chance import Chance
 from flykka.runtime.children import Children
@@ -33,6 +34,7 @@ from flykka.runtime.leader_session import Sessions
 from flykka.runtime.life import Life
 from flykka.runtime.lifecycle import Lifecycle
 from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.part import Part
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.resources import Resources
 from flykka.runtime.signals import Create, Watch
@@ -40,15 +42,23 @@ from flykka.runtime.timers import Timers
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
     from flykka.messages.ref import Ref
+    from flykka.runtime.behaviours import Behaviour, Behaviours
     from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.promise import Reply
     from flykka.runtime.props import Props
-    from flykka.runtime.recording import Effect, Recorder
+    from flykka.runtime.receive_timeout import ReceiveTimeoutTask
+    from flykka.runtime.recording import Effect
+    from flykka.runtime.stash import Stash
     from flykka.runtime.system import ActorSystem
 
 logger = logging.getLogger("flykka.runtime")
+
+# Looked up for every turn, which a member of an Enum is not made for.
+_RUNNING = Life.RUNNING
 
 
 class Cell(pykka.Actor):
@@ -56,30 +66,44 @@ class Cell(pykka.Actor):
 
     __slots__ = (
         "_chance",
+        "_death_watch",
         "_now",
+        "_resources",
+        "_sessions",
+        "_timers",
         "asking",
+        "behaviour",
+        "behaviours",
         "children",
-        "death_watch",
+        "current",
         "dispatcher",
         "effects",
         "end_reason",
         "faults",
         "instance",
         "life",
-        "lifecycle",
         "mailbox",
         "name",
         "parent",
         "props",
+        "receive_timeout",
         "ref",
-        "resources",
-        "sender",
         "sequence",
-        "sessions",
+        "stash",
         "system",
         "termination",
-        "timers",
+        "turns",
+        "variables",
     )
+
+    on_loop = False
+    """Whether its thread is an event loop, which it shares and must not block."""
+
+    death_watch = Part(DeathWatch)
+    timers = Part(Timers)
+    resources = Part(Resources)
+    sessions = Part(lambda _: Sessions())
+    chance = Part(Chance.of)
 
     def __init__(
         self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
@@ -87,7 +111,7 @@ class Cell(pykka.Actor):
         # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
         self.system = system
         self.termination = Termination(system.driver)
-        self.mailbox = Mailbox(self)
+        self.mailbox = Mailbox(self, None if props.mailbox is None else props.mailbox.create(self))
         self.ref = ActorRef(system, path, incarnation, self.mailbox)
         self.actor_urn = self.ref.actor_urn
         self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
@@ -101,19 +125,29 @@ class Cell(pykka.Actor):
         self.life = Life.STARTING
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
+        self.behaviour: Behaviour | None = None
+        """What handles the next message; None where there is no instance."""
         self.children = Children()
-        self.death_watch = DeathWatch(self)
-        self.lifecycle = Lifecycle(self)
         self.faults = FaultHandling(self)
-        self.timers = Timers(self)
-        self.resources = Resources(self)
-        self.sessions = Sessions()
-        self.sender: Ref | None = None
-        self.asking: ActorRef | None = None
+        self.current: Told | Envelope | None = None
+        """The message or signal in hand."""
+        # What few actors need is made when it is first used.
+        self.behaviours: Behaviours | None = None
+        self.stash: Stash | None = None
+        self.receive_timeout: ReceiveTimeoutTask | None = None
+        self.turns = 0
+        """For inspection; counted run by run, so that a turn costs nothing for it."""
+        self.asking: Reply | None = None
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
         self._now: int | None = None
         self._chance: Chance | None = None
+        self._death_watch: DeathWatch | None = None
+        self._timers: Timers | None = None
+        self._resources: Resources | None = None
+        self._sessions: Sessions | None = None
+        # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
+        self.variables = Context()
 
     # What Pykka calls
 
@@ -133,18 +167,27 @@ class Cell(pykka.Actor):
 
     # What an instance sees of its cell through the context
 
+    @property
+    def sender(self) -> Ref | None:
+        """Who told what is in hand."""
+        current = self.current
+        if type(current) is tuple:
+            return current[1]
+        return current.sender if isinstance(current, Envelope) else None
+
+    @property
+    def handles(self) -> str | None:
+        """The class of the message or signal in hand; readable from any thread."""
+        current = self.current
+        if current is None:
+            return None
+        return type(Envelope.of(current).message).__name__
+
     def now(self) -> int:
         """The time of this turn, read once."""
         if self._now is None:
             self._now = self.system.clock.now_ms()
         return self._now
-
-    @property
-    def chance(self) -> Chance:
-        """Chance and ids, made when first needed: a generator takes 2.5 kB."""
-        if self._chance is None:
-            self._chance = Chance(self.system.seed, self.ref)
-        return self._chance
 
     def may_effect(self, *effect: object) -> bool:
         """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
@@ -157,8 +200,12 @@ class Cell(pykka.Actor):
     # Life
 
     def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
-        """Make the instance, in a turn of its own."""
-        self._start_actor_loop()
+        """Make the instance, in a turn of its own. One that can have no thread is no actor: it does not stay behind."""
+        try:
+            self._start_actor_loop()
+        except BaseException:
+            self.system.kill(self.ref)
+            raise
 
     def make_instance(self) -> Actor:
         """A new instance with its context."""
@@ -167,15 +214,40 @@ class Cell(pykka.Actor):
             raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
         instance.context = ActorContext(self)
         self.instance = instance
+        self.behaviours = None
+        self.behave(instance.handle_message)
         return instance
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Have `behaviour` handle the messages from now on."""
+        timeout = self.receive_timeout
+        self.behaviour = behaviour if timeout is None else timeout.around(behaviour)
+
+    def begin_task(self, task: Task[Any]) -> None:
+        """Have a task of an event loop end with the instance; nothing to do where there is no loop."""
+
+    def is_main_task(self) -> bool:
+        """Whether the task that runs is the one that handles a message; never where there is no loop."""
+        return False
 
     def release_all(self) -> None:
         """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
+        self._let_go()
         self.mailbox.close()
-        self.timers.cancel_all()
-        self.resources.close_all()
         registry.unregister(self.ref)
-        self.instance = None
+
+    def _let_go(self) -> None:
+        """Everything that a turn may have taken, also one that has gone on behind a kill."""
+        if self.stash is not None:
+            self.stash.reject_all()
+        if self._timers is not None:
+            self._timers.cancel_all()
+        if self.receive_timeout is not None:
+            self.receive_timeout.cancel()
+        self.faults.cancel_backoff()
+        if self._resources is not None:
+            self._resources.close_all()
+        self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
         """Tell parent, watchers, event stream, and whoever waits for the end."""
@@ -210,98 +282,103 @@ class Cell(pykka.Actor):
 
     def run(self) -> None:
         """Take as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
-        mailbox = self.mailbox
         outer, RUNNING.cell = RUNNING.cell, self
         try:
-            for _ in range(self.dispatcher.throughput):
-                entry = mailbox.take(self.life is Life.RUNNING)
-                if entry is None:
-                    break
-                if type(entry) is tuple:
-                    self._told_turn(entry)
-                elif type(entry) is SignalEnvelope:
-                    self._signal_turn(entry)
-                else:
-                    self._message_turn(Envelope.of(entry))
+            self.variables.run(self._take_turns)
             if self.life is Life.ENDING:
                 self.life = Life.ENDED
                 self.release_all()
                 self.announce_end()
+            elif self.end_reason is not None:
+                self._let_go()  # It was killed on another thread in the midst of this.
         finally:
             RUNNING.cell = outer
-            mailbox.release()
+            self.current = None
+            self.mailbox.release()
+
+    def _take_turns(self) -> None:
+        control, messages = self.mailbox.control, self.mailbox.messages
+        entry: Told | Envelope
+        taken = 0
+        for taken in range(1, self.dispatcher.throughput + 1):
+            try:
+                if control:
+                    entry = control.popleft()
+                elif messages and self.life is _RUNNING:
+                    entry = messages.popleft()
+                else:
+                    taken -= 1
+                    break
+            except IndexError:
+                taken -= 1
+                break  # A kill on another thread has drained the mailbox in this moment.
+            if not isinstance(entry, Envelope):
+                self._told_turn(entry)
+            elif type(entry) is SignalEnvelope:
+                self._signal_turn(entry)
+            else:
+                self._message_turn(entry)
+        self.turns += taken
 
     def _told_turn(self, told: Told) -> None:
         """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""
-        message = told[0]
+        message = told[0] if isinstance(told, tuple) else told
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope(*told))
+            self._message_turn(Envelope.of(told))
             return
-        instance = self.instance
-        # Behind the reading of the instance, which the burial takes away.
-        if self.end_reason is not None or instance is None:
-            self.reject(Envelope(*told))
+        behaviour = self.behaviour
+        # Behind the reading of the behaviour, which the burial takes away.
+        if self.end_reason is not None or behaviour is None:
+            self.reject(Envelope.of(told))
             return
         self._now = None
-        self.sender = told[1]
+        self.current = told
         try:
-            instance.handle_message(message)
+            behaviour(message)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
-            self._on_raised(error, Envelope(*told))
+            self._on_raised(error, Envelope.of(told))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder
-        instance = self.instance
+        behaviour = self.behaviour
         self._now = None
         if recorder is not None:
-            self._begin_record()
+            surroundings.begin_record(self)
         # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
-        if self.end_reason is not None or instance is None:
+        if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
             return
-        self.sender = envelope.sender
+        self.current = envelope
         failure = None
         try:
             message = envelope.message if type(envelope) is Envelope else envelope.open(self)
             if type(message) is LeaderSessionMessage:
-                message = self._within_session(message, envelope)
-            if message is None or (self.system.hooks and not self._passes_hooks(message, envelope)):
+                message = surroundings.within_session(self, message, envelope)
+            if message is None or (self.system.hooks and not surroundings.passes_hooks(self, message, envelope)):
                 self.effects = None
                 return
-            instance.handle_message(message)
+            outcome = behaviour(message)
+            if outcome is not None and self._suspend(outcome, envelope):
+                return
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             failure = self._on_raised(error, envelope)
         if recorder is not None:
-            self._end_record(recorder, envelope, failure)
+            surroundings.end_record(self, recorder, envelope, failure)
         if envelope.reply_to is not None and self._was_killed():
             envelope.reply_to.refuse("it was killed while it handled the message")
 
-    def _signal_turn(self, envelope: Envelope) -> None:
+    def _signal_turn(self, envelope: SignalEnvelope) -> None:
         recorder = self.system.recorder
         self._now = None
-        self.sender = envelope.sender
+        self.current = envelope
         if recorder is not None:
-            self._begin_record()
+            surroundings.begin_record(self)
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
-        failure = self.lifecycle.obey(envelope)
+        failure = Lifecycle(self).obey(envelope)
         if recorder is not None:
-            self._end_record(recorder, envelope, failure)
-
-    def _within_session(self, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-        refusal = self.sessions.refusal(message)
-        if refusal is None:
-            return message.message
-        self.system.dead_letters.reject(envelope, self.ref, refusal)
-        return None
-
-    def _passes_hooks(self, message: Message, envelope: Envelope) -> bool:
-        self.system.call_hooks(self.ref, message, envelope.sender)
-        if self.end_reason is None:
-            return True
-        self.reject(envelope)
-        return False
+            surroundings.end_record(self, recorder, envelope, failure)
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
@@ -313,21 +390,11 @@ class Cell(pykka.Actor):
             envelope.reply_to.fail(failure)
         return failure
 
+    def _suspend(self, outcome: object, envelope: Envelope) -> bool:
+        """Whether the handler has returned a coroutine, with which the turn goes on; on an event loop only."""
+        if envelope.reply_to is not None:
+            envelope.reply_to.refuse_returned(outcome)
+        return False
+
     def _was_killed(self) -> bool:
         return self.end_reason is EndReason.KILLED
-
-    def _begin_record(self) -> None:
-        self.sequence = self.system.next_sequence()
-        self._now = self.system.clock.now_ms()
-        self.effects = []
-
-    def _end_record(self, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
-        effects, self.effects = self.effects, None
-        assert self.sequence is not None
-        assert self._now is not None
-        # A kill during the turn has cut the effects short; the turn began before it, as the numbers tell.
-        recorder.turn(self.sequence, self._now, self.ref, envelope, effects or [], failure)
-
-
-# What Pykka's registry looks actors up by.
-ActorRef.actor_class = Cell  # type: ignore[misc]

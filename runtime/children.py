@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Children:
     """A child is here from its spawning until its parent has taken note of its end, as in Akka.
 
-    So what a parent sees of its children changes in its own turns only. Additions hold the tree's lock, under
-    which a kill takes the subtree.
+    So what a parent sees of its children changes in its own turns only. Additions and removals hold the tree's lock,
+    under which a kill takes the subtree: others may spawn under `/user` too.
     """
 
     __slots__ = ("_by_name", "_dying")

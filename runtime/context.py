@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from flykka.runtime.behaviours import Behaviours, refuse_behaviour
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
+from flykka.runtime.envelope import Envelope
 from flykka.runtime.events import UnhandledMessage
-from flykka.runtime.path import child_path
+from flykka.runtime.future import Future
+from flykka.runtime.path import absolute_path, child_path
 from flykka.runtime.pipe import Pipe
+from flykka.runtime.promise import PromiseRef
+from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.signals import Stop
+from flykka.runtime.stash import Stash
 
 if TYPE_CHECKING:
     import random
@@ -16,10 +23,13 @@ if TYPE_CHECKING:
     from flykka.messages.ids import LeaderSessionId
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
+    from flykka.runtime.behaviours import Behaviour
     from flykka.runtime.cell import Cell
+    from flykka.runtime.durations import Duration
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.resources import SupportsClose
+    from flykka.runtime.selection import ActorSelection
     from flykka.runtime.system import ActorSystem
     from flykka.runtime.timers import Timers
 
@@ -107,6 +117,28 @@ class ActorContext:
             else:
                 cell.children.stop(child)
 
+    def actor_selection(self, path: str) -> ActorSelection:
+        """Whoever lives at `path` when something is told; a relative one, as `../*`, is seen from me."""
+        return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
+
+    def forward(self, ref: Ref, message: Message) -> None:
+        """Tell `ref` a message in the name of my sender, as Akka's forward does.
+
+        Who asked me gets the reply of `ref`, or hears that `ref` has failed or ended.
+        """
+        cell = self._cell
+        if cell.system.serialize_messages:
+            message = cell.system.wire(message)
+        if cell.may_effect("send", ref, message):
+            asker = cell.sender if isinstance(cell.sender, PromiseRef) else None
+            cell.system.living(ref).actor_inbox.put(Envelope(message, cell.sender, cell.sequence, asker))
+
+    def reject(self, reason: str) -> None:
+        """Make the message in hand a dead letter; who asked is told."""
+        cell = self._cell
+        if cell.current is not None and cell.end_reason is None:
+            cell.system.dead_letters.reject(Envelope.of(cell.current), cell.ref, reason)
+
     def watch(self, ref: Ref, message: Message | None = None) -> None:
         """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, also when it is dead already."""
         if message is not None and self._cell.system.serialize_messages:
@@ -119,19 +151,37 @@ class ActorContext:
         if self._cell.may_effect("unwatch", ref):
             self._cell.death_watch.unwatch(ref)
 
+    async def sleep(self, duration: Duration) -> None:
+        """Wait for `duration`, such as "5s", by the system's clock: for coroutines, where `time.sleep` would block all.
+
+        Other actors go on, and so do my signals; my next message waits.
+        """
+        rung: Future[None] = Future()
+        due_ms = self._cell.system.clock.now_ms() + duration_ms(duration, "sleep")
+        alarm = self._cell.system.clock.schedule(due_ms, rung.set)
+        try:
+            await rung
+        finally:
+            alarm.cancel()
+
     def pipe_to_self(
         self,
-        work: Callable[[], T],
+        work: Callable[[], T] | Future[T],
         on_success: Callable[[T], Message],
         on_failure: Callable[[BaseException], Message],
     ) -> None:
         """Run blocking `work` on the system's I/O pool and send me what one of the two functions makes of its outcome.
 
-        All three are called outside my turns: they must not touch my state.
+        `work` may also be a future, such as that of an ask: then nothing is run, and its outcome is sent me. All
+        three are called outside my turns: they must not touch my state.
         """
-        if self._cell.may_effect("pipe"):
-            pipe = Pipe(self._cell, work, on_success, on_failure)
-            self._cell.system.dispatcher.run_blocking(pipe)
+        if not self._cell.may_effect("pipe"):
+            return
+        if isinstance(work, Future):
+            pipe = Pipe(self._cell, lambda: work.get(timeout=0), on_success, on_failure)
+            work.add_done_callback(pipe.run)
+        else:
+            self._cell.system.dispatcher.run_blocking(Pipe(self._cell, work, on_success, on_failure))
 
     def own(self, resource: SupportsClose) -> None:
         """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.
@@ -140,6 +190,62 @@ class ActorContext:
         closed from the killing thread, which must not be kept waiting.
         """
         self._cell.resources.own(resource)
+
+    def stash(self) -> None:
+        """Put the message in hand aside, until `unstash_all`, a restart, or my end (Akka's Stash).
+
+        Raises:
+            StashError: I am in no message, or have put it aside already.
+            StashOverflowError: I hold as many as `Props.with_stash_capacity` allows.
+        """
+        cell = self._cell
+        if cell.stash is None:
+            cell.stash = Stash(cell)
+        cell.stash.stash(cell.current)
+
+    def unstash_all(self) -> None:
+        """Put all stashed messages ahead of those that wait, in their order."""
+        stash = self._cell.stash
+        if stash is not None and self._cell.may_effect("unstash_all", len(stash)):
+            stash.unstash_all()
+
+    def become(self, behaviour: Behaviour, discard_old: bool = True) -> None:
+        """Have `behaviour`, a bound method or function, handle my next messages. A restart forgets it.
+
+        With `discard_old=False` the behaviour in hand is kept underneath, for `unbecome`.
+
+        Raises:
+            TypeError: `behaviour` cannot be called, or is a coroutine function and I am not on an event loop.
+        """
+        cell, instance = self._cell, self._cell.instance
+        refuse_behaviour(behaviour, cell)
+        if instance is not None:
+            behaviours = cell.behaviours
+            if behaviours is None:
+                behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
+            behaviours.become(behaviour, discard_old)
+
+    def unbecome(self) -> None:
+        """Go back to the behaviour underneath; under the last one is `handle_message`."""
+        behaviours = self._cell.behaviours
+        if behaviours is not None:
+            behaviours.unbecome()
+
+    def set_receive_timeout(self, timeout: Duration | None) -> None:
+        """Send me `ReceiveTimeout` whenever I have got no message for `timeout`; None: not any more.
+
+        As in Akka it stays in effect through a restart, and messages marked `NotInfluenceReceiveTimeout` do not count.
+        Unlike Akka's, the news are true when they are handled: no other message has come since.
+        """
+        cell, instance = self._cell, self._cell.instance
+        timeout_ms = None if timeout is None else positive_duration_ms(timeout, "receive timeout")
+        if not cell.may_effect("set_receive_timeout", timeout_ms) or instance is None:
+            return
+        if cell.receive_timeout is not None:
+            cell.receive_timeout.cancel()
+        cell.receive_timeout = None if timeout_ms is None else ReceiveTimeoutTask(cell, timeout_ms)
+        behaviours = cell.behaviours
+        cell.behave(instance.handle_message if behaviours is None else behaviours.top)
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
         """Let through what is said under this leader session. A restart forgets it."""
@@ -163,7 +269,7 @@ class ActorContext:
         if cell.end_reason is not None:
             # A killed actor's turn may still run on its thread: what it spawns is born dead.
             return cell.system.dead_ref(child_path(parent.ref.path, name))
-        child = cell.system.tree.attach(parent, props, name)
+        child = cell.system.cells.attach(parent, props, name)
         cell.may_effect("spawn", child.ref)
         child.start()
         return child.ref

@@ -31,11 +31,16 @@ class DeadLetters:
 
     def reject(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
         """An envelope cannot be handled: its message is a dead letter, its asker is told."""
-        if type(envelope) is not Envelope:
-            return  # A timer's message or the kernel's own news: no one told it, so no one misses it.
-        self.publish(envelope.message, envelope.sender, recipient, reason)
+        if envelope.told:  # No one misses a timer's message or the kernel's own news.
+            self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.refuse(reason)
+
+    def overflowed(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
+        """A full mailbox loses an envelope: its message is a dead letter, its asker is told."""
+        self.publish(envelope.message, envelope.sender, recipient, reason)
+        if envelope.reply_to is not None:
+            envelope.reply_to.overflow(reason)
 
     def publish(self, message: Message, sender: Ref | None, recipient: Ref, reason: str) -> None:
         """A message is a dead letter."""
@@ -44,6 +49,8 @@ class DeadLetters:
             now_ms = system.clock.now_ms()
             system.recorder.dead_letter(system.next_sequence(), now_ms, message, sender, recipient, reason)
         self._log(message, sender, recipient, reason)
+        if isinstance(message, DeadLetter):
+            return  # A subscriber that has ended or is full: news of its loss would be lost there too, without end.
         letter = DeadLetter(message=message, sender=sender, recipient=recipient, reason=reason)
         system.event_stream.publish(letter)
 

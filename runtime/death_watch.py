@@ -58,6 +58,10 @@ class DeathWatch:
         message = self._queued.pop(ref)
         return Terminated(ref=ref) if message is None else message
 
+    def requeue(self, ref: Ref, message: Message) -> None:
+        """The news of `ref` were accepted and put aside: they wait once more."""
+        self._queued[ref] = None if isinstance(message, Terminated) else message
+
     def on_watch(self, watcher: Ref) -> None:
         """Another cell wants to know of my end."""
         self._watchers[watcher] = None

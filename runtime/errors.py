@@ -8,10 +8,20 @@ KernelError
 ├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
 ├── AskTimeoutError             nobody replied within the deadline (a `pykka.Timeout`)
 ├── AskFailedError              the asked actor failed while it handled the message
+├── ReplyReturnedError          the asked actor returned its reply, which must be told (a `TypeError`)
 ├── AskCycleError               actors that wait for each other; the text names the chain
+├── MailboxOverflowError        the question found the mailbox of the asked actor full
+├── StashError                  the actor: it stashed what it cannot, or twice
+│   └── StashOverflowError      the actor: it stashed more than its Props allow
+├── WaitInTurnError             the caller: a turn that waits for its own actor's end, which would never come
+├── BlockingInLoopError         the actor: it would block the event loop that it shares with others
+├── ForeignAwaitError           the actor: in virtual time it awaited something of the world outside
+├── CircuitBreakerOpenError     the called side has failed too often; nobody was called
+├── CircuitBreakerTimeoutError  the called side took longer than a circuit breaker allows
 ├── FutureCancelledError        the asker gave up
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
 ├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
+├── ShutdownBegunError          the caller: a shutdown task or phase was added too late
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
 """
 
@@ -72,6 +82,10 @@ class AskFailedError(KernelError):
         self.failure = failure
 
 
+class ReplyReturnedError(KernelError, TypeError):
+    """The asked actor returned something, as a Pykka actor replies, and told nobody anything."""
+
+
 class AskCycleError(KernelError):
     """A blocking ask that could never be answered, because its chain of waiting actors leads back to the asker."""
 
@@ -79,8 +93,52 @@ class AskCycleError(KernelError):
         super().__init__(" -> ".join(str(link) for link in chain))
 
 
+class MailboxOverflowError(KernelError):
+    """The question was lost, or pushed out by a newer message, because the mailbox of the asked actor is full."""
+
+
+class StashError(KernelError):
+    """There is no message in hand that could be stashed, or it is stashed already."""
+
+
+class StashOverflowError(StashError):
+    """The stash holds as many messages as it may."""
+
+
+class WaitInTurnError(KernelError):
+    """An actor must not wait, in a turn, for an end that comes behind this turn: of itself, a parent, or its system."""
+
+
+class BlockingInLoopError(KernelError):
+    """An actor on an event loop awaits a future; to block there would block every other actor of that loop too."""
+
+
+class ForeignAwaitError(KernelError, NotImplementedError):
+    """An actor on a seeded dispatcher reached for a socket, a process or the like, which no seed could repeat."""
+
+
+class CircuitBreakerOpenError(KernelError):
+    """The circuit breaker lets no call through; it will try one in `remaining_ms`, 0 where it is trying one now."""
+
+    def __init__(self, name: str, remaining_ms: int) -> None:
+        until = f"the next try is in {remaining_ms} ms" if remaining_ms else "another call is being tried"
+        super().__init__(f"circuit breaker {name!r} is open: {until}")
+        self.remaining_ms = remaining_ms
+
+
+class CircuitBreakerTimeoutError(KernelError):
+    """The call took longer than the circuit breaker allows. It may still run, and come to an end."""
+
+    def __init__(self, name: str, timeout_ms: int) -> None:
+        super().__init__(f"circuit breaker {name!r}: the call took longer than {timeout_ms} ms")
+
+
 class FutureCancelledError(KernelError):
     """The future was cancelled before a result came."""
+
+
+class ShutdownBegunError(KernelError):
+    """The coordinated shutdown is past the point where this could have had a place in it."""
 
 
 class TerminationTimeoutError(KernelError):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
+from flykka.runtime.ref import ActorRef
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
@@ -26,21 +27,35 @@ class EventStream:
         self._subscriptions: tuple[tuple[Subscriber, tuple[type, ...]], ...] = ()
 
     def subscribe(self, subscriber: Subscriber, *types: type) -> None:
-        """Give `subscriber` every event that is an instance of one of `types`, from now on."""
+        """Give `subscriber` every event that is an instance of one of `types`, once each, from now on.
+
+        These come to what it has subscribed to before. An actor's subscription ends with the actor.
+        """
         if not types:
             raise ValueError("a subscription names the classes of its events")
         with self._lock:
-            self._subscriptions = (*self._subscriptions, (subscriber, types))
+            living = [(each, classes) for each, classes in self._subscriptions if not _has_ended(each)]
+            for place, (each, classes) in enumerate(living):
+                if each == subscriber:
+                    living[place] = (each, tuple(dict.fromkeys((*classes, *types))))
+                    break
+            else:
+                living.append((subscriber, types))
+            self._subscriptions = tuple(living)
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Give it no more."""
+    def unsubscribe(self, subscriber: Subscriber, *types: type) -> None:
+        """Give it no more: of what it subscribed to as `types`, or of anything where none are named."""
         with self._lock:
-            self._subscriptions = tuple(entry for entry in self._subscriptions if entry[0] != subscriber)
+            left = [
+                (each, tuple(cls for cls in classes if types and cls not in types) if each == subscriber else classes)
+                for each, classes in self._subscriptions
+            ]
+            self._subscriptions = tuple(entry for entry in left if entry[1])
 
     def publish(self, event: Message) -> None:
         """Give `event` to its subscribers, in the order of their subscription; one that fails harms no other."""
         for subscriber, types in self._subscriptions:
-            if not isinstance(event, types):
+            if not isinstance(event, types) or _has_ended(subscriber):
                 continue
             with outside_turn():
                 try:
@@ -50,3 +65,7 @@ class EventStream:
                         subscriber(event)
                 except BaseException:
                     logger.exception("subscriber %r failed on %r", subscriber, event)
+
+
+def _has_ended(subscriber: Subscriber) -> bool:
+    return isinstance(subscriber, ActorRef) and subscriber.actor_inbox.closed

@@ -26,6 +26,14 @@ class DeadLetter(Message):
     reason: str
 
 
+@message("kernel.mailbox_overflowed")
+class MailboxOverflowed(Message):
+    """kernel -> event stream: `ref` was told more than its mailbox holds, which its Props call a failure."""
+
+    ref: Ref
+    capacity: int
+
+
 @message("kernel.unhandled_message")
 class UnhandledMessage(Message):
     """kernel -> event stream: the recipient got `message` and did not know what to do with it."""

@@ -4,6 +4,7 @@
 2. Told or asked makes no difference: the parent decides either way, and an asker gets the failure too.
 3. A failure is compared by incarnation, so that an old one cannot restart a new child of the same name.
 4. Any BaseException is a failure of this actor and of nothing else.
+5. An instance has its last hook once: `pre_restart` where it is replaced, `post_stop` where the actor ends.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, assert_never
 
+from flykka.runtime.envelope import SignalEnvelope
 from flykka.runtime.errors import ActorInitializationError, serialized
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.life import Life
-from flykka.runtime.signals import Failed, Recreate, Resume
+from flykka.runtime.signals import BackoffEnded, Failed, Recreate, Resume
 from flykka.runtime.supervision import Directive, RestartHistory
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
+    from flykka.runtime.actor import Actor
     from flykka.runtime.cell import Cell
+    from flykka.runtime.clock import Alarm
+    from flykka.runtime.supervision import SupervisorStrategy
 
 P = ParamSpec("P")
 
@@ -30,14 +35,42 @@ logger = logging.getLogger("flykka.runtime")
 class FaultHandling:
     """Both sides of supervision for one cell: as the child that failed, and as the parent that decides."""
 
-    __slots__ = ("_cell", "_escalated_from", "error", "restarts")
+    __slots__ = (
+        "_backoff",
+        "_cell",
+        "_escalated",
+        "_history",
+        "_unstarted",
+        "error",
+        "last_failure",
+        "let_go",
+        "restarted",
+    )
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._escalated_from: Cell | None = None
+        self._backoff: Alarm | None = None
+        """Rings when the delay before the new instance is over."""
+        self._escalated: tuple[Cell, ...] = ()
+        """Children whose failures went further up; they stand still until this cell's own parent has decided."""
+        self._unstarted = False
+        """Whether the last instance could not be made or not be started."""
         self.error: BaseException | None = None
         """What the cell failed with; stays put until the parent has decided."""
-        self.restarts = RestartHistory()
+        self.let_go = False
+        """Whether the instance had its `pre_restart`, and waits only for its successor."""
+        self._history: RestartHistory | None = None
+        self.restarted = 0
+        """How often the instance was replaced."""
+        self.last_failure: tuple[int, SerializedThrowable] | None = None
+        """When (ms) the actor failed last, and with what; for inspection."""
+
+    @property
+    def history(self) -> RestartHistory:
+        """The parent's notes on its restarts, made when the first one is decided on."""
+        if self._history is None:
+            self._history = RestartHistory()
+        return self._history
 
     # The child that fails
 
@@ -56,6 +89,7 @@ class FaultHandling:
         """Make a failure known, in the log and on the event stream."""
         cell = self._cell
         failure = serialized(error)
+        self.last_failure = (cell.now(), failure)
         logger.error("%s failed: %s: %s\n%s", cell.ref, failure.type_name, failure.message, failure.stack_trace)
         cell.system.event_stream.publish(ActorFailed(ref=cell.ref, failure=failure))
         return failure
@@ -67,19 +101,22 @@ class FaultHandling:
         except BaseException as error:  # noqa: BLE001 - reported, not swallowed.
             self.report(error)
 
-    def resume(self) -> None:
-        """Go on with the instance as it is."""
+    def resume(self) -> SerializedThrowable | None:
+        """Go on with the instance as it is; where there is none that has started, make one, as Akka does."""
         if self._cell.life is not Life.FAILED:
-            return
+            return None
+        if self._unstarted:
+            return self.recreate(0)
         self.error = None
-        child, self._escalated_from = self._escalated_from, None
+        escalated, self._escalated = self._escalated, ()
         self._cell.life = Life.RUNNING
-        if child is not None:
+        for child in escalated:
             # The failure was this child's in the first place, and it still waits.
             child.ref.signal(Resume())
+        return None
 
-    def recreate(self) -> SerializedThrowable | None:
-        """Let the old instance go; the new one is made when the children that it stopped have ended."""
+    def recreate(self, delay_ms: int) -> SerializedThrowable | None:
+        """Let the old instance go; the new one is made when its children have ended and the delay is over."""
         cell = self._cell
         if cell.life not in (Life.FAILED, Life.RUNNING):
             return None
@@ -88,36 +125,66 @@ class FaultHandling:
         cell.sessions.clear()
         if cell.instance is not None:
             self.guarded(cell.instance.pre_restart, self.error)
+        self.let_go = True
+        if cell.stash is not None:
+            cell.stash.unstash_all()
         cell.resources.close_all()
+        if delay_ms:
+            self._wait_for(delay_ms)
         return self.finish_recreate()
 
+    def on_backoff_ended(self) -> SerializedThrowable | None:
+        """The delay is over."""
+        self._backoff = None
+        return self.finish_recreate()
+
+    def cancel_backoff(self) -> None:
+        """There will be no new instance."""
+        if self._backoff is not None:
+            self._backoff.cancel()
+
     def finish_recreate(self) -> SerializedThrowable | None:
-        """Make the new instance, where one is due and no child still has to end."""
+        """Make the new instance, where one is due and nothing is left to wait for."""
         cell = self._cell
-        if cell.life is not Life.RESTARTING or cell.children.any_dying:
+        if cell.life is not Life.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None
         error, self.error = self.error, None
-        escalated, self._escalated_from = self._escalated_from, None
-        was_started, cell.instance = cell.instance is not None, None
+        self._escalated = ()
+        survivors = cell.children.all()
+        was_made, cell.instance, cell.behaviour = cell.instance is not None, None, None
         try:
-            instance = cell.make_instance()
-            if was_started:
-                instance.post_restart(error)
-            else:
-                instance.pre_start()
+            self._begin_anew(cell.make_instance(), error, was_made)
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.
             return self.fail_to_start(failure)
         cell.life = Life.RUNNING
-        if escalated is not None:
-            # A child whose failure went further up and that `pre_restart` has kept: it still waits.
-            escalated.ref.signal(Recreate())
+        self._unstarted = False
+        self.restarted += 1
+        for child in survivors:
+            # As in Akka, the children that `pre_restart` has kept begin anew with their parent.
+            child.ref.signal(Recreate())
         return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:
         """The instance could not be made, or not be started."""
+        self._unstarted = True
         error = ActorInitializationError(f"{self._cell.ref} could not start: {cause!r}")
         error.__cause__ = cause
         return self.fail(error)
+
+    def _begin_anew(self, instance: Actor, error: BaseException | None, was_made: bool) -> None:
+        self.let_go = False
+        if was_made:
+            instance.post_restart(error)
+        else:
+            instance.pre_start()
+
+    def _wait_for(self, delay_ms: int) -> None:
+        cell = self._cell
+        mailbox = cell.mailbox
+        ended = SignalEnvelope(BackoffEnded(), None, cell.sequence)
+        self._backoff = cell.system.clock.schedule(cell.now() + delay_ms, lambda: mailbox.put_signal(ended))
+        if cell.end_reason is not None:
+            self.cancel_backoff()
 
     # The parent that decides
 
@@ -127,20 +194,25 @@ class FaultHandling:
         child = cell.children.find(signal.child)
         if child is None or child.faults.error is None or cell.instance is None:
             return
-        strategy = cell.instance.supervisor_strategy
         error = child.faults.error
         try:
-            directive = strategy.decider(error)
+            self._decide(cell.instance.supervisor_strategy, child, error)
         except BaseException as undecided:  # noqa: BLE001 - a decider that raises leaves it to the next one up.
+            undecided.__context__ = undecided.__context__ or error
             self._escalate(child, undecided)
-            return
+
+    def _decide(self, strategy: SupervisorStrategy, child: Cell, error: BaseException) -> None:
+        cell = self._cell
+        # Whatever a user's decider returns is read as a directive, or refused here and not waited for.
+        directive = Directive(strategy.decider(error))
         match directive:
             case Directive.RESUME:
                 child.ref.signal(Resume())
             case Directive.RESTART:
+                delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.chance.random)
                 for each in strategy.affected(child, cell.children.all()):
-                    if strategy.may_restart(each.faults.restarts, cell.now()):
-                        each.ref.signal(Recreate())
+                    if strategy.may_restart(each.faults.history, cell.now()):
+                        each.ref.signal(Recreate(delay_ms=delay_ms))
                     else:
                         cell.children.stop(each)
             case Directive.STOP:
@@ -152,5 +224,7 @@ class FaultHandling:
                 assert_never(directive)
 
     def _escalate(self, child: Cell, error: BaseException) -> None:
-        self._escalated_from = child
-        self.fail(error)
+        self._escalated = (*self._escalated, child)
+        # One that has failed already, or is being replaced, takes this child along in what becomes of it.
+        if self._cell.life is Life.RUNNING:
+            self.fail(error)

@@ -16,8 +16,14 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import pykka
 
-from flykka.runtime.errors import AskFailedError, AskTimeoutError, FutureCancelledError, serialized
-from flykka.runtime.turn import outside_turn
+from flykka.runtime.errors import (
+    AskFailedError,
+    AskTimeoutError,
+    BlockingInLoopError,
+    FutureCancelledError,
+    serialized,
+)
+from flykka.runtime.turn import RUNNING
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -30,14 +36,27 @@ Failure = Callable[[], BaseException]
 class Driver(Protocol):
     """A dispatcher that runs on the waiting thread itself, and so must be driven while that thread waits."""
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of its actors: who awaits there is driven already."""
+
     def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
         """Take turns until `done`, or until nothing more can happen within `timeout` seconds of virtual time."""
+
+    def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
+        """As `drive`, for a task of another event loop, whose other tasks get their turns in between."""
+
+    def when_ready(self, call: Callable[[], object]) -> None:
+        """Call once, as soon as there is a turn to take."""
+
+    def forget(self, call: Callable[[], object]) -> None:
+        """Do not call any more."""
 
 
 class Future(pykka.Future[T], Generic[T]):
     """A value or a failure, once. Every public method may be called from any thread."""
 
-    __slots__ = ("_callbacks", "_completed", "_driver", "_failure", "_lock", "_value")
+    __slots__ = ("_awaiting", "_callbacks", "_completed", "_driver", "_failure", "_lock", "_value")
 
     # Pykka offers iteration as another name of `await`; a future is no iterable.
     __iter__ = None  # type: ignore[assignment]
@@ -48,8 +67,9 @@ class Future(pykka.Future[T], Generic[T]):
         self._completed = False
         self._value: T | None = None
         self._failure: Failure | None = None
-        self._callbacks: list[Callable[[], object]] = []
+        self._callbacks: list[Callable[[], object]] | None = None
         self._driver = driver
+        self._awaiting = 0
 
     def done(self) -> bool:
         """Whether there is a result."""
@@ -96,7 +116,10 @@ class Future(pykka.Future[T], Generic[T]):
         """Call `callback` once there is a result: in the completing thread, or at once where it is there already."""
         with self._lock:
             if not self._completed:
-                self._callbacks.append(callback)
+                if self._callbacks is None:
+                    self._callbacks = [callback]
+                else:
+                    self._callbacks.append(callback)
                 return
         _call(callback)
 
@@ -124,13 +147,19 @@ class Future(pykka.Future[T], Generic[T]):
         raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
 
     def __await__(self) -> Generator[Any, None, T]:
-        if self._driver is not None and not self._completed:
-            self._driver.drive(self.done, None)
+        """Wait on any event loop without blocking it."""
         if not self._completed:
-            loop = asyncio.get_running_loop()
-            waiter = loop.create_future()
-            self.add_done_callback(lambda: _wake(loop, waiter))
-            yield from waiter.__await__()
+            with self._lock:
+                self._awaiting += 1
+            try:
+                yield from self._arrival()
+            except (asyncio.CancelledError, GeneratorExit):
+                if self._awaiting == 1:
+                    self._abandon()
+                raise
+            finally:
+                with self._lock:
+                    self._awaiting -= 1
         return self.get(timeout=0)
 
     def __repr__(self) -> str:
@@ -144,12 +173,55 @@ class Future(pykka.Future[T], Generic[T]):
             self._value = value
             self._failure = failure
             self._completed = True
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
             _call(callback)
         return True
 
+    def _arrival(self) -> Generator[Any, None, None]:
+        loop = asyncio.get_running_loop()
+        driver = None if self._driver is None or loop is self._driver.loop else self._driver
+        while not self._completed:
+            if driver is not None:
+                yield from driver.drive_within(self.done)
+            if not self._completed:
+                yield from self._news(loop, driver)
+
+    def _news(self, loop: asyncio.AbstractEventLoop, driver: Driver | None) -> Generator[Any, None, None]:
+        waiter = loop.create_future()
+
+        def settle() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(settle)
+            except RuntimeError:
+                # A loop that has been closed has no one left to wake.
+                if not loop.is_closed():
+                    raise
+
+        if driver is not None:
+            driver.when_ready(wake)
+        self.add_done_callback(wake)
+        try:
+            yield from waiter.__await__()
+        finally:
+            self._remove_callback(wake)
+            if driver is not None:
+                driver.forget(wake)
+
+    def _abandon(self) -> None:
+        """The last task that waited has been cancelled. What a future stands for comes about all the same."""
+
+    def _remove_callback(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if self._callbacks is not None and callback in self._callbacks:
+                self._callbacks.remove(callback)
+
     def _wait(self, timeout: float | None) -> bool:
+        refuse_to_block()
         if self._driver is not None:
             self._driver.drive(self.done, timeout)
             return self._completed
@@ -158,9 +230,7 @@ class Future(pykka.Future[T], Generic[T]):
         self.add_done_callback(latch.release)
         if latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             return True
-        with self._lock:
-            if not self._completed:
-                self._callbacks.remove(latch.release)
+        self._remove_callback(latch.release)
         return self._completed
 
 
@@ -201,19 +271,19 @@ def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Drive
 
 
 def _call(callback: Callable[[], object]) -> None:
-    with outside_turn():
-        try:
-            callback()
-        except BaseException:
-            # The completing thread runs other actors too: it must outlive the callback.
-            logger.exception("a callback of a future failed")
+    # As `outside_turn` does, without the generator of a context manager: every ask comes by here twice.
+    cell, RUNNING.cell = RUNNING.cell, None
+    try:
+        callback()
+    except BaseException:
+        # The completing thread runs other actors too: it must outlive the callback.
+        logger.exception("a callback of a future failed")
+    finally:
+        RUNNING.cell = cell
 
 
-def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
-    def settle() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    # The loop may have ended with its waiter cancelled: then there is no one left to wake.
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(settle)
+def refuse_to_block() -> None:
+    """Raise `BlockingInLoopError` in the turn of an actor whose thread is an event loop."""
+    cell = RUNNING.cell
+    if cell is not None and cell.on_loop:
+        raise BlockingInLoopError(f"{cell.ref} must not block the event loop that it shares: await the future instead")

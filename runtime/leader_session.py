@@ -29,13 +29,16 @@ class Gateway:
         return f"Gateway({self.ref}, {self.leader_session_id})"
 
 
+_NONE: frozenset[LeaderSessionId] = frozenset()
+
+
 class Sessions:
     """The leader sessions that an actor accepts. None until it says so."""
 
     __slots__ = ("_accepted",)
 
     def __init__(self) -> None:
-        self._accepted: frozenset[LeaderSessionId] = frozenset()
+        self._accepted = _NONE
 
     def accept(self, leader_session_id: LeaderSessionId) -> None:
         """Let through what is said under this session."""
@@ -47,7 +50,7 @@ class Sessions:
 
     def clear(self) -> None:
         """Accept none."""
-        self._accepted = frozenset()
+        self._accepted = _NONE
 
     def refusal(self, message: LeaderSessionMessage) -> str | None:
         """Why `message` may not be handled, None where it may."""

@@ -11,6 +11,8 @@ class Life(Enum):
     STARTING = auto()
     """The instance is not made yet."""
     RUNNING = auto()
+    AWAITING = auto()
+    """Waits for what the coroutine awaits that handles a message."""
     FAILED = auto()
     """Waits for the parent's directive."""
     RESTARTING = auto()

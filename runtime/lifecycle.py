@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.runtime.life import Life
-from flykka.runtime.signals import Create, DeathWatchNotification, Failed, Recreate, Resume, Stop, Unwatch, Watch
+from flykka.runtime.signals import (
+    BackoffEnded,
+    Create,
+    DeathWatchNotification,
+    Failed,
+    Recreate,
+    Resume,
+    Stop,
+    Unwatch,
+    Watch,
+)
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
@@ -33,9 +43,11 @@ class Lifecycle:
             case Failed() as failed:
                 cell.faults.on_failed(failed)
             case Resume():
-                cell.faults.resume()
-            case Recreate():
-                return cell.faults.recreate()
+                return cell.faults.resume()
+            case Recreate(delay_ms=delay_ms):
+                return cell.faults.recreate(delay_ms)
+            case BackoffEnded():
+                return cell.faults.on_backoff_ended()
             case Watch(watcher=watcher):
                 cell.death_watch.on_watch(watcher)
             case Unwatch(watcher=watcher):
@@ -61,7 +73,7 @@ class Lifecycle:
         cell = self._cell
         if cell.life in (Life.STOPPING, Life.ENDING):
             return
-        with cell.system.tree.lock:
+        with cell.system.cells.lock:
             # From here on no child is added from any thread, so that none is missed below.
             cell.life = Life.STOPPING
         for child in cell.children.all():
@@ -70,9 +82,11 @@ class Lifecycle:
 
     def _on_death(self, ref: Ref, cause: int | None) -> SerializedThrowable | None:
         cell = self._cell
-        child = cell.children.find(ref)
-        if child is not None:
-            cell.children.remove(child)
+        with cell.system.cells.lock:
+            # In this moment another thread may give the name to the next one, who must not be taken for this one.
+            child = cell.children.find(ref)
+            if child is not None:
+                cell.children.remove(child)
         if cell.life is Life.STOPPING:
             self._end_if_childless()
             return None
@@ -83,7 +97,7 @@ class Lifecycle:
         cell = self._cell
         if len(cell.children):
             return
-        if cell.instance is not None:
+        if cell.instance is not None and not cell.faults.let_go:
             cell.faults.guarded(cell.instance.post_stop)
-        if cell.system.tree.end(cell):
+        if cell.system.cells.end(cell):
             cell.life = Life.ENDING

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from flykka.runtime.envelope import Envelope, SignalEnvelope, Told
 
 if TYPE_CHECKING:
     from flykka.runtime.future import Termination
+    from flykka.runtime.mailboxes.message_queue import MessageQueue
 
 
 class MailboxOwner(Protocol):
@@ -42,13 +44,16 @@ class MailboxOwner(Protocol):
 
 
 class Mailbox:
-    """Two lanes and a claim. Pykka's `ActorInbox`, as far as Pykka itself touches it."""
+    """Two lanes and a claim. Pykka's `ActorInbox`, as far as Pykka itself touches it.
+
+    `messages` is the lane of the messages: a deque, or the queue of another kind of mailbox.
+    """
 
     __slots__ = ("_claim", "closed", "control", "messages", "owner")
 
-    def __init__(self, owner: MailboxOwner, *, closed: bool = False) -> None:
+    def __init__(self, owner: MailboxOwner, messages: MessageQueue | None = None, *, closed: bool = False) -> None:
         self.owner = owner
-        self.messages: deque[Told | Envelope] = deque()
+        self.messages: MessageQueue = deque() if messages is None else messages
         self.control: deque[SignalEnvelope] = deque()
         self.closed = closed
         self._claim = threading.Lock()
@@ -69,6 +74,12 @@ class Mailbox:
         elif self._claim.acquire(blocking=False):
             self.owner.schedule()
 
+    def prepend(self, entries: Sequence[Told | Envelope]) -> None:
+        """Queue messages ahead of those that wait, in a turn of the cell; a closed mailbox hands them back."""
+        self.messages.extendleft(reversed(entries))
+        if self.closed:
+            self._drain()
+
     def get(self) -> Envelope:
         """The next message. Raises `IndexError` where there is none; never blocks."""
         return Envelope.of(self.messages.popleft())
@@ -77,22 +88,16 @@ class Mailbox:
         """Whether no message waits."""
         return not self.messages
 
-    def take(self, receptive: bool) -> Told | Envelope | None:
-        """What is next for the run that holds the claim: a signal, or where the cell is `receptive` a message."""
-        try:
-            if self.control:
-                return self.control.popleft()
-            if receptive and self.messages:
-                return self.messages.popleft()
-        except IndexError:
-            return None  # A kill on another thread has drained the mailbox in this moment.
-        return None
-
     def release(self) -> None:
         """Give the claim back after a run, and schedule again what came in meanwhile."""
         self._claim.release()
         has_work = self.control or (self.messages and self.owner.receptive)
         if has_work and not self.closed and self._claim.acquire(blocking=False):
+            self.owner.schedule()
+
+    def wake(self) -> None:
+        """Have the cell look again, which has become receptive outside a run."""
+        if not self.closed and self._claim.acquire(blocking=False):
             self.owner.schedule()
 
     def close(self) -> None:

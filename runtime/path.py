@@ -17,5 +17,19 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@~+=,;!*&'()-]*")
 def child_path(parent: str, name: str) -> str:
     """The path of the child `name`. Raises `InvalidActorNameError` on a name that cannot be part of a path."""
     if not _NAME.fullmatch(name):
-        raise InvalidActorNameError(f"{name!r} under {parent} is not a letter, digit or _ and then {_NAME.pattern}")
+        raise InvalidActorNameError(
+            f"no actor under {parent} can be called {name!r}: a name begins with a letter, a digit or _, "
+            "and goes on with these or .:@~+=,;!*&'()-"
+        )
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
+
+
+def absolute_path(base: str, path: str) -> str:
+    """`path` as seen from `base`, with `..` for the parent, as in a file system."""
+    parts: list[str] = []
+    for part in (path if path.startswith("/") else f"{base}/{path}").split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return ROOT + "/".join(parts)

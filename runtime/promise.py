@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
-from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
+from flykka.runtime.ask_cycle import begin_asking
+from flykka.runtime.errors import (
+    ActorDeadError,
+    AskFailedError,
+    AskTimeoutError,
+    MailboxOverflowError,
+    ReplyReturnedError,
+)
 from flykka.runtime.future import Future
 from flykka.runtime.path import TEMP
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.runtime.clock import Alarm
+    from flykka.runtime.future import Driver, Failure
+    from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
+
+
+class Reply(Future["Message"]):
+    """The future of an ask. An actor that awaits it waits for the asked one, as the chain of an ask cycle tells."""
+
+    __slots__ = ("_number", "_promises", "asked")
+
+    def __init__(self, asked: ActorRef, driver: Driver | None, number: int, promises: dict[int, PromiseRef]) -> None:
+        super().__init__(driver)
+        self.asked = asked
+        self._number = number
+        self._promises = promises
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether who waits for it takes the turns of others meanwhile, as under a seeded dispatcher."""
+        return self._driver is not None
+
+    def _complete(self, value: Message | None, failure: Failure | None) -> bool:
+        self._promises.pop(self._number, None)
+        return super()._complete(value, failure)
+
+    def _abandon(self) -> None:
+        # Nobody wants the answer any more: the ask is given up with the task that awaited it.
+        self.cancel()
+
+    def _arrival(self) -> Generator[Any, None, None]:
+        cell = RUNNING.cell
+        # A task beside the turn's own does not keep its actor from answering.
+        if cell is None or not cell.is_main_task():
+            yield from super()._arrival()
+            return
+        try:
+            begin_asking(cell, self)
+            yield from super()._arrival()
+        finally:
+            cell.asking = None
 
 
 class PromiseRef(Ref):
@@ -22,12 +71,12 @@ class PromiseRef(Ref):
 
     __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
 
-    def __init__(self, system: ActorSystem, number: int, asked: Ref) -> None:
+    def __init__(self, system: ActorSystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
         super().__init__(f"{TEMP}/{number}", number)
         self._system = system
         self._asked = asked
         self._alarm: Alarm | None = None
-        self.future: Future[Message] = Future(system.driver)
+        self.future = Reply(asked, system.driver, number, promises)
 
     def tell(self, message: Message) -> None:
         """Reply. Behind the first reply, the deadline or a cancel, this is a dead letter."""
@@ -50,6 +99,21 @@ class PromiseRef(Ref):
         """The asked actor ended, or had ended, before it handled the message."""
         text = f"{self._asked}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
+
+    def overflow(self, reason: str) -> None:
+        """The mailbox of the asked actor had no room for the question."""
+        text = f"{self._asked}: {reason}"
+        self.future.try_fail(lambda: MailboxOverflowError(text))
+
+    def refuse_returned(self, outcome: object) -> None:
+        """The handler of the question has returned `outcome`. Raises `ReplyReturnedError` if there is no reply yet."""
+        if self.future.done():
+            return
+        way = "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+        if iscoroutine(outcome):
+            outcome.close()
+            way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"
+        raise ReplyReturnedError(f"{self._asked} returned {outcome!r} from the handling of a question: {way}")
 
     def expire_in(self, timeout: float) -> None:
         """Fail the future when `timeout` seconds have passed without a reply."""

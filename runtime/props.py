@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from copy import copy
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from flykka.runtime.actor import Actor
 
 if TYPE_CHECKING:
-    from flykka.runtime.actor import Actor
+    from flykka.runtime.mailboxes.message_queue import MailboxType
 
-DispatcherName = Literal["default", "pinned"]
+DispatcherName = Literal["default", "pinned", "loop"]
 
 
 class Props:
@@ -17,25 +21,82 @@ class Props:
     Every restart calls the factory again: what it closes over is shared by all instances of the actor.
     """
 
-    __slots__ = ("_args", "_factory", "_kwargs", "dispatcher")
+    __slots__ = ("_args", "_factory", "_kwargs", "dispatcher", "mailbox", "stash_capacity")
 
     def __init__(self, factory: Callable[..., Actor], *args: Any, **kwargs: Any) -> None:
+        _refuse_factory(factory)
         self._factory = factory
         self._args = args
         self._kwargs = kwargs
-        self.dispatcher: DispatcherName = "default"
+        self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
+        self.mailbox: MailboxType | None = None
+        """None for the default kind, which is unbounded."""
+        self.stash_capacity: int | None = None
+        """None for no limit."""
+
+    @property
+    def actor_class(self) -> type[Actor]:
+        """The class, or where a function makes the actor `Actor`."""
+        return self._factory if isinstance(self._factory, type) else Actor
 
     def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
-        """The same recipe on another dispatcher: `pinned` gives the actor a thread of its own, so that it may block."""
-        if dispatcher not in ("default", "pinned"):
-            raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default' and 'pinned'")
-        props = Props(self._factory, *self._args, **self._kwargs)
+        """The same recipe on another dispatcher.
+
+        `pinned` gives the actor a thread of its own, so that it may block. `loop` puts it on the system's event loop,
+        so that its `handle_message` may be a coroutine function; a class that has such a one is there without a word.
+        """
+        if dispatcher not in get_args(DispatcherName):
+            raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
+        if dispatcher != "loop" and _is_coroutine_actor(self._factory):
+            raise ValueError(f"the handle_message of {self} is a coroutine function: {_ON_THE_LOOP}")
+        props = copy(self)
         props.dispatcher = dispatcher
+        return props
+
+    def with_mailbox(self, mailbox: MailboxType) -> Props:
+        """The same recipe with another kind of mailbox: one of those in `flykka.runtime.mailboxes`."""
+        if not callable(getattr(mailbox, "create", None)):
+            raise TypeError(f"no kind of mailbox: {mailbox!r}; it is a value such as BoundedMailbox(1000)")
+        props = copy(self)
+        props.mailbox = mailbox
+        return props
+
+    def with_stash_capacity(self, capacity: int) -> Props:
+        """The same recipe for actors that stash at most `capacity` messages; one more raises `StashOverflowError`."""
+        if type(capacity) is not int or capacity < 1:
+            raise ValueError(f"the capacity of a stash is a whole number above 0, not {capacity!r}")
+        props = copy(self)
+        props.stash_capacity = capacity
         return props
 
     def make(self) -> Actor:
         """A new instance; called in the actor's own turn."""
-        return self._factory(*self._args, **self._kwargs)
+        instance = self._factory(*self._args, **self._kwargs)
+        # What a class makes was looked at when the Props were made; what a function makes shows only now.
+        if self.dispatcher != "loop" and not isinstance(self._factory, type) and _is_coroutine_actor(instance):
+            raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
+        return instance
 
     def __repr__(self) -> str:
         return f"Props({getattr(self._factory, '__qualname__', self._factory)})"
+
+
+def require_props(props: object) -> Props:
+    """The Props that `props` are. Raises `TypeError` for what someone may take for them, such as a class."""
+    if isinstance(props, Props):
+        return props
+    raise TypeError(f"an actor is spawned from Props(SomeActor, ...), not from {props!r}")
+
+
+def _refuse_factory(factory: object) -> None:
+    if not callable(factory):
+        raise TypeError(f"Props take a class or function and its arguments, Props(SomeActor, ...), not {factory!r}")
+    if isinstance(factory, type) and not issubclass(factory, Actor):
+        raise TypeError(f"{factory.__qualname__} does not derive from flykka.runtime.Actor")
+
+
+_ON_THE_LOOP = "only Props.with_dispatcher('loop') can run it"
+
+
+def _is_coroutine_actor(actor_or_factory: object) -> bool:
+    return iscoroutinefunction(getattr(actor_or_factory, "handle_message", None))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pykka
 
 from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.envelope import Envelope, SignalEnvelope
-from flykka.runtime.errors import AskCycleError, AskTimeoutError, ProxyNotSupportedError
-from flykka.runtime.future import Future
+from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
+from flykka.runtime.future import Future, refuse_to_block
 from flykka.runtime.signals import Signal, Stop
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from flykka.messages.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.mailbox import Mailbox
@@ -36,6 +41,12 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         self.actor_inbox = mailbox
         self.actor_stopped = mailbox.owner.termination  # type: ignore[assignment]  # Answers as an Event does.
 
+    @property
+    def actor_class(self) -> type[Actor]:  # type: ignore[override]  # There is no other way to say read-only.
+        """The class that the Props name, which `pykka.ActorRegistry.get_by_class` asks for; `Actor` for a function."""
+        props = getattr(self.actor_inbox.owner, "props", None)
+        return Actor if props is None else props.actor_class
+
     def tell(self, message: Message) -> None:
         """Send `message` and forget it. To an actor that has ended it is a dead letter, never an error.
 
@@ -46,7 +57,8 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if cell is None:
             if self._system.serialize_messages:
                 message = self._system.wire(message)
-            self.actor_inbox.put((message, None, None))
+            # No one is kept from telling a tuple.
+            self.actor_inbox.put((message, None, None) if isinstance(message, tuple) else message)
             return
         if cell.end_reason is not None:
             return  # It was killed while its turn ran: what it still says is not heard.
@@ -67,33 +79,38 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             AskFailedError: the actor raised while it handled the message.
             ActorDeadError: the actor ended before it handled the message.
             AskCycleError: the actors on the way already wait for the one that asks.
+            BlockingInLoopError: asked with `block` by an actor that runs on an event loop.
+            ValueError: the timeout is no number of seconds.
         """
-        seconds = self._system.default_ask_timeout if timeout is None else timeout
+        seconds = self._system.default_ask_timeout if timeout is None else _seconds(timeout)
         promise = self._system.promise(self)
-        question = message(promise) if callable(message) else message
-        cell = RUNNING.cell
-        if not block:
-            promise.expire_in(seconds)
-            self._question(question, promise, cell)
-            return promise.future
-        if cell is not None:
-            return self._ask_in_turn(cell, question, promise, seconds)
-        self._question(question, promise, None)
-        return self._answer(promise, seconds)
+        try:
+            return self._ask(promise, message, seconds, block=block)
+        except BaseException:
+            # A question that could not be asked leaves nothing behind that waits for the answer.
+            promise.future.cancel()
+            raise
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Stop the actor after the turn it is in, ahead of the messages that wait: whether it was alive.
 
         With `block` the call returns when the last hook has run, or raises `AskTimeoutError` after `timeout` seconds
         (None: the system's default for asks); else it returns a future. An actor stops itself with `context.stop()`.
+
+        Raises:
+            WaitInTurnError: an actor waits for its own end, or for that of an actor above it.
+            BlockingInLoopError: called with `block` by an actor that runs on an event loop.
         """
-        stopped: Future[bool] = Future(self._system.driver)
+        if block:
+            self.refuse_to_wait_for_own_end()
+            refuse_to_block()
+        seconds = self._system.default_ask_timeout if timeout is None else _seconds(timeout)
+        stopped = _Stopped(self)
         if not self.is_alive():
             stopped.try_set(False)
         else:
             self.signal(Stop())
             self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
-        seconds = self._system.default_ask_timeout if timeout is None else timeout
         return stopped.get(timeout=seconds) if block else stopped
 
     def signal(self, signal: Signal) -> None:
@@ -115,6 +132,26 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         # pykka.ActorProxy(actor_ref=ref) comes by here.
         self.proxy()
 
+    def refuse_to_wait_for_own_end(self) -> None:
+        """Raise `WaitInTurnError` in a turn of this actor, or of one below it."""
+        cell = link = RUNNING.cell
+        while link is not None:
+            if link.ref == self:
+                raise WaitInTurnError(f"{cell} would wait for the end of {self} for ever: use context.stop(ref)")
+            link = link.parent
+
+    def _ask(self, promise: PromiseRef, message: Any, seconds: float, *, block: bool) -> Any:
+        question = message(promise) if callable(message) else message
+        cell = RUNNING.cell
+        if not block:
+            promise.expire_in(seconds)
+            self._question(question, promise, cell)
+            return promise.future
+        if cell is not None:
+            return self._ask_in_turn(cell, question, promise, seconds)
+        self._question(question, promise, None)
+        return self._answer(promise, seconds)
+
     def _question(self, message: Message, promise: PromiseRef, cell: Cell | None) -> None:
         if cell is not None and cell.end_reason is not None:
             return promise.refuse("the asking actor was killed")
@@ -126,15 +163,9 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         return None
 
     def _ask_in_turn(self, cell: Cell, message: Message, promise: PromiseRef, seconds: float) -> Message:
-        cell.asking = self
+        refuse_to_block()
         try:
-            chain: list[Ref] = [cell.ref]
-            link: ActorRef | None = self
-            while link is not None:
-                chain.append(link)
-                if link == cell.ref:
-                    raise AskCycleError(chain)
-                link = getattr(link.actor_inbox.owner, "asking", None)
+            begin_asking(cell, promise.future)
             self._question(message, promise, cell)
             return self._answer(promise, seconds)
         finally:
@@ -155,3 +186,24 @@ class ActorRef(pykka.ActorRef[Any], Ref):
     __repr__ = Ref.__repr__
     __eq__ = Ref.__eq__
     __hash__ = Ref.__hash__
+
+
+def _seconds(timeout: float) -> float:
+    """The timeout, where it is one: not a text, and neither more than a lock can wait for nor no number."""
+    if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
+        return timeout
+    raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")
+
+
+class _Stopped(Future[bool]):
+    """Whether a stopped actor was alive, once it has ended."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, ref: ActorRef) -> None:
+        super().__init__(ref._system.driver)
+        self._ref = ref
+
+    def _arrival(self) -> Generator[Any, None, None]:
+        self._ref.refuse_to_wait_for_own_end()
+        yield from super()._arrival()

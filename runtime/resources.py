@@ -25,11 +25,15 @@ class Resources:
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._held: list[SupportsClose] = []
+        self._held: list[SupportsClose] | None = None
+        """None until the first one, for most actors hold nothing."""
 
     def own(self, resource: SupportsClose) -> None:
         """Take over `resource`; if the cell has ended in the meantime, close it at once."""
-        self._held.append(resource)
+        if self._held is None:
+            self._held = [resource]
+        else:
+            self._held.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
 

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from flykka.runtime.path import ROOT
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
+    from flykka.runtime.cell import Cell
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
 
 
 class ActorSelection:
-    """A path, looked up anew for every message: it outlives the incarnations of an actor (Akka's ActorSelection)."""
+    """A path, looked up anew for every message: it outlives the incarnations of an actor (Akka's ActorSelection).
 
-    __slots__ = ("_system", "path")
+    In a name `*` stands for any characters and `?` for one, so that a selection may be of many: `/user/shop/till-*`.
+    """
+
+    __slots__ = ("_has_wildcards", "_system", "path")
 
     def __init__(self, system: ActorSystem, path: str) -> None:
         self._system = system
+        self._has_wildcards = "*" in path or "?" in path
         self.path = path
 
+    def resolve(self) -> list[ActorRef]:
+        """The refs of all who live at the path now; siblings in the order of their spawning."""
+        cells = self._system.cells
+        if not self._has_wildcards:
+            cell = cells.find(self.path)
+            return [] if cell is None else [cell.ref]
+        root = cells.find(ROOT)
+        found = [] if root is None else [root]
+        for part in self.path.split("/")[1:]:
+            found = _below(found, part)
+        return [cell.ref for cell in found]
+
     def resolve_one(self) -> ActorRef | None:
-        """The ref of the actor that lives at the path now."""
-        return self._system.find(self.path)
+        """The ref of the actor that lives at the path now, of many the first."""
+        return next(iter(self.resolve()), None)
 
     def tell(self, message: Message) -> None:
-        """Send `message` to whoever lives at the path now; a dead letter if no one does."""
-        (self.resolve_one() or self._system.dead_ref(self.path)).tell(message)
+        """Send `message` to everyone who lives at the path now; a dead letter if no one does."""
+        for ref in self.resolve() or [self._system.dead_ref(self.path)]:
+            ref.tell(message)
 
     def __repr__(self) -> str:
         return f"ActorSelection({self.path})"
+
+
+def _below(parents: list[Cell], pattern: str) -> list[Cell]:
+    name = re.compile("".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern))
+    children = [child for parent in parents for child in parent.children.all() if child.end_reason is None]
+    return [child for child in children if name.fullmatch(child.name)]

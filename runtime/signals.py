@@ -1,4 +1,4 @@
-"""What the kernel says to its cells, in a lane of its own that overtakes the mailbox; and `Terminated`, which does not.
+"""What the kernel says to its cells, in a lane that overtakes the mailbox; and at the end, what it says to actors.
 
 Signals never reach `Actor.handle_message`. They are declared messages so that a trace can hold them.
 """
@@ -41,7 +41,14 @@ class Resume(Signal):
 
 @message("kernel.recreate")
 class Recreate(Signal):
-    """parent -> child: replace your instance; ref and mailbox stay."""
+    """parent -> child: let your instance go, and have a new one in `delay_ms`; ref and mailbox stay."""
+
+    delay_ms: int = 0
+
+
+@message("kernel.backoff_ended")
+class BackoffEnded(Signal):
+    """clock -> cell: the delay before your new instance is over."""
 
 
 @message("kernel.watch")
@@ -77,3 +84,13 @@ class Terminated(Message):
     """kernel -> watcher: the watched actor `ref` has ended, or was dead already."""
 
     ref: Ref
+
+
+@message("kernel.receive_timeout")
+class ReceiveTimeout(Message):
+    """kernel -> actor: you have got no message for as long as you set by `context.set_receive_timeout`."""
+
+
+@message("kernel.state_timeout")
+class StateTimeout(Message):
+    """FSM -> itself: no message has come for as long as this state allows."""

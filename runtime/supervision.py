@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING
 from flykka.runtime.errors import ActorInitializationError
 
 if TYPE_CHECKING:
+    import random
+
+    from flykka.runtime.backoff import Backoff
     from flykka.runtime.cell import Cell
 
 
@@ -27,11 +31,14 @@ Decider = Callable[[BaseException], Directive]
 
 
 def default_decider(error: BaseException) -> Directive:
-    """Akka's defaults: an actor that could not be made is stopped, an exception restarts, anything graver escalates."""
+    """Akka's defaults: an actor that could not be made is stopped, an exception restarts, anything graver escalates.
+
+    A `CancelledError`, which Python calls graver than an exception, says no more than that some work was given up.
+    """
     match error:
         case ActorInitializationError():
             return Directive.STOP
-        case Exception():
+        case Exception() | asyncio.CancelledError():
             return Directive.RESTART
         case _:
             return Directive.ESCALATE
@@ -56,12 +63,15 @@ def guardian_decider(error: BaseException) -> Directive:
 class SupervisorStrategy(ABC):
     """A decider with a limit: more than `max_restarts` within `within_ms` stop the child.
 
-    Without `within_ms` the limit counts the child's whole life; without `max_restarts` there is none.
+    Without `within_ms` the limit counts the child's whole life; without `max_restarts` there is none. With a `backoff`
+    the new instance is made after a delay (as Akka's typed `restartWithBackoff` does): the old one is let go at once,
+    ref and mailbox stay, and what is told meanwhile waits in the mailbox.
     """
 
     decider: Decider = default_decider
     max_restarts: int | None = None
     within_ms: int | None = None
+    backoff: Backoff | None = None
 
     @abstractmethod
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
@@ -77,6 +87,18 @@ class SupervisorStrategy(ABC):
             history.window_start = now
         history.count += 1
         return history.count <= self.max_restarts
+
+    def delay_ms(self, history: RestartHistory, now: int, chance: Callable[[], random.Random]) -> int:
+        """How long the restart decided on at `now` waits, in ms; `chance` is called where some is needed."""
+        backoff = self.backoff
+        if backoff is None:
+            return 0
+        if now - history.restarts_at >= backoff.reset_after_ms:
+            history.backoffs = 0
+        delay_ms = backoff.delay_ms(history.backoffs, chance())
+        history.backoffs += 1
+        history.restarts_at = now + delay_ms
+        return delay_ms
 
 
 class OneForOne(SupervisorStrategy):
@@ -100,13 +122,20 @@ class AllForOne(SupervisorStrategy):
 
 
 class RestartHistory:
-    """How often a child was restarted in the window that began at `window_start` (ms)."""
+    """How often a child was restarted in the window that began at `window_start` (ms), and how patiently.
 
-    __slots__ = ("count", "window_start")
+    The parent's notes, written in the parent's turns.
+    """
+
+    __slots__ = ("backoffs", "count", "restarts_at", "window_start")
 
     def __init__(self) -> None:
         self.count = 0
         self.window_start = 0
+        self.backoffs = 0
+        """Delays since they began at the shortest one."""
+        self.restarts_at = 0
+        """When the last delay is over."""
 
 
 DEFAULT_STRATEGY = OneForOne()

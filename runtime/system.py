@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from flykka.messages.codec import decode, encode
+from flykka.messages.errors import EncodeError
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
+from flykka.runtime import interpreter_exit, registry
 from flykka.runtime import path as paths
-from flykka.runtime import registry
 from flykka.runtime.actor import Actor
+from flykka.runtime.actor_tree import ActorTree
 from flykka.runtime.cell import Cell
 from flykka.runtime.clock import Clock, SystemClock
+from flykka.runtime.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
-from flykka.runtime.errors import TerminationTimeoutError
+from flykka.runtime.durations import positive_duration_ms
+from flykka.runtime.errors import TerminationTimeoutError, WaitInTurnError
 from flykka.runtime.event_stream import EventStream
 from flykka.runtime.future import Termination
+from flykka.runtime.inspection import Inspection
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -29,12 +35,15 @@ from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.tree import Tree
-from flykka.runtime.turn import outside_turn
+from flykka.runtime.turn import RUNNING, outside_turn
+from flykka.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from typing import Self
 
     from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.durations import Duration
+    from flykka.runtime.inspection import SystemSnapshot
     from flykka.runtime.recording import Recorder
 
 DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]
@@ -62,10 +71,24 @@ class SystemTermination(Termination):
 
         Raises:
             TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
+            WaitInTurnError: called in a turn of one of these actors.
         """
-        if not super().wait(timeout):
-            raise TerminationTimeoutError(self._system.name, self._system.tree.living_paths())
+        if not self.ended_within(timeout):
+            system = self._system
+            raise TerminationTimeoutError(
+                system.name, system.coordinated_shutdown.pending() or system.cells.living_paths()
+            )
         return True
+
+    def ended_within(self, timeout: float | None) -> bool:
+        """As `wait`, but the answer is no where that would raise `TerminationTimeoutError`."""
+        return super().wait(timeout)
+
+    def _wait(self, timeout: float | None) -> bool:
+        cell = RUNNING.cell
+        if cell is not None and cell.system is self._system:
+            raise WaitInTurnError(f"{cell} would wait for the end of its own system {self._system.name} for ever")
+        return super()._wait(timeout)
 
 
 class ActorSystem:
@@ -81,6 +104,8 @@ class ActorSystem:
         serialize_messages: pass every message through the codec when it is told; on in tests.
         recorder: where every turn is recorded.
         default_ask_timeout: seconds, for asks that name none.
+        slow_turn_threshold: a turn that lasts longer is told of, with its stack; None for no watchdog. One that is
+            driven by hand has none.
     """
 
     def __init__(
@@ -93,9 +118,15 @@ class ActorSystem:
         serialize_messages: bool = False,
         recorder: Recorder | None = None,
         default_ask_timeout: float = 10.0,
+        slow_turn_threshold: Duration | None = "1s",
     ) -> None:
+        # First of all what may be refused: then no thread is left behind.
+        if not isinstance(default_ask_timeout, int | float) or not 0 < default_ask_timeout <= threading.TIMEOUT_MAX:
+            raise ValueError(f"default_ask_timeout is a number of seconds above 0, not {default_ask_timeout!r}")
+        threshold_ms = None
+        if slow_turn_threshold is not None:
+            threshold_ms = positive_duration_ms(slow_turn_threshold, "slow_turn_threshold")
         if recorder is not None:
-            # First of all: where its file cannot be written, no thread is left behind.
             recorder.open(system=name, seed=seed)
         self.name = name
         self.seed = seed
@@ -111,11 +142,19 @@ class ActorSystem:
         self.observed = recorder is not None
         """Whether turns are recorded or hooks wait for messages."""
         self.terminated = SystemTermination(self)
-        self.tree = Tree(self)
+        self.cells = Tree(self)
+        self.coordinated_shutdown = CoordinatedShutdown(self)
+        self._inspection = Inspection(self)
+        self._watchdog: Watchdog | None = None
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
         self.user = self._begin()
+        if self.driver is None:
+            # One that is driven by hand ends with the hand.
+            interpreter_exit.register(self)
+            if threshold_ms is not None:
+                self._watchdog = Watchdog(self, threshold_ms)
 
     # Actors
 
@@ -126,18 +165,18 @@ class ActorSystem:
             InvalidActorNameError: the name is malformed, or a living actor has it.
             SpawnRefusedError: the system terminates or has ended.
         """
-        cell = self.tree.attach(self.user, props, name)
+        cell = self.cells.attach(self.user, props, name)
         cell.start()
         return cell.ref
 
     def find(self, path: str) -> ActorRef | None:
         """The ref of the actor that lives at `path`."""
-        cell = self.tree.find(path)
+        cell = self.cells.find(path)
         return None if cell is None else cell.ref
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Whoever lives at `path` when something is told."""
-        return ActorSelection(self, path)
+        """Whoever lives at `path` when something is told; `*` and `?` in it stand for characters of a name."""
+        return ActorSelection(self, paths.absolute_path(paths.ROOT, path))
 
     def resolve(self, path: str, incarnation: int) -> Ref:
         """The ref of this actor or pending ask; where it is no more, a ref that makes dead letters."""
@@ -145,7 +184,7 @@ class ActorSystem:
             promise = self._promises.get(incarnation)
             if promise is not None:
                 return promise
-        cell = self.tree.find(path)
+        cell = self.cells.find(path)
         if cell is not None and cell.ref.incarnation == incarnation:
             return cell.ref
         return self.dead_ref(path, incarnation)
@@ -157,7 +196,7 @@ class ActorSystem:
         there, without effects. What the actors own is closed, what waits for them becomes dead letters, and watchers
         outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
         """
-        doomed = self.tree.doom(ref)
+        doomed = self.cells.doom(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
             for cell in doomed:
@@ -170,13 +209,24 @@ class ActorSystem:
             for cell in doomed:
                 cell.announce_end()
 
+    # Inspection
+
+    def inspect(self) -> SystemSnapshot:
+        """What every actor is at: state, mailbox, turns, restarts, last failure. No actor is asked, so none is kept."""
+        return self._inspection.look()
+
+    def tree(self, max_children: int = 50) -> ActorTree:
+        """The same as a picture, which shows at most so many children of each actor."""
+        return ActorTree(self.inspect(), max_children)
+
     # Termination
 
     def terminate(self) -> SystemTermination:
-        """Stop all actors, children before parents. Returns `terminated`, which completes behind the last of them."""
-        with outside_turn():
-            self.user.ref.signal(Stop())
-        return self.terminated
+        """Run the tasks of the coordinated shutdown, then stop all actors, children before parents.
+
+        Returns `terminated`, which completes behind the last of them. A second call joins the first.
+        """
+        return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
 
     def __enter__(self) -> Self:
         return self
@@ -215,15 +265,19 @@ class ActorSystem:
         """A ref behind which no one stands."""
         return DeadEnd(self, path, incarnation).ref
 
-    def promise(self, asked: Ref) -> PromiseRef:
+    def promise(self, asked: ActorRef) -> PromiseRef:
         """A ref for one reply."""
         number = next(self._promise_numbers)
-        promise = self._promises[number] = PromiseRef(self, number, asked)
-        promise.future.add_done_callback(lambda: self._promises.pop(number, None))
+        promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
         return promise
 
-    def wire(self, message: Message) -> Message:
+    def wire(self, message: object) -> Message:
         """The message as it comes out of the codec. Raises `EncodeError` where it cannot go in."""
+        if not isinstance(message, Message):
+            raise EncodeError(
+                f"a {type(message).__name__} is no message: a message is of a class that derives from Message "
+                "and is declared with @message"
+            )
         received = decode(encode(message), self.resolve)
         assert isinstance(received, Message)
         return received
@@ -244,8 +298,8 @@ class ActorSystem:
     # Beginning and end
 
     def _begin(self) -> Cell:
-        root = self.tree.plant(Props(Guardian))
-        user = self.tree.attach(root, Props(Guardian), "user")
+        root = self.cells.plant(Props(Guardian))
+        user = self.cells.attach(root, Props(Guardian), "user")
         # Whatever ends /user, a kill even, ends the system.
         user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
         root.termination.add_done_callback(self._finish)
@@ -255,10 +309,24 @@ class ActorSystem:
         return user
 
     def _finish(self) -> None:
-        self.dispatcher.shutdown()
-        self.clock.close()
-        if self.recorder is not None:
-            self.recorder.close()
+        for promise in list(self._promises.values()):
+            # No deadline comes any more.
+            promise.refuse("the system has terminated without a reply")
+        interpreter_exit.unregister(self)
         registry.sweep()
+        for close in (self._close_watchdog, self.dispatcher.shutdown, self.clock.close, self._close_recorder):
+            try:
+                close()
+            except Exception:
+                # Whoever waits for the end is not to wait for ever, because a recorder of one's own cannot be closed.
+                logger.exception("actor system %s: %s failed", self.name, close.__qualname__)
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)
+
+    def _close_watchdog(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.close()
+
+    def _close_recorder(self) -> None:
+        if self.recorder is not None:
+            self.recorder.close()

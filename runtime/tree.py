@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime import path as paths
 from flykka.runtime import registry
+from flykka.runtime.async_cell import AsyncCell
 from flykka.runtime.cell import Cell
 from flykka.runtime.errors import SpawnRefusedError
 from flykka.runtime.events import EndReason
 from flykka.runtime.life import Life
+from flykka.runtime.props import Props, require_props
 
 if TYPE_CHECKING:
     from flykka.messages.ref import Ref
-    from flykka.runtime.props import Props
     from flykka.runtime.system import ActorSystem
 
 _ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
@@ -41,13 +42,16 @@ class Tree:
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
             SpawnRefusedError: the parent is ending.
+            TypeError: `props` are none.
         """
+        require_props(props)
         path = paths.child_path(parent.ref.path, name)
         with self.lock:
             if parent.end_reason is not None or parent.life in _ENDING:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
             incarnation = self._incarnations.get(path, 0) + 1
-            cell = Cell(self._system, parent, props, name, path, incarnation)
+            kind = AsyncCell if props.dispatcher == "loop" else Cell
+            cell = kind(self._system, parent, props, name, path, incarnation)
             parent.children.add(name, cell)
             self._enter(cell)
         return cell
@@ -70,6 +74,11 @@ class Tree:
         with self.lock:
             cell = self._cells.get(ref.path)
             return [] if cell is None or cell.ref != ref else self._doom(cell)
+
+    def living(self) -> list[Cell]:
+        """All living cells, parents before children, and else in the order of their spawning."""
+        with self.lock:
+            return list(self._cells.values())
 
     def living_paths(self) -> list[str]:
         """The paths of all living actors but the guardians, sorted; of these, where no one else is left."""

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class _Running(threading.local):
-    cell: Cell | None = None
+    def __init__(self) -> None:
+        # For each thread. A default in the class would be found behind a miss, which every tell from outside would pay.
+        self.cell: Cell | None = None
 
 
 RUNNING = _Running()

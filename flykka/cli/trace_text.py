@@ -22,11 +22,14 @@ from flykka.runtime.trace.records import (
     Record,
     Reply,
     Send,
+    SetReceiveTimeout,
     Spawn,
     StartTimer,
+    Stash,
     Stop,
     Turn,
     Undecoded,
+    UnstashAll,
     Unwatch,
     Watch,
 )
@@ -118,8 +121,16 @@ def _effect_text(effect: Effect) -> str:
             return f"starts timer {key} in {first_ms} ms{again}"
         case CancelTimer(key=key):
             return f"cancels timer {key}"
+        case SetReceiveTimeout(timeout_ms=None):
+            return "sets no receive timeout"
+        case SetReceiveTimeout(timeout_ms=timeout_ms):
+            return f"sets a receive timeout of {timeout_ms} ms"
         case Pipe():
             return "begins blocking work"
+        case Stash():
+            return "stashes the message"
+        case UnstashAll(count=count):
+            return f"unstashes {count} messages"
 
 
 def _raw(message: Undecoded) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from flykka.runtime.clock import Clock
     from flykka.runtime.future import Driver
     from flykka.runtime.props import DispatcherName
@@ -32,6 +34,11 @@ class Dispatcher(ABC):
 
     driver: Driver | None = None
     """Set where turns are taken on the thread that waits for a future."""
+
+    @property
+    def loop(self) -> AbstractEventLoop:
+        """The event loop that the turns run on, where they run on one."""
+        raise TypeError(f"{type(self).__name__} runs no event loop")
 
     @abstractmethod
     def execute(self, runnable: Runnable) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable, run_contained
+from flykka.runtime.dispatch.loop import LoopDispatcher
 from flykka.runtime.dispatch.pinned import PinnedDispatcher
+from flykka.runtime.dispatch.ready_queue import ReadyQueue
 
 if TYPE_CHECKING:
     from flykka.runtime.props import DispatcherName
@@ -19,8 +21,9 @@ class SharedPool(Dispatcher):
 
     def __init__(self, threads: int | None = None, *, throughput: int = 64, blocking_threads: int = 32) -> None:
         self.throughput = throughput
-        self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
+        self._ready = ReadyQueue()
         self._blocking = BlockingPool(blocking_threads)
+        self._loop = LoopDispatcher()
         self._threads = [
             threading.Thread(target=_work, args=(self._ready,), name=f"flykka-dispatcher-{number}", daemon=True)
             for number in range(threads or max(2, os.cpu_count() or 1))
@@ -37,8 +40,16 @@ class SharedPool(Dispatcher):
         self._blocking.submit(work)
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """This pool, or a thread for the cell alone."""
-        return PinnedDispatcher() if name == "pinned" else self
+        """This pool, a thread for the cell alone, or the event loop that all its cells share."""
+        match name:
+            case "default":
+                return self
+            case "pinned":
+                return PinnedDispatcher()
+            case "loop":
+                return self._loop
+            case _:
+                assert_never(name)
 
     def release(self) -> None:
         """Nothing to give back for one cell."""
@@ -48,6 +59,7 @@ class SharedPool(Dispatcher):
         for _ in self._threads:
             self._ready.put(None)
         self._blocking.shutdown()
+        self._loop.shutdown()
 
 
 class BlockingPool:
@@ -66,11 +78,12 @@ class BlockingPool:
         with self._lock:
             if self._closed:
                 return
-            self._ready.put(work)
             if not self._idle.acquire(blocking=False) and self._threads < self._limit:
-                self._threads += 1
-                name = f"flykka-blocking-{self._threads}"
+                # Where no thread can begin, this raises, and the work is not queued either.
+                name = f"flykka-blocking-{self._threads + 1}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
+                self._threads += 1
+            self._ready.put(work)
 
     def shutdown(self) -> None:
         """Let every thread end when it is free."""
@@ -85,6 +98,8 @@ class BlockingPool:
             self._idle.release()
 
 
-def _work(ready: SimpleQueue[Runnable | None]) -> None:
-    while (runnable := ready.get()) is not None:
+def _work(ready: ReadyQueue) -> None:
+    latch = threading.Lock()
+    latch.acquire()
+    while (runnable := ready.get(latch)) is not None:
         run_contained(runnable)

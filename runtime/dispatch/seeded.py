@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.runtime.clock import Clock
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
+from flykka.runtime.dispatch.virtual_loop import VirtualLoop, VirtualLoopDispatcher
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
@@ -37,24 +38,36 @@ class SeededDispatcher(Dispatcher):
         self.driver = self
         self._random = random.Random(seed)
         self._ready: list[Runnable] = []
+        self._parked: list[Callable[[], object]] = []
+        self._loop = VirtualLoop(self)  # type: ignore[abstract]  # What it does not have is added as a refusal.
 
     def execute(self, runnable: Runnable) -> None:
         """Let this be drawn."""
         self._ready.append(runnable)
+        if self._parked:
+            parked, self._parked = self._parked, []
+            for call in parked:
+                call()
 
     def run_blocking(self, work: Runnable) -> None:
         """Let this be drawn."""
-        self._ready.append(work)
+        self.execute(work)
+
+    @property
+    def loop(self) -> VirtualLoop:
+        """The event loop of the cells that need one."""
+        return self._loop
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
         """This one, for every cell: `pinned` is a promise about blocking, which nothing here does."""
-        return self
+        return VirtualLoopDispatcher(self) if name == "loop" else self
 
     def release(self) -> None:
         """Nothing to give back for one cell."""
 
     def shutdown(self) -> None:
-        """Nothing to give back."""
+        """Let the tasks end that killed actors have left behind."""
+        self._loop.wind_up()
 
     def step(self) -> bool:
         """Draw and run one; False where there is none."""
@@ -93,11 +106,32 @@ class SeededDispatcher(Dispatcher):
         """Take turns, and let time pass when nothing runs, until `done` or for `timeout` seconds of virtual time."""
         deadline = None if timeout is None else self.clock.now_ms() + int(timeout * 1000)
         while not done():
+            if not self.step() and not self._pass_time(deadline):
+                return
+
+    def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
+        """As `drive`, for a task of an event loop of the real world, whose other tasks get their turns in between."""
+        while not done():
             if self.step():
                 continue
-            due = self.clock.next_due()
-            if due is None or (deadline is not None and due > deadline):
-                if deadline is not None:
-                    self.clock.move_to(deadline)
+            yield  # Before time moves, the other tasks say what they have to say at this moment.
+            if not done() and not self.step() and not self._pass_time(None):
                 return
-            self.clock.move_to(due)
+
+    def when_ready(self, call: Callable[[], object]) -> None:
+        """Call once, as soon as there is something to run."""
+        self._parked.append(call)
+
+    def forget(self, call: Callable[[], object]) -> None:
+        """Do not call any more."""
+        if call in self._parked:
+            self._parked.remove(call)
+
+    def _pass_time(self, deadline: int | None) -> bool:
+        due = self.clock.next_due()
+        if due is None or (deadline is not None and due > deadline):
+            if deadline is not None:
+                self.clock.move_to(deadline)
+            return False
+        self.clock.move_to(due)
+        return True

@@ -1,22 +1,36 @@
-"""A stand-in for any actor, whose messages the test looks at."""
+"""A stand-in for any actor, whose messages the test looks at (Akka's TestProbe)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
 
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
 
 M = TypeVar("M", bound="Message")
 
-Received = tuple["Message", "Ref | None"]
+_PATIENCE = 3.0
+
+Received = tuple[Message, Ref | None]
+
+
+@message("testing.watch_for")
+class WatchFor(Message):
+    """test -> probe: watch this actor."""
+
+    ref: Ref
 
 
 class _Probed(Actor):
@@ -24,48 +38,163 @@ class _Probed(Actor):
         self._inbox = inbox
 
     def handle_message(self, message: Message) -> None:
-        self._inbox.put((message, self.context.sender))
+        if isinstance(message, WatchFor):
+            self.context.watch(message.ref)
+        else:
+            self._inbox.put((message, self.context.sender))
 
 
 class TestProbe:
-    """A top-level actor that keeps what it gets. Under a seeded system, expecting drives the system in virtual time."""
+    """A top-level actor that keeps what it gets. Under a seeded system, expecting drives the system in virtual time.
+
+    Every `timeout` is in seconds of the system's clock; None means 3 s, or within `within` what is left of that. What
+    is expected and does not come raises `AssertionError`.
+    """
 
     __test__ = False  # No test class, whatever pytest makes of the name.
 
     def __init__(self, system: ActorSystem, name: str | None = None) -> None:
         self._system = system
         self._inbox: SimpleQueue[Received] = SimpleQueue()
+        self._deadline_ms: int | None = None
         probe_name = f"probe-{system.next_sequence()}" if name is None else name
         self.ref: ActorRef = system.spawn(Props(_Probed, self._inbox), probe_name)
+        self.last_message: Message | None = None
+        """What was expected last."""
         self.last_sender: Ref | None = None
-        """Who told the message that was expected last."""
+        """Who told it; for an ask, where the reply goes."""
 
-    def expect_message(self, kind: type[M], timeout: float = 3.0) -> M:
-        """The next message, which must be a `kind` and come within `timeout` seconds."""
-        message = self._next(timeout)
-        assert message is not None, f"expected a {kind.__name__} within {timeout} s, nothing came"
-        assert isinstance(message, kind), f"expected a {kind.__name__}, got {message!r}"
-        return message
+    # To expect
+
+    @overload
+    def expect_message(
+        self, expected: type[M], timeout: float | None = None, *, where: Callable[[M], bool] | None = None
+    ) -> M: ...
+
+    @overload
+    def expect_message(
+        self, expected: M, timeout: float | None = None, *, where: Callable[[M], bool] | None = None
+    ) -> M: ...
+
+    def expect_message(
+        self, expected: type[M] | M, timeout: float | None = None, *, where: Callable[[M], bool] | None = None
+    ) -> M:
+        """The next message, which must be of the class `expected`, or equal to it; and fulfil `where`."""
+        is_class = isinstance(expected, type)
+        wanted = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
+        message = self._next_or_fail(wanted, timeout)
+        right = isinstance(message, expected) if isinstance(expected, type) else message == expected
+        assert right, f"expected {wanted}, got {message!r}"
+        found: M = message  # type: ignore[assignment]  # As the assertion says.
+        assert where is None or where(found), f"the {'' if is_class else 'expected '}message does not fit: {message!r}"
+        return found
 
     def expect_no_message(self, timeout: float = 0.1) -> None:
         """Nothing comes within `timeout` seconds."""
         message = self._next(timeout)
         assert message is None, f"expected no message within {timeout} s, got {message!r}"
 
+    def expect_terminated(self, ref: Ref, timeout: float | None = None) -> Terminated:
+        """The next message, which must tell the end of `ref`; the probe has to `watch` it."""
+        return self.expect_message(Terminated(ref=ref), timeout)
+
+    def fish_for_message(self, where: Callable[[Message], bool], timeout: float | None = None) -> Message:
+        """The first message that fulfils `where`; those before it are thrown back."""
+        deadline_ms = self._now() + int(self._seconds(timeout) * 1000)
+        thrown_back: list[Message] = []
+        while (message := self._next(max(0, deadline_ms - self._now()) / 1000)) is not None:
+            if where(message):
+                return message
+            thrown_back.append(message)
+        raise AssertionError(f"fished in vain; what came was {thrown_back}")
+
+    def receive_n(self, count: int, timeout: float | None = None) -> list[Message]:
+        """The next `count` messages, all of them within `timeout` seconds."""
+        with self.within(self._seconds(timeout)):
+            received: list[Message] = []
+            for _ in range(count):
+                message = self._next(self._seconds(None))
+                assert message is not None, f"expected {count} messages, got {len(received)}: {received}"
+                received.append(message)
+        return received
+
+    @contextmanager
+    def within(self, seconds: float, *, at_least: float = 0.0) -> Iterator[None]:
+        """Everything that is expected in this block comes within `seconds` altogether, and not before `at_least`."""
+        outer, began_ms = self._deadline_ms, self._now()
+        deadline_ms = began_ms + int(seconds * 1000)
+        self._deadline_ms = deadline_ms if outer is None else min(outer, deadline_ms)
+        try:
+            yield
+        finally:
+            self._deadline_ms = outer
+        took_ms = self._now() - began_ms
+        assert took_ms <= seconds * 1000, f"expected an end within {seconds} s, it took {took_ms / 1000} s"
+        assert took_ms >= at_least * 1000, f"expected no end before {at_least} s, it took {took_ms / 1000} s"
+
     def drain(self) -> list[Message]:
         """Everything that has come and was not expected yet."""
         messages = []
         while not self._inbox.empty():
-            message, self.last_sender = self._inbox.get()
-            messages.append(message)
+            messages.append(self._take(0))
         return messages
 
-    def _next(self, timeout: float) -> Message | None:
-        if self._system.driver is not None:
-            self._system.driver.drive(lambda: not self._inbox.empty(), timeout)
+    # To do
+
+    def send(self, target: Ref, message: Message) -> None:
+        """Tell `target` something, with the probe as the sender."""
+        self._put(target, message, self.ref)
+
+    def reply(self, message: Message) -> None:
+        """Tell the sender of the last message something; this answers an ask."""
+        assert self.last_sender is not None, f"no one to reply to: {self.last_message!r} came from outside any actor"
+        self._put(self.last_sender, message, self.ref)
+
+    def forward(self, target: Ref) -> None:
+        """Pass the last message on, as if it had gone from its sender to `target` at once."""
+        assert self.last_message is not None, "no message was expected yet that could be forwarded"
+        self._put(target, self.last_message, self.last_sender)
+
+    def watch(self, ref: Ref) -> None:
+        """Watch an actor: its end will be told to the probe."""
+        self.ref.tell(WatchFor(ref=ref))
+
+    # How it is done
+
+    def _put(self, target: Ref, message: Message, sender: Ref | None) -> None:
+        """Tell a message in the name of another."""
+        if isinstance(target, PromiseRef):
+            target.tell(message)
+            return
+        if self._system.serialize_messages:
+            message = self._system.wire(message)
+        reply_to = sender if isinstance(sender, PromiseRef) else None
+        self._system.living(target).actor_inbox.put(Envelope(message, sender, None, reply_to))
+
+    def _next_or_fail(self, wanted: str, timeout: float | None) -> Message:
+        seconds = self._seconds(timeout)
+        message = self._next(seconds)
+        assert message is not None, f"expected {wanted} within {seconds} s, nothing came"
+        return message
+
+    def _next(self, seconds: float) -> Message | None:
+        driver = self._system.driver
+        if driver is not None:
+            driver.drive(lambda: not self._inbox.empty(), seconds)
+            seconds = 0
         try:
-            block = self._system.driver is None
-            message, self.last_sender = self._inbox.get(block, timeout if block else None)
+            return self._take(seconds)
         except Empty:
             return None
-        return message
+
+    def _take(self, seconds: float) -> Message:
+        self.last_message, self.last_sender = self._inbox.get(timeout=seconds) if seconds else self._inbox.get_nowait()
+        return self.last_message
+
+    def _now(self) -> int:
+        return self._system.clock.now_ms()
+
+    def _seconds(self, timeout: float | None) -> float:
+        if timeout is not None:
+            return timeout
+        return _PATIENCE if self._deadline_ms is None else max(0, self._deadline_ms - self._now()) / 1000

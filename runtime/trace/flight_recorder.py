@@ -20,7 +20,6 @@ from flykka.runtime.trace.format import (
     note_dead_letter,
     note_killed,
     note_turn,
-    pack_record,
 )
 from flykka.runtime.trace.weight import weight
 
@@ -141,6 +140,6 @@ def _write(file: BinaryIO, head: dict[str, object], records: list[Noted]) -> Non
     frames = FramePacker()
     file.write(frames.pack(head))
     for record in records:
-        file.write(frames.pack(pack_record(record)))
+        file.write(frames.pack_record(record))
     file.flush()
     os.fsync(file.fileno())

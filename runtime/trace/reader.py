@@ -31,12 +31,15 @@ from flykka.runtime.trace.records import (
     Reply,
     Ring,
     Send,
+    SetReceiveTimeout,
     Spawn,
     StartTimer,
+    Stash,
     Stop,
     TraceHeader,
     Turn,
     Undecoded,
+    UnstashAll,
     Unwatch,
     Watch,
 )
@@ -202,8 +205,14 @@ def _effect(packed: list[Any]) -> Effect:
             return StartTimer(key=key, first_ms=first_ms, message=_value(message), delay_ms=delay_ms)
         case ["cancel_timer", key]:
             return CancelTimer(key=key)
+        case ["set_receive_timeout", timeout_ms]:
+            return SetReceiveTimeout(timeout_ms=timeout_ms)
         case ["pipe"]:
             return Pipe()
+        case ["stash"]:
+            return Stash()
+        case ["unstash_all", count]:
+            return UnstashAll(count=count)
         case _:
             raise TraceError(f"unknown effect {packed!r}")
 

@@ -108,11 +108,43 @@ class CancelTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetReceiveTimeout:
+    """Set its receive timeout, None for off."""
+
+    timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipe:
     """Had blocking work begun."""
 
 
-Effect = Send | Reply | Spawn | Stop | Watch | Unwatch | StartTimer | CancelTimer | Pipe
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stash:
+    """Put the message aside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnstashAll:
+    """Put the `count` messages that it had stashed ahead of those that waited."""
+
+    count: int
+
+
+Effect = (
+    Send
+    | Reply
+    | Spawn
+    | Stop
+    | Watch
+    | Unwatch
+    | StartTimer
+    | CancelTimer
+    | SetReceiveTimeout
+    | Pipe
+    | Stash
+    | UnstashAll
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -215,7 +215,7 @@ class Stage:
         return [changed.status for changed in self.client.heard(JobStatusChanged)]
 
     def task_managers(self) -> list[str]:
-        paths = [path.split("/") for path in self.system.tree.living_paths()]
+        paths = [path.split("/") for path in self.system.cells.living_paths()]
         return sorted({path[2] for path in paths if len(path) > 2 and path[2].startswith("task-manager")})
 
 

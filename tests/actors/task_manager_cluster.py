@@ -138,7 +138,7 @@ class Cluster:
     def tasks(self) -> list[str]:
         """The names of the living Tasks."""
         prefix = f"/user/{HERE}/"
-        below = [path.removeprefix(prefix) for path in self.system.tree.living_paths() if path.startswith(prefix)]
+        below = [path.removeprefix(prefix) for path in self.system.cells.living_paths() if path.startswith(prefix)]
         return [path for path in below if "/" not in path]
 
     def states(self) -> list[tuple[str, ExecutionState]]:
@@ -148,7 +148,7 @@ class Cluster:
 
     def is_alive(self) -> bool:
         """The TaskManager lives."""
-        return self.task_manager.path in self.system.tree.living_paths()
+        return self.task_manager.path in self.system.cells.living_paths()
 
 
 def connect(cluster: Cluster) -> None:

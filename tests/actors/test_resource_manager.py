@@ -135,7 +135,7 @@ class Leader:
 
 
 def living_task_managers(system: SeededSystem) -> list[str]:
-    return [path for path in system.tree.living_paths() if path.startswith("/user/task-manager-")]
+    return [path for path in system.cells.living_paths() if path.startswith("/user/task-manager-")]
 
 
 def test_it_starts_as_many_task_managers_as_configured(system: SeededSystem) -> None:
@@ -192,7 +192,7 @@ def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
         assert guest.peer.heard(HeartbeatRequest) != []
         guest.say(Heartbeat(task_manager_id=guest.id, slot_report=report(guest.id, None)))
 
-    assert "/user/guest" in system.tree.living_paths()
+    assert "/user/guest" in system.cells.living_paths()
 
 
 def test_one_that_was_given_up_is_refused(system: SeededSystem) -> None:
@@ -334,4 +334,4 @@ def test_a_failed_instance_does_not_go_on_without_what_it_knew(system: SeededSys
     system.kill(first)
     system.run_until_idle()
 
-    assert system.tree.living_paths() == ["/", "/user"]
+    assert system.cells.living_paths() == ["/", "/user"]

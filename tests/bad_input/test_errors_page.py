@@ -27,12 +27,6 @@ SEEN_BY_NO_USER = {
     "CheckpointStorageError",
     "CheckpointFormatError",
     "CheckpointVersionError",
-    # Of the kernel, for those who write actors against its rules.
-    "ActorInitializationError",
-    "FutureCancelledError",
-    "InvalidActorNameError",
-    "ProxyNotSupportedError",
-    "SpawnRefusedError",
 }
 
 
@@ -40,7 +34,13 @@ def errors_of(module: ModuleType) -> set[str]:
     return {name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Exception)}
 
 
-@pytest.mark.parametrize("module", [of_the_front_door, of_the_way_to_spark, of_jobs, of_the_kernel])
+def test_every_error_of_the_kernel_is_told_to_those_who_write_actors() -> None:
+    kernel = (HOUSE / "docs" / "kernel.md").read_text(encoding="utf-8")
+
+    assert {name for name in errors_of(of_the_kernel) - ROOTS if name not in PAGE + kernel} == set()
+
+
+@pytest.mark.parametrize("module", [of_the_front_door, of_the_way_to_spark, of_jobs])
 def test_every_error_that_reaches_a_user_is_on_the_page(module: ModuleType) -> None:
     names = errors_of(module) - SEEN_BY_NO_USER - ROOTS
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from flykka.runtime.events import ActorFailed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import player, says
 
 
 @pytest.fixture
@@ -20,3 +22,29 @@ def system() -> Iterator[SeededSystem]:
 def threaded() -> Iterator[ActorSystem]:
     with ActorSystem("threaded", serialize_messages=True) as system:
         yield system
+
+
+@pytest.fixture(params=["virtual", "real"])
+def either(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
+    """One after the other, for what has to hold in both."""
+    with SeededSystem(5) if request.param == "virtual" else ActorSystem("real", serialize_messages=True) as system:
+        yield system
+
+
+@pytest.fixture
+def failures(system: SeededSystem) -> list[str]:
+    """The types of all failures, as they come."""
+    seen: list[str] = []
+    system.event_stream.subscribe(lambda event: seen.append(event.failure.type_name), ActorFailed)
+    return seen
+
+
+@pytest.fixture
+def bystander(system: SeededSystem) -> Iterator[list[str]]:
+    """Someone whom none of it concerns, with the proof that it goes on as the first instance it was."""
+    log: list[str] = []
+    ref = system.spawn(player(log), "bystander")
+    yield log
+    ref.tell(says("unharmed"))
+    system.run_until_idle()
+    assert log == ["bystander start", "bystander unharmed"]

@@ -10,6 +10,7 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
+from flykka.runtime.testing.seeded import SeededSystem
 
 Deed = Callable[[ActorContext], object]
 
@@ -85,3 +86,24 @@ def in_turn(*deeds: Deed) -> Deed:
             deed(context)
 
     return perform
+
+
+def raises(error: type[BaseException]) -> Deed:
+    """A deed that raises this."""
+
+    def deed(_context: ActorContext) -> None:
+        raise error("as the part says")
+
+    return deed
+
+
+def spawns(props: Props, *names: str) -> Deed:
+    """A deed that spawns children."""
+    return lambda context: [context.spawn(props, name) for name in names]
+
+
+def tell(system: SeededSystem, path: str, *words: str) -> None:
+    """Say it to whoever lives at the path, and see what follows."""
+    for word in words:
+        system.actor_selection(path).tell(says(word))
+    system.run_until_idle()

@@ -176,6 +176,42 @@ def test_a_self_ask_is_refused(system: SeededSystem) -> None:
     assert len(caught) == 1
 
 
+@pytest.mark.parametrize("timeout", ["5s", float("nan"), float("inf"), 1e12])
+@pytest.mark.parametrize("block", [True, False])
+def test_a_timeout_that_is_none_is_refused_before_anything_is_asked(
+    threaded: ActorSystem, timeout: float, block: bool
+) -> None:
+    log: list[str] = []
+    ref = threaded.spawn(player(log, {"question": replies}), "a")
+
+    with pytest.raises(ValueError, match="number of seconds"):
+        ref.ask(says("mistaken"), timeout=timeout, block=block)
+    with pytest.raises(ValueError, match="number of seconds"):
+        ref.stop(timeout=timeout, block=block)
+
+    ref.ask(says("question"), timeout=5)
+    assert log == ["a start", "a question"]
+
+
+def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
+    answers: list[object] = []
+
+    def asks_back(context: ActorContext) -> None:
+        replies(context)
+        # In this moment the asker has the reply, but may not have gone on yet.
+        answers.append(threaded.actor_selection("/user/asker").resolve()[0].ask(says("ask back")))
+
+    asked = threaded.spawn(player([], {"ask": asks_back, "sync": replies}), "asked")
+    part = {"go": in_turn(lambda _: asked.ask(says("ask")), replies), "ask back": replies}
+    asker = threaded.spawn(player([], part), "asker")
+
+    for _ in range(20):
+        asker.ask(says("go"), timeout=5)
+    asked.ask(says("sync"), timeout=5)
+
+    assert answers == [says("reply")] * 20
+
+
 async def test_a_reply_can_be_awaited_while_the_loop_goes_on(threaded: ActorSystem) -> None:
     ref = threaded.spawn(player([], {"question": replies}), "a")
 

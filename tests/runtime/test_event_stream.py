@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from flykka.messages.errors import EncodeError
+from flykka.messages.message import Message
 from flykka.messages.ref import Ref
-from flykka.runtime.events import ActorFailed, DeadLetter, UnhandledMessage
+from flykka.runtime.events import ActorFailed, ActorTerminated, DeadLetter, UnhandledMessage
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
@@ -35,6 +36,40 @@ def test_who_unsubscribes_hears_no_more(system: SeededSystem) -> None:
     system.event_stream.publish(says("two"))
 
     assert heard == [says("one")]
+
+
+def test_what_comes_to_a_subscription_is_heard_once(system: SeededSystem) -> None:
+    heard: list[object] = []
+    system.event_stream.subscribe(heard.append, Say)
+
+    system.event_stream.subscribe(heard.append, Say, UnhandledMessage, Message)
+    system.event_stream.publish(says("one"))
+
+    assert heard == [says("one")]
+
+
+def test_who_unsubscribes_from_a_class_hears_of_the_others(system: SeededSystem) -> None:
+    heard: list[object] = []
+    unhandled = UnhandledMessage(message=says("x"), sender=None, recipient=Ref("/user/a", 1))
+    system.event_stream.subscribe(heard.append, Say, UnhandledMessage)
+
+    system.event_stream.unsubscribe(heard.append, Say)
+    for event in (says("one"), unhandled):
+        system.event_stream.publish(event)
+
+    assert heard == [unhandled]
+
+
+def test_the_subscription_of_an_actor_ends_with_it(system: SeededSystem) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    subscriber = system.spawn(player([]), "a")
+    system.event_stream.subscribe(subscriber, Say, ActorTerminated)
+
+    subscriber.stop()
+    system.event_stream.publish(says("one"))
+
+    assert letters == []
 
 
 def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
 from flykka.runtime.context import ActorContext
+from flykka.runtime.durations import Duration
+from flykka.runtime.envelope import Envelope, Told
+from flykka.runtime.errors import DurationError
+from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
@@ -29,11 +37,87 @@ def test_a_timer_fires_once_at_its_moment(system: SeededSystem) -> None:
 
 
 def test_a_fixed_delay_fires_again_and_again(system: SeededSystem) -> None:
-    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay_ms=10))
+    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay=10))
 
     system.advance(250)
 
     assert log[1:] == ["t tick", "at 10", "t tick", "at 110", "t tick", "at 210"]
+
+
+def test_a_fixed_rate_keeps_its_pace_however_late_a_message_is_handled(system: SeededSystem) -> None:
+    log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick"), initial_delay=10))
+
+    system.advance(100)
+    system.manual_clock.move_to(350)  # Meanwhile the actor gets no turn.
+    system.advance(100)
+
+    assert log[1:] == ["t tick", "at 10", *["t tick", "at 350"] * 3, "t tick", "at 410"]
+
+
+def test_a_fixed_delay_counts_from_the_handling(system: SeededSystem) -> None:
+    log = timed(system, lambda context: context.timers.start_fixed_delay("k", 100, says("tick"), initial_delay=10))
+
+    system.advance(100)
+    system.manual_clock.move_to(350)
+    system.advance(100)
+
+    assert log[1:] == ["t tick", "at 10", "t tick", "at 350", "t tick", "at 450"]
+
+
+def test_a_fixed_rate_that_is_cancelled_says_nothing_of_what_waits_already(system: SeededSystem) -> None:
+    def cancel(context: ActorContext) -> None:
+        system.manual_clock.move_to(350)
+        context.timers.cancel("k")
+
+    log = timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick")), cancel=cancel)
+    system.actor_selection("/user/t").tell(says("cancel"))
+    system.advance(1000)
+
+    assert log == ["t start", "t cancel"]
+    assert system.manual_clock.next_due() is None
+
+
+def test_a_fixed_rate_needs_some_time_in_between(system: SeededSystem) -> None:
+    refused: list[str] = []
+
+    def begin(context: ActorContext) -> None:
+        with pytest.raises(ValueError, match="interval 0 must be longer than 0 ms") as error:
+            context.timers.start_fixed_rate("k", 0, says("tick"))
+        refused.append(str(error.value))
+
+    timed(system, begin)
+
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
+def test_a_killed_actor_leaves_no_alarm(system: SeededSystem, kind: str) -> None:
+    timed(system, lambda context: getattr(context.timers, kind)("k", 100, says("tick")))
+    ref = system.find("/user/t")
+    assert ref is not None
+    system.advance(150)
+
+    system.kill(ref)
+
+    assert system.manual_clock.next_due() is None
+
+
+def test_a_fixed_rate_that_is_cancelled_while_it_fires_on_another_thread_leaves_no_alarm(
+    system: SeededSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed(system, lambda context: context.timers.start_fixed_rate("k", 100, says("tick")))
+    ref = system.find("/user/t")
+    assert ref is not None
+    put = ref.actor_inbox.put
+
+    def kill_and_put(_mailbox: Mailbox, entry: Told | Envelope) -> None:
+        system.kill(ref)
+        put(entry)
+
+    monkeypatch.setattr(Mailbox, "put", kill_and_put)
+    system.manual_clock.move_to(100)
+
+    assert system.manual_clock.next_due() is None
 
 
 def test_a_key_has_one_timer(system: SeededSystem) -> None:
@@ -94,10 +178,11 @@ def test_a_stopped_actor_leaves_no_alarm(system: SeededSystem) -> None:
     assert system.manual_clock.next_due() is None
 
 
-def test_timers_fire_in_real_time_too(threaded: ActorSystem) -> None:
+@pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
+def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
     probe = TestProbe(threaded)
     part = {
-        "start": lambda context: context.timers.start_fixed_delay("k", 1, says("tick")),
+        "start": lambda context: getattr(context.timers, kind)("k", 1, says("tick")),
         "tick": lambda _: probe.ref.tell(says("tick")),
     }
 
@@ -105,3 +190,26 @@ def test_timers_fire_in_real_time_too(threaded: ActorSystem) -> None:
 
     for _ in range(3):
         probe.expect_message(Say)
+
+
+@pytest.mark.parametrize("delay", [timedelta(seconds=5), "5s", 5000])
+def test_a_delay_is_said_as_every_length_of_time(system: SeededSystem, delay: Duration) -> None:
+    log = timed(system, lambda context: context.timers.start_once("k", delay, says("tick")))
+
+    system.advance(10_000)
+
+    assert log[1:] == ["t tick", "at 5000"]
+
+
+@pytest.mark.parametrize("delay", [-1, 1.5, None, "soon"])
+def test_a_delay_that_is_refused_leaves_the_timer_as_it_was(system: SeededSystem, delay: Duration) -> None:
+    def starts_again(context: ActorContext) -> None:
+        context.timers.start_once("k", 100, says("tick"))
+        for start in (context.timers.start_once, context.timers.start_fixed_delay, context.timers.start_fixed_rate):
+            with pytest.raises(DurationError):
+                start("k", delay, says("tock"))
+
+    log = timed(system, starts_again)
+    system.advance(1000)
+
+    assert log[1:] == ["t tick", "at 100"]

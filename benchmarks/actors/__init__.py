@@ -1,0 +1,1 @@
+"""How fast actors are, beside plain Pykka's in the same run."""

@@ -1,0 +1,95 @@
+"""Many actors in one process: `python -m benchmarks.actors.population SIDE COUNT` starts and stops them.
+
+In a process of its own, for memory that was used once is seldom given back. Started means that each has run its first
+hook; stopped, that each has run its last. The memory is that of the whole process while all of them live.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+import pykka
+from pykka import ActorRegistry
+
+from benchmarks.actors.side import SECONDS_AT_MOST, Latch
+from benchmarks.memory import resident_bytes
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+
+
+@dataclass(frozen=True)
+class Population:
+    """What so many actors took."""
+
+    count: int
+    start_s: float
+    stop_s: float
+    rss_mib: float
+
+
+class Inhabitant(Actor):
+    """Says that it has started."""
+
+    def __init__(self, started: Latch) -> None:
+        self._started = started
+
+    def pre_start(self) -> None:
+        """One more."""
+        self._started.arrive()
+
+
+class PykkaInhabitant(pykka.ThreadingActor):
+    """The same."""
+
+    def __init__(self, started: Latch) -> None:
+        super().__init__()
+        self._started = started
+
+    def on_start(self) -> None:
+        """One more."""
+        self._started.arrive()
+
+
+def flykka(count: int) -> Population:
+    """The kernel's."""
+    system = ActorSystem("population", default_ask_timeout=SECONDS_AT_MOST)
+    started = Latch(count)
+    props = Props(Inhabitant, started)
+    begun = time.perf_counter()
+    for number in range(count):
+        system.spawn(props, f"inhabitant-{number}")
+    started.wait()
+    all_started = time.perf_counter()
+    memory = resident_bytes([os.getpid()])
+    stopping = time.perf_counter()
+    system.terminate().wait(timeout=SECONDS_AT_MOST)
+    return Population(count, all_started - begun, time.perf_counter() - stopping, memory / 2**20)
+
+
+def plain(count: int) -> Population:
+    """Pykka's, each with a thread."""
+    started = Latch(count)
+    begun = time.perf_counter()
+    for _ in range(count):
+        PykkaInhabitant.start(started)
+    started.wait()
+    all_started = time.perf_counter()
+    memory = resident_bytes([os.getpid()])
+    stopping = time.perf_counter()
+    ActorRegistry.stop_all()
+    return Population(count, all_started - begun, time.perf_counter() - stopping, memory / 2**20)
+
+
+SIDES = {"flykka": flykka, "pykka": plain}
+
+
+if __name__ == "__main__":
+    # The watchdog would tell of the actor that stops so many children.
+    logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
+    print(json.dumps(asdict(SIDES[sys.argv[1]](int(sys.argv[2])))))

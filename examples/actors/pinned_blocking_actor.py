@@ -1,0 +1,102 @@
+"""A pinned actor: it blocks for as long as it likes, on a thread of its own, and keeps nobody waiting.
+
+    python examples/actors/pinned_blocking_actor.py
+
+Prints:
+
+    the counter has counted 0 lines
+    the reader has read: first
+    the reader has read: second
+    the reader has read everything
+    the counter has counted 2 lines
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from flykka.runtime import Actor, ActorRef, ActorSystem, Message, Props, message
+
+
+@message("pinned.read")
+class Read(Message):
+    """Reader -> itself: wait for the next line."""
+
+
+@message("pinned.line")
+class Line(Message):
+    """Reader -> Counter: there was one."""
+
+
+@message("pinned.count")
+class Count(Message):
+    """main -> Counter: how many? Answered by `Counted`."""
+
+
+@message("pinned.counted")
+class Counted(Message):
+    """Counter -> asker: so many lines."""
+
+    lines: int
+
+
+class Counter(Actor):
+    """On the shared pool, as actors are: it never blocks."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+
+    def handle_message(self, message: Message) -> None:
+        """Count, and answer."""
+        match message:
+            case Line():
+                self._lines += 1
+            case Count():
+                assert self.context.sender is not None
+                self.context.sender.tell(Counted(lines=self._lines))
+
+
+class Reader(Actor):
+    """Reads lines where no one knows when they come: its turns take as long as that.
+
+    A line a turn, so that between two of them it can be stopped. Work that blocks now and then needs no such thread:
+    `context.pipe_to_self` runs it on the pool for I/O.
+    """
+
+    def __init__(self, file: TextIO, counter: ActorRef) -> None:
+        self._file = file
+        self._counter = counter
+
+    def pre_start(self) -> None:
+        """Have the file closed with me, and begin."""
+        self.context.own(self._file)
+        self.context.ref.tell(Read())
+
+    def handle_message(self, message: Message) -> None:
+        """Wait for one line."""
+        line = self._file.readline()
+        if not line:
+            print("the reader has read everything")
+            self.context.stop()
+            return
+        print(f"the reader has read: {line.strip()}")
+        self._counter.tell(Line())
+        self.context.ref.tell(Read())
+
+
+def main() -> None:
+    """A reader that waits for us, and a counter that answers meanwhile."""
+    read_end, write_end = os.pipe()
+    with ActorSystem("pinned") as system:
+        counter = system.spawn(Props(Counter), "counter")
+        reader = system.spawn(Props(Reader, os.fdopen(read_end), counter).with_dispatcher("pinned"), "reader")
+        print(f"the counter has counted {counter.ask(Count(), timeout=5).lines} lines")
+        with os.fdopen(write_end, "w") as lines:
+            lines.write("first\nsecond\n")
+        reader.actor_stopped.wait(5)
+        print(f"the counter has counted {counter.ask(Count(), timeout=5).lines} lines")
+
+
+if __name__ == "__main__":
+    main()

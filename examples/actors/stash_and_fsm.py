@@ -1,0 +1,95 @@
+"""Stash and FSM: a connection that keeps what it is asked while it connects, and closes itself when nobody asks.
+
+    python examples/actors/stash_and_fsm.py
+
+Prints:
+
+    CONNECTING: 'select 1' has to wait
+    CONNECTING: 'select 2' has to wait
+    CONNECTING -> OPEN
+    OPEN: answers 'select 1'
+    OPEN: answers 'select 2'
+    idle: closes behind 2 answers
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.runtime import FSM, ActorSystem, Message, Next, Props, StateTimeout, StopReason, message, when
+
+
+@message("connection.query")
+class Query(Message):
+    """main -> Connection: answer this."""
+
+    text: str
+
+
+@message("connection.connected")
+class Connected(Message):
+    """Connection -> itself: the other side has answered."""
+
+
+class Link(StrEnum):
+    """What a connection can be."""
+
+    CONNECTING = "CONNECTING"
+    OPEN = "OPEN"
+
+
+class Connection(FSM[Link, int]):
+    """Its data are the number of answers."""
+
+    def __init__(self) -> None:
+        self.start_with(Link.CONNECTING, 0)
+
+    @when(Link.CONNECTING, state_timeout="5s")
+    def connecting(self, message: Message) -> Next[Link, int] | None:
+        """Nothing can be answered yet: put it aside."""
+        match message:
+            case Query(text=text):
+                print(f"CONNECTING: {text!r} has to wait")
+                self.context.stash()
+                return self.stay()
+            case Connected():
+                return self.goto(Link.OPEN)
+            case StateTimeout():
+                return self.stop(StopReason.FAILURE)
+        return None
+
+    @when(Link.OPEN, state_timeout="50ms")
+    def open(self, message: Message) -> Next[Link, int] | None:
+        """Answer; without anything to answer for 50 ms, close."""
+        match message:
+            case Query(text=text):
+                print(f"OPEN: answers {text!r}")
+                return self.stay().using(self.state_data + 1)
+            case StateTimeout():
+                return self.stop()
+        return None
+
+    def on_transition(self, old: Link, new: Link) -> None:
+        """At the beginning from CONNECTING to itself; then to OPEN."""
+        if new is Link.CONNECTING:
+            self.context.timers.start_once("connect", 200, Connected())
+        else:
+            print(f"{old} -> {new}")
+            self.context.unstash_all()
+
+    def on_termination(self, reason: StopReason, state: Link, data: int) -> None:
+        """Told once, whoever ended the machine."""
+        print(f"idle: closes behind {data} answers" if reason is StopReason.NORMAL else f"{reason} while {state}")
+
+
+def main() -> None:
+    """Ask before the connection is there, and wait until it closes itself."""
+    with ActorSystem("connections") as system:
+        connection = system.spawn(Props(Connection), "connection")
+        connection.tell(Query(text="select 1"))
+        connection.tell(Query(text="select 2"))
+        connection.actor_stopped.wait(timeout=5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Supervision with backoff: a database that is away for a while, and who asks for it only waits a little.
+
+    python examples/actors/supervision_with_backoff.py
+
+Prints:
+
+    connection 1: refused
+    connection 2: refused
+    connection 3: open
+    seven times six: 42
+    twenty by zero: ZeroDivisionError
+    connection 4: open
+    twenty by four: 5
+"""
+
+from __future__ import annotations
+
+import logging
+
+from flykka.runtime import Actor, ActorSystem, AskFailedError, Backoff, Directive, Message, OneForOne, Props, message
+
+
+@message("backoff_example.multiply")
+class Multiply(Message):
+    """main -> Database: a question. Answered by `Answer`."""
+
+    left: int
+    right: int
+
+
+@message("backoff_example.divide")
+class Divide(Message):
+    """main -> Database: another one. Answered by `Answer`."""
+
+    left: int
+    right: int
+
+
+@message("backoff_example.answer")
+class Answer(Message):
+    """Database -> asker: this is it."""
+
+    value: int
+
+
+class Server:
+    """Somewhere in the world. It refuses the first connections."""
+
+    connections = 0
+
+    def connect(self) -> None:
+        """Raises `ConnectionError` twice."""
+        self.connections += 1
+        if self.connections <= 2:
+            print(f"connection {self.connections}: refused")
+            raise ConnectionError("refused")
+        print(f"connection {self.connections}: open")
+
+
+class Database(Actor):
+    """Has a connection, for as long as this instance lives: whatever fails, the next instance begins with a new one."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def pre_start(self) -> None:
+        """Connect; a restart comes by here too."""
+        self._server.connect()
+
+    def handle_message(self, message: Message) -> None:
+        """Answer a question."""
+        assert self.context.sender is not None
+        match message:
+            case Multiply(left=left, right=right):
+                self.context.sender.tell(Answer(value=left * right))
+            case Divide(left=left, right=right):
+                self.context.sender.tell(Answer(value=left // right))
+
+
+class Office(Actor):
+    """Restarts its database a little later each time, also where it could not even start; gives it up behind ten.
+
+    While the database waits for its restart, what is told to it waits in its mailbox.
+    """
+
+    supervisor_strategy = OneForOne(
+        decider=lambda _: Directive.RESTART,
+        backoff=Backoff(min_backoff="10ms", max_backoff="1s", random_factor=0.2),
+        max_restarts=10,
+        within_ms=60_000,
+    )
+
+    def pre_start(self) -> None:
+        """Set up the database."""
+        self._database = self.context.spawn(Props(Database, Server()), "database")
+
+    def handle_message(self, message: Message) -> None:
+        """Pass everything on: the database's reply goes to who asked here, and so does its failure."""
+        self.context.forward(self._database, message)
+
+
+def main() -> None:
+    """Questions at a bad time."""
+    # A failure is logged with its stack. Here they are part of the show.
+    logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
+    with ActorSystem("backoff") as system:
+        office = system.spawn(Props(Office), "office")
+        print(f"seven times six: {office.ask(Multiply(left=7, right=6), timeout=5).value}")
+        try:
+            office.ask(Divide(left=20, right=0), timeout=5)
+        except AskFailedError as error:
+            print(f"twenty by zero: {error.failure.type_name}")
+        print(f"twenty by four: {office.ask(Divide(left=20, right=4), timeout=5).value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""What a message can say about itself by the class that it derives from."""
+
+from __future__ import annotations
+
+from flykka.messages.message import Message
+
+
+class ControlMessage(Message):
+    """Overtakes all other messages in a `ControlAwareMailbox`; anywhere else it is like any other (Akka's)."""
+
+    __slots__ = ()
+
+
+class NotInfluenceReceiveTimeout(Message):
+    """Does not count against a receive timeout: who gets nothing else is idle (Akka's)."""
+
+    __slots__ = ()

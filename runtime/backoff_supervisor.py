@@ -1,0 +1,272 @@
+"""An actor that starts its one child again, later each time (Akka's BackoffSupervisor with BackoffOpts).
+
+For a child whose resource is away for a while: everybody talks to the supervisor, whose ref stays, and the child is
+another incarnation each time. What waits in the child's mailbox when it stops is lost with it, as in Akka. Where the
+child's own ref and mailbox should stay, `OneForOne(backoff=Backoff(...))` restarts it in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.backoff import Backoff
+from flykka.runtime.durations import Duration
+from flykka.runtime.errors import StashOverflowError
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import DEFAULT_STRATEGY, Directive, SupervisorStrategy
+
+if TYPE_CHECKING:
+    from flykka.runtime.ref import ActorRef
+
+
+@message("backoff.get_current_child")
+class GetCurrentChild(Message):
+    """anyone -> BackoffSupervisor: which actor is your child now? Answered by `CurrentChild`."""
+
+
+@message("backoff.current_child")
+class CurrentChild(Message):
+    """BackoffSupervisor -> asker: this one; None while it waits."""
+
+    ref: Ref | None
+
+
+@message("backoff.get_restart_count")
+class GetRestartCount(Message):
+    """anyone -> BackoffSupervisor: how often in a row did you start it again? Answered by `RestartCount`."""
+
+
+@message("backoff.restart_count")
+class RestartCount(Message):
+    """BackoffSupervisor -> asker: so often."""
+
+    count: int
+
+
+@message("backoff.reset")
+class Reset(Message):
+    """child or anyone -> BackoffSupervisor with manual reset: all is well, let the delays begin anew."""
+
+
+@message("backoff.start_child")
+class _StartChild(Message):
+    """BackoffSupervisor -> itself: the delay is over."""
+
+
+@message("backoff.reset_restart_count")
+class _ResetRestartCount(Message):
+    """BackoffSupervisor -> itself: the child has lived long enough."""
+
+
+class Trigger(Enum):
+    """What has the child started again with a delay."""
+
+    ON_FAILURE = auto()
+    ON_STOP = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffOptions:
+    """How a `BackoffSupervisor` goes about it; made by `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
+
+    Args:
+        child: how the child is made.
+        child_name: its name, the same each time.
+        trigger: what it is started again for.
+        backoff: the delays. Its `reset_after` is the auto-reset; `min_backoff`, as in Akka, where it is None.
+        manual_reset: count on until a `Reset` comes.
+        max_retries: stop, child and supervisor, behind so many starts in a row; None for no limit.
+        strategy: decides on the failures of the child. Akka's default: exceptions restart.
+        reply_while_stopped: what the senders get while there is no child.
+        handler_while_stopped: who gets the messages while there is no child.
+        stash_while_stopped: how many messages wait for the next child. Of these three at most one is set; where none
+            is, and where the stash is full, messages that come while there is no child are dead letters.
+    """
+
+    child: Props
+    child_name: str
+    trigger: Trigger
+    backoff: Backoff = field(default_factory=Backoff)
+    manual_reset: bool = False
+    max_retries: int | None = None
+    strategy: SupervisorStrategy = DEFAULT_STRATEGY
+    reply_while_stopped: Message | None = None
+    handler_while_stopped: Ref | None = None
+    stash_while_stopped: int = 0
+
+    def __post_init__(self) -> None:
+        chosen = [self.reply_while_stopped is not None, self.handler_while_stopped is not None]
+        if sum(chosen) + (self.stash_while_stopped > 0) > 1:
+            raise ValueError(
+                "while the child is stopped, messages go one way: choose one of reply_while_stopped, "
+                "handler_while_stopped and stash_while_stopped"
+            )
+
+    def with_auto_reset(self, reset_after: Duration) -> BackoffOptions:
+        """Let the delays begin anew when the child has lived for so long."""
+        return replace(self, backoff=replace(self.backoff, reset_after=reset_after), manual_reset=False)
+
+    def with_manual_reset(self) -> BackoffOptions:
+        """Let the delays begin anew when a `Reset` comes."""
+        return replace(self, manual_reset=True)
+
+    def with_max_retries(self, max_retries: int) -> BackoffOptions:
+        """Give up behind so many starts in a row."""
+        return replace(self, max_retries=max_retries)
+
+    def with_supervisor_strategy(self, strategy: SupervisorStrategy) -> BackoffOptions:
+        """Decide on the child's failures with `strategy`; what it says of restarts is done with the delays."""
+        return replace(self, strategy=strategy)
+
+    def with_reply_while_stopped(self, reply: Message) -> BackoffOptions:
+        """While there is no child, answer with `reply`."""
+        return replace(self, reply_while_stopped=reply)
+
+    def with_handler_while_stopped(self, handler: Ref) -> BackoffOptions:
+        """While there is no child, forward to `handler`."""
+        return replace(self, handler_while_stopped=handler)
+
+    def with_stash_while_stopped(self, capacity: int) -> BackoffOptions:
+        """While there is no child, keep up to `capacity` messages for the next one."""
+        return replace(self, stash_while_stopped=capacity)
+
+
+class BackoffOpts:
+    """The two kinds of options, under Akka's names."""
+
+    @staticmethod
+    def on_failure(
+        child: Props,
+        child_name: str,
+        *,
+        min_backoff: Duration = "1s",
+        max_backoff: Duration = "30s",
+        random_factor: float = 0.2,
+    ) -> BackoffOptions:
+        """For a child that fails: where the strategy says Restart it is stopped, and started again with a delay.
+
+        When the child stops for another reason, the supervisor stops too.
+        """
+        backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
+        return BackoffOptions(child=child, child_name=child_name, trigger=Trigger.ON_FAILURE, backoff=backoff)
+
+    @staticmethod
+    def on_stop(
+        child: Props,
+        child_name: str,
+        *,
+        min_backoff: Duration = "1s",
+        max_backoff: Duration = "30s",
+        random_factor: float = 0.2,
+    ) -> BackoffOptions:
+        """For a child that stops, also one that cannot start: it is started again with a delay.
+
+        A restart that the strategy decides on comes at once and does not count, as in Akka.
+        """
+        backoff = Backoff(min_backoff=min_backoff, max_backoff=max_backoff, random_factor=random_factor)
+        return BackoffOptions(child=child, child_name=child_name, trigger=Trigger.ON_STOP, backoff=backoff)
+
+
+class BackoffSupervisor(Actor):
+    """Forwards everything to its child, and what the child tells it to its own parent."""
+
+    @staticmethod
+    def props(options: BackoffOptions) -> Props:
+        """How to make one: `system.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(...)), "db")`."""
+        props = Props(BackoffSupervisor, options)
+        return props.with_stash_capacity(options.stash_while_stopped) if options.stash_while_stopped else props
+
+    def __init__(self, options: BackoffOptions) -> None:
+        self._options = options
+        self._child: ActorRef | None = None
+        self._restarts = 0
+        self._gives_up = False
+        self._failed = False
+        strategy = options.strategy
+        if options.trigger is Trigger.ON_FAILURE:
+            strategy = replace(strategy, decider=self._decide)
+        self.supervisor_strategy = strategy
+
+    def pre_start(self) -> None:
+        """Start the child at once."""
+        self._start_child()
+
+    def handle_message(self, message: Message) -> None:
+        """Answer what is meant for the supervisor; the rest is the child's."""
+        match message:
+            case _StartChild():
+                self._start_child()
+            case _ResetRestartCount():
+                self._restarts = 0
+            case Terminated(ref=ref) if ref == self._child:
+                self._on_child_stopped()
+            case GetCurrentChild():
+                self._reply(CurrentChild(ref=self._child))
+            case GetRestartCount():
+                self._reply(RestartCount(count=self._restarts))
+            case Reset() if self._options.manual_reset:
+                self._restarts = 0
+            case _ if self._child is None:
+                self._on_message_while_stopped(message)
+            case _ if self.context.sender == self._child:
+                self.context.forward(self.context.parent, message)
+            case _:
+                self.context.forward(self._child, message)
+
+    def _start_child(self) -> None:
+        context, options = self.context, self._options
+        self._failed = False
+        self._child = context.spawn(options.child, options.child_name)
+        context.watch(self._child)
+        if not options.manual_reset:
+            backoff = options.backoff
+            reset_after_ms = backoff.min_ms if backoff.reset_after is None else backoff.reset_after_ms
+            context.timers.start_once("reset", reset_after_ms, _ResetRestartCount())
+        context.unstash_all()
+
+    def _decide(self, error: BaseException) -> Directive:
+        directive = Directive(self._options.strategy.decider(error))
+        if directive is not Directive.RESTART:
+            return directive
+        self._failed = True
+        return Directive.STOP
+
+    def _on_child_stopped(self) -> None:
+        context, options = self.context, self._options
+        self._child = None
+        context.timers.cancel("reset")
+        wanted = self._failed or options.trigger is Trigger.ON_STOP
+        if not wanted or (options.max_retries is not None and self._restarts >= options.max_retries):
+            context.stop()
+            return
+        delay_ms = options.backoff.delay_ms(self._restarts, context.random)
+        self._restarts += 1
+        context.timers.start_once("start", delay_ms, _StartChild())
+
+    def _on_message_while_stopped(self, message: Message) -> None:
+        options = self._options
+        if options.reply_while_stopped is not None:
+            self._reply(options.reply_while_stopped)
+        elif options.handler_while_stopped is not None:
+            self.context.forward(options.handler_while_stopped, message)
+        elif options.stash_while_stopped:
+            self._stash()
+        else:
+            self.context.reject("its child is stopped, and will be started again")
+
+    def _stash(self) -> None:
+        try:
+            self.context.stash()
+        except StashOverflowError as full:
+            self.context.reject(str(full))
+
+    def _reply(self, reply: Message) -> None:
+        sender = self.context.sender
+        if sender is not None:
+            sender.tell(reply)

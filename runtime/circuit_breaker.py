@@ -1,0 +1,267 @@
+"""Calls to a side that may be ill: after some failures in a row it is left alone for a while (Akka's CircuitBreaker).
+
+    CLOSED     calls go through; `max_failures` failures in a row open the breaker
+    OPEN       calls fail at once; behind `reset_timeout` the breaker is half open
+    HALF_OPEN  the first call goes through, the others fail at once; its outcome closes or opens the breaker
+
+A breaker may be shared by any number of actors and threads. Time is its system's: virtual under a seeded one. Where a
+run is to be replayed from one actor's messages alone, the breaker belongs into that actor.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from flykka.messages.message import Message, message
+from flykka.runtime.backoff import exponential_ms
+from flykka.runtime.circuit_breaker_call import Call, GuardedFuture, Work
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.errors import CircuitBreakerOpenError, CircuitBreakerTimeoutError
+from flykka.runtime.future import Future
+from flykka.runtime.turn import outside_turn
+
+if TYPE_CHECKING:
+    from flykka.runtime.ref import ActorRef
+    from flykka.runtime.system import ActorSystem
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger("flykka.runtime")
+
+
+class CircuitBreakerState(StrEnum):
+    """Where a breaker is."""
+
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
+@message("circuit_breaker.changed")
+class CircuitBreakerChanged(Message):
+    """CircuitBreaker -> event stream: the breaker `name` has gone over into `state`."""
+
+    name: str
+    state: CircuitBreakerState
+
+
+class CircuitBreaker:
+    """One breaker, for one side that is called.
+
+    Args:
+        system: whose clock, I/O pool and event stream are used.
+        name: shown in errors and events; also seeds the chance of `random_factor`.
+        max_failures: so many failures in a row open the breaker.
+        call_timeout: a call that takes longer has failed, whatever still becomes of it.
+        reset_timeout: how long it stays open before it tries again.
+        max_reset_timeout: what `exponential_backoff_factor` may make of that; no longer than `reset_timeout` if None.
+        exponential_backoff_factor: how much longer it stays open each time the try has failed.
+        random_factor: a random part of the reset timeout on top, up to so much.
+        is_failure: whether what a call raised counts as a failure of the called side; unless given, all counts.
+    """
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        name: str,
+        *,
+        max_failures: int = 5,
+        call_timeout: Duration = "10s",
+        reset_timeout: Duration = "1 min",
+        max_reset_timeout: Duration | None = None,
+        exponential_backoff_factor: float = 1.0,
+        random_factor: float = 0.0,
+        is_failure: Callable[[BaseException], bool] | None = None,
+    ) -> None:
+        if max_failures < 1:
+            raise ValueError(f"max_failures {max_failures} is less than one")
+        if exponential_backoff_factor < 1:
+            raise ValueError(f"exponential_backoff_factor {exponential_backoff_factor} is less than one")
+        self.name = name
+        self._system = system
+        self._max_failures = max_failures
+        self._call_timeout_ms = positive_duration_ms(call_timeout, "call_timeout")
+        self._reset_ms = positive_duration_ms(reset_timeout, "reset_timeout")
+        longest = reset_timeout if max_reset_timeout is None else max_reset_timeout
+        self._max_reset_ms = positive_duration_ms(longest, "max_reset_timeout")
+        self._factor = exponential_backoff_factor
+        self._random_factor = random_factor
+        self._is_failure = is_failure
+        self._chance = random.Random(f"{system.seed}:circuit-breaker:{name}")
+        self._listeners: dict[CircuitBreakerState, list[Callable[[], object]]] = {
+            state: [] for state in CircuitBreakerState
+        }
+        self._lock = threading.Lock()
+        self._state = CircuitBreakerState.CLOSED
+        self._era = 0
+        """How often the state has changed: the outcome of a call counts only in the era in which it began."""
+        self._failures = 0
+        self._openings = 0
+        """How often in a row it was opened without a success in between."""
+        self._open_until_ms = 0
+        self._trying = False
+
+    @property
+    def state(self) -> CircuitBreakerState:
+        """Where the breaker is now."""
+        return self._state
+
+    # Calls
+
+    def call(self, body: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `body` here and now (Akka's withSyncCircuitBreaker).
+
+        In an actor's turn it must not block; there `with_blocking` and `with_ask` are the way.
+
+        Raises:
+            CircuitBreakerOpenError: nobody was called.
+            CircuitBreakerTimeoutError: `body` has returned, but too late.
+            BaseException: what `body` raises.
+        """
+        call = self._begin(lambda: None)
+        try:
+            result = body(*args, **kwargs)
+        except BaseException as error:
+            call.fail(error)
+            raise
+        if not call.succeed():
+            raise self._timeout_error()
+        return result
+
+    def with_future(self, begin: Callable[[], Future[T]]) -> Future[T]:
+        """Have `begin` begin a call that ends with a future (Akka's withCircuitBreaker).
+
+        The returned future ends as that one does, or with `CircuitBreakerOpenError`, or when the call timeout has
+        passed with `CircuitBreakerTimeoutError`; then the call's own future is cancelled.
+        """
+        guarded: GuardedFuture[T] = GuardedFuture(self._system.driver)
+        try:
+            call = self._begin(lambda: guarded.expire(self._timeout_error))
+        except CircuitBreakerOpenError as refusal:
+            remaining_ms = refusal.remaining_ms
+            guarded.try_fail(lambda: CircuitBreakerOpenError(self.name, remaining_ms))
+            return guarded
+        try:
+            source = begin()
+        except BaseException as error:
+            call.fail(error)
+            raise
+        guarded.follow(source, call)
+        return guarded
+
+    def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
+        """Ask `ref`; the future of the reply. Without a `timeout` in seconds the breaker's own one holds."""
+        seconds = self._call_timeout_ms / 1000 if timeout is None else timeout
+        return self.with_future(lambda: ref.ask(message, block=False, timeout=seconds))
+
+    def with_blocking(self, work: Callable[[], T]) -> Future[T]:
+        """Run blocking `work` on the system's I/O pool; the future of its result."""
+
+        def begin() -> Future[T]:
+            future: Future[T] = Future(self._system.driver)
+            self._system.dispatcher.run_blocking(Work(work, future))
+            return future
+
+        return self.with_future(begin)
+
+    # Who wants to know
+
+    def on_open(self, callback: Callable[[], object]) -> None:
+        """Call `callback` whenever the breaker opens, in the thread that brings it about; it must be short."""
+        self._listeners[CircuitBreakerState.OPEN].append(callback)
+
+    def on_half_open(self, callback: Callable[[], object]) -> None:
+        """Call `callback` whenever the breaker begins to try again."""
+        self._listeners[CircuitBreakerState.HALF_OPEN].append(callback)
+
+    def on_close(self, callback: Callable[[], object]) -> None:
+        """Call `callback` whenever the breaker closes."""
+        self._listeners[CircuitBreakerState.CLOSED].append(callback)
+
+    # The states
+
+    def _begin(self, on_timeout: Callable[[], object]) -> Call:
+        with self._lock:
+            if self._state is CircuitBreakerState.OPEN or self._trying:
+                now_ms = self._system.clock.now_ms()
+                # The trial's own alarm may be a moment late: the next try is never announced for the past.
+                remaining_ms = 0 if self._trying else max(1, self._open_until_ms - now_ms)
+                raise CircuitBreakerOpenError(self.name, remaining_ms)
+            self._trying = self._state is CircuitBreakerState.HALF_OPEN
+            call = Call(self, self._era, on_timeout)
+        call.expire_in(self._system, self._call_timeout_ms)
+        return call
+
+    def _timeout_error(self) -> CircuitBreakerTimeoutError:
+        return CircuitBreakerTimeoutError(self.name, self._call_timeout_ms)
+
+    def call_failed(self, era: int, error: BaseException) -> None:
+        """A call that began in `era` has raised."""
+        try:
+            counts = self._is_failure is None or self._is_failure(error)
+        except Exception:
+            logger.exception("circuit breaker %r: is_failure failed on %r, which so counts", self.name, error)
+            counts = True
+        if counts:
+            self.count_failure(era)
+        else:
+            self.count_success(era)
+
+    def count_success(self, era: int) -> None:
+        """A call that began in `era` has gone well."""
+        with self._lock:
+            if era != self._era:
+                return
+            self._failures = 0
+            if self._state is CircuitBreakerState.CLOSED:
+                return
+            self._openings = 0
+            self._go(CircuitBreakerState.CLOSED)
+        self._announce(CircuitBreakerState.CLOSED)
+
+    def count_failure(self, era: int) -> None:
+        """A call that began in `era` has not."""
+        with self._lock:
+            if era != self._era:
+                return
+            self._failures += 1
+            if self._state is CircuitBreakerState.CLOSED and self._failures < self._max_failures:
+                return
+            wait_ms = self._next_wait_ms()
+            self._open_until_ms = self._system.clock.now_ms() + wait_ms
+            self._go(CircuitBreakerState.OPEN)
+            opened = self._era
+        self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(opened))
+        self._announce(CircuitBreakerState.OPEN)
+
+    def _try_again(self, era: int) -> None:
+        with self._lock:
+            assert era == self._era, "only its own alarm ends the open state"
+            self._go(CircuitBreakerState.HALF_OPEN)
+        self._announce(CircuitBreakerState.HALF_OPEN)
+
+    def _next_wait_ms(self) -> int:
+        tries, self._openings = self._openings, self._openings + 1
+        limit = max(self._reset_ms, self._max_reset_ms)
+        return exponential_ms(self._reset_ms, limit, self._factor, tries, self._random_factor, self._chance)
+
+    def _go(self, state: CircuitBreakerState) -> None:
+        self._state = state
+        self._era += 1
+        self._failures = 0
+        self._trying = False
+
+    def _announce(self, state: CircuitBreakerState) -> None:
+        self._system.event_stream.publish(CircuitBreakerChanged(name=self.name, state=state))
+        with outside_turn():
+            for callback in self._listeners[state]:
+                try:
+                    callback()
+                except BaseException:
+                    logger.exception("circuit breaker %r: a callback for %s failed", self.name, state)

@@ -1,0 +1,266 @@
+"""The end of a system in phases: what serves goes down before what it needs, and the actors last.
+
+As Akka's CoordinatedShutdown, with its phases for clusters left out. It begins with `terminate()` and at the exit of
+the interpreter, and runs once. The tasks of a phase run side by side on the I/O pool, each with a deadline; one that
+fails or is late is named in the log, and the shutdown goes on without it. A killed guardian is a crash: no task runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from flykka.runtime.durations import Duration, format_ms, positive_duration_ms
+from flykka.runtime.errors import ShutdownBegunError
+from flykka.runtime.future import Future
+from flykka.runtime.signals import Stop
+from flykka.runtime.turn import outside_turn
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.runtime.clock import Alarm
+    from flykka.runtime.ref import ActorRef
+    from flykka.runtime.system import ActorSystem, SystemTermination
+
+Task = Callable[[], object]
+"""Called on the I/O pool, where it may block. Where it returns a kernel future, it ends with that."""
+
+logger = logging.getLogger("flykka.runtime")
+
+
+class ShutdownReason(StrEnum):
+    """What brought the shutdown about."""
+
+    UNKNOWN = "unknown"
+    ACTOR_SYSTEM_TERMINATE = "actor system terminated"
+    INTERPRETER_EXIT = "interpreter exit"
+
+
+BEFORE_SERVICE_UNBIND = "before-service-unbind"
+"""Tell others that the service is about to go."""
+SERVICE_UNBIND = "service-unbind"
+"""Take nothing new."""
+SERVICE_REQUESTS_DONE = "service-requests-done"
+"""Wait for what was begun."""
+SERVICE_STOP = "service-stop"
+"""Close what served."""
+BEFORE_ACTOR_SYSTEM_TERMINATE = "before-actor-system-terminate"
+"""Last words to actors."""
+ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
+"""The kernel's own phase: all actors stop, children before parents."""
+
+_DEFAULT_TIMEOUT_MS = 5_000
+_ACTORS_AT_EXIT_MS = 2_000
+"""How long the exit of the interpreter waits for the actors: one that blocks would keep it up for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Begins when the phases that it depends on are over. The timeout is for each task that has none of its own."""
+
+    depends_on: tuple[str, ...] = ()
+    timeout_ms: int = _DEFAULT_TIMEOUT_MS
+
+
+def _default_phases() -> dict[str, Phase]:
+    return {
+        BEFORE_SERVICE_UNBIND: Phase(),
+        SERVICE_UNBIND: Phase(depends_on=(BEFORE_SERVICE_UNBIND,)),
+        SERVICE_REQUESTS_DONE: Phase(depends_on=(SERVICE_UNBIND,)),
+        SERVICE_STOP: Phase(depends_on=(SERVICE_REQUESTS_DONE,)),
+        BEFORE_ACTOR_SYSTEM_TERMINATE: Phase(depends_on=(SERVICE_STOP,)),
+    }
+
+
+class CoordinatedShutdown:
+    """The phases and tasks of one system, at `system.coordinated_shutdown`. Callable from any thread, and in turns."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self._system = system
+        self._lock = threading.Lock()
+        self._phases = _default_phases()
+        self._tasks: dict[str, list[_Task]] = {}
+        self._to_come: list[str] | None = None
+        """Phases that have not begun yet; None before the shutdown."""
+        self._pending: dict[_Task, None] = {}
+        self.reason: str | None = None
+        """Why the system shuts down, None while it does not."""
+
+    # Before
+
+    def add_phase(self, name: str, *, depends_on: Iterable[str] = (), timeout: Duration = _DEFAULT_TIMEOUT_MS) -> None:
+        """Add a phase, or change the dependencies and the timeout of one. All phases are over before the actors stop.
+
+        Raises:
+            ValueError: it depends on itself, or on a phase that is not known; or it is the kernel's own phase.
+            ShutdownBegunError: too late.
+        """
+        if name == ACTOR_SYSTEM_TERMINATE:
+            raise ValueError(f"phase {name!r} is the kernel's own: it comes behind all others")
+        phase = Phase(depends_on=tuple(depends_on), timeout_ms=positive_duration_ms(timeout, "timeout"))
+        with self._lock:
+            if self._to_come is not None:
+                raise ShutdownBegunError(f"phase {name!r} comes too late: the shutdown has begun ({self.reason})")
+            for each in phase.depends_on:
+                if each not in self._phases and each != name:
+                    raise ValueError(f"phase {name!r} depends on {each!r}, {self._no_such_phase()}")
+            phases = {**self._phases, name: phase}
+            _ordered(phases)
+            self._phases = phases
+
+    def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
+        """Run `task` in `phase`; the function that is returned takes it back.
+
+        Raises:
+            ValueError: there is no such phase.
+            ShutdownBegunError: the phase has begun already.
+        """
+        with self._lock:
+            if phase not in self._phases:
+                raise ValueError(f"task {name!r} is for phase {phase!r}, {self._no_such_phase()}")
+            if self._to_come is not None and phase not in self._to_come:
+                raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has begun ({self.reason})")
+            timeout_ms = self._phases[phase].timeout_ms if timeout is None else positive_duration_ms(timeout, "timeout")
+            added = _Task(self, phase, name, task, timeout_ms)
+            self._tasks.setdefault(phase, []).append(added)
+
+        def remove() -> None:
+            with self._lock:
+                tasks = self._tasks.get(phase, [])
+                if added in tasks:
+                    tasks.remove(added)
+
+        return remove
+
+    def add_actor_termination_task(
+        self, phase: str, name: str, ref: ActorRef, message: Message | None = None, *, timeout: Duration | None = None
+    ) -> Callable[[], None]:
+        """Stop the actor in `phase`, or tell it `message` upon which it stops itself, and wait for its end."""
+
+        def stop() -> object:
+            if message is None:
+                ref.signal(Stop())
+            else:
+                ref.tell(message)
+            return ref.actor_stopped
+
+        return self.add_task(phase, name, stop, timeout=timeout)
+
+    # The shutdown
+
+    def run(self, reason: str = ShutdownReason.UNKNOWN) -> SystemTermination:
+        """Begin, or join the shutdown that has begun. Returns the end of the system, which is behind the last phase."""
+        with self._lock:
+            if self._to_come is not None or self._system.terminated.done():
+                return self._system.terminated
+            self._to_come = _ordered(self._phases)
+            self.reason = reason
+        logger.debug("actor system %s shuts down: %s", self._system.name, reason)
+        with outside_turn():
+            self._next_phase()
+        return self._system.terminated
+
+    def pending(self) -> list[str]:
+        """The tasks that the shutdown waits for, by phase and name."""
+        with self._lock:
+            return [str(task) for task in self._pending]
+
+    @property
+    def exit_timeout_ms(self) -> int:
+        """How long the exit of the interpreter waits: for the slowest task of each phase, and then for the actors."""
+        with self._lock:
+            phases = self._phases if self._to_come is None else self._to_come
+            slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]
+        return sum(slowest) + _ACTORS_AT_EXIT_MS
+
+    def _next_phase(self) -> None:
+        with self._lock:
+            assert self._to_come is not None
+            tasks: list[_Task] = []
+            while self._to_come and not tasks:
+                tasks = self._tasks.pop(self._to_come.pop(0), [])
+            self._pending = dict.fromkeys(tasks)
+        if not tasks:
+            self._system.user.ref.signal(Stop())
+        for task in tasks:
+            task.begin(self._system)
+
+    def ended(self, task: _Task) -> None:
+        """A task is over, in time or not; called once for each."""
+        with self._lock:
+            self._pending.pop(task, None)
+            if self._pending:
+                return
+        self._next_phase()
+
+    def _no_such_phase(self) -> str:
+        return f"which is none of {', '.join(_ordered(self._phases))}"
+
+
+class _Task:
+    """One task of one shutdown: of its end and its deadline the first one counts."""
+
+    def __init__(self, shutdown: CoordinatedShutdown, phase: str, name: str, task: Task, timeout_ms: int) -> None:
+        self._shutdown = shutdown
+        self._phase = phase
+        self._name = name
+        self._task = task
+        self._over = threading.Lock()
+        self._alarm: Alarm | None = None
+        self.timeout_ms = timeout_ms
+
+    def __str__(self) -> str:
+        return f"shutdown task {self._name!r} of phase {self._phase!r}"
+
+    def begin(self, system: ActorSystem) -> None:
+        """Have it run."""
+        try:
+            self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
+            system.dispatcher.run_blocking(self)
+        except RuntimeError:
+            # Late in its exit the interpreter begins no thread any more.
+            logger.exception("%s could not begin; the shutdown goes on", self)
+            self._end()
+
+    def run(self) -> None:
+        """On the I/O pool: do it."""
+        try:
+            result = self._task()
+        except BaseException:
+            logger.exception("%s failed; the shutdown goes on", self)
+            self._end()
+            return
+        if isinstance(result, Future):
+            result.add_done_callback(lambda: self._on_future(result))
+        else:
+            self._end()
+
+    def _on_future(self, future: Future[object]) -> None:
+        try:
+            future.get(timeout=0)
+        except BaseException:
+            logger.exception("%s failed; the shutdown goes on", self)
+        self._end()
+
+    def _expire(self) -> None:
+        if self._over.acquire(blocking=False):
+            logger.error("%s has not ended within %s; the shutdown goes on", self, format_ms(self.timeout_ms))
+            self._shutdown.ended(self)
+
+    def _end(self) -> None:
+        if self._over.acquire(blocking=False):
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._shutdown.ended(self)
+
+
+def _ordered(phases: dict[str, Phase]) -> list[str]:
+    try:
+        return list(TopologicalSorter({name: phase.depends_on for name, phase in phases.items()}).static_order())
+    except CycleError as error:
+        raise ValueError(f"phases that depend on each other: {' -> '.join(error.args[1])}") from None

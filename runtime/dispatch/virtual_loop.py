@@ -1,0 +1,230 @@
+"""An event loop in virtual time, which takes a step only when its dispatcher draws it.
+
+Prior art is Trio's autojump clock. Tasks, `asyncio.sleep`, `timeout`, `gather`, `Queue`, `Lock` and their like are made
+of `call_soon` and `call_at` alone, so they work here and repeat with the seed. What would wait for the world outside
+(sockets, processes, signals) is refused: no seed could repeat it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
+from flykka.runtime.errors import ForeignAwaitError
+from flykka.runtime.task_scope import make_task
+
+if TYPE_CHECKING:
+    from flykka.runtime.clock import Alarm
+    from flykka.runtime.dispatch.seeded import SeededDispatcher
+    from flykka.runtime.props import DispatcherName
+
+T = TypeVar("T")
+
+logger = logging.getLogger("flykka.runtime")
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """Its calls come one by one in the order of their making, as asyncio promises; between them, others are drawn."""
+
+    def __init__(self, dispatcher: SeededDispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._clock = dispatcher.clock
+        self._ready: deque[asyncio.Handle] = deque()
+
+    # What tasks and timeouts are made of
+
+    def time(self) -> float:
+        """The virtual time, in seconds."""
+        return self._clock.now_ms() / 1000
+
+    def call_soon(  # type: ignore[override]  # Typeshed ties the arguments to the callback.
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call back when the dispatcher draws the loop."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._push(handle)
+        return handle
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """As `call_soon`: there is but one thread."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back in `delay` seconds of virtual time."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call back at the virtual time `when`, in seconds, rounded up to the next millisecond."""
+        timer = _Timer(when, callback, args, self, context)
+        timer.alarm = self._clock.schedule(math.ceil(round(when * 1000, 3)), lambda: self._push(timer))
+        return timer
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future of this loop."""
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        """A task of this loop."""
+        return make_task(self, coro, **kwargs)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Call `func` inline, as all blocking work of a seeded system, when it is drawn."""
+        future: asyncio.Future[T] = self.create_future()
+        self._dispatcher.run_blocking(_Blocking(future, func, args))
+        return future
+
+    def get_debug(self) -> bool:
+        """Never: debugging measures the real time."""
+        return False
+
+    def is_running(self) -> bool:
+        """Whether a call is made right now."""
+        return asyncio._get_running_loop() is self
+
+    def is_closed(self) -> bool:
+        """Never."""
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log what no one else could be told."""
+        logger.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+    # What the dispatcher draws
+
+    def run(self) -> None:
+        """Make the next call."""
+        if not self._ready:
+            return  # The loop has been wound up in the meantime.
+        handle = self._ready.popleft()
+        if self._ready:
+            self._dispatcher.execute(self)
+        if not handle.cancelled():
+            self.run_within(handle._run)
+
+    def run_within(self, call: Callable[[], object]) -> None:
+        """Make a call with this as the running loop, even where another loop is in the middle of a task."""
+        outer = asyncio._get_running_loop()
+        task = None if outer is None else asyncio.current_task(outer)
+        if outer is not None and task is not None:
+            asyncio._leave_task(outer, task)
+        asyncio._set_running_loop(self)
+        try:
+            call()
+        except (KeyboardInterrupt, SystemExit):
+            # Raised by a task, which keeps it for whoever awaits it. asyncio would end its thread with it as well.
+            logger.exception("a task broke through its event loop")
+        finally:
+            asyncio._set_running_loop(outer)
+            if outer is not None and task is not None:
+                asyncio._enter_task(outer, task)
+
+    def wind_up(self) -> None:
+        """Cancel every task that is left, and let each come to its end as far as that takes no time."""
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        while self._ready:
+            handle = self._ready.popleft()
+            if not handle.cancelled():
+                self.run_within(handle._run)
+
+    def _push(self, handle: asyncio.Handle) -> None:
+        self._ready.append(handle)
+        if len(self._ready) == 1:
+            self._dispatcher.execute(self)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        assert isinstance(handle, _Timer)
+        handle.alarm.cancel()
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("alarm",)
+
+    alarm: Alarm
+
+
+class _Blocking:
+    def __init__(self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._future = future
+        self._func = func
+        self._args = args
+
+    def run(self) -> None:
+        if self._future.done():
+            return
+        try:
+            result = self._func(*self._args)
+        except BaseException as error:  # noqa: BLE001 - it is whoever awaits the future that fails.
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(result)
+
+
+class VirtualLoopDispatcher(Dispatcher):
+    """What a cell on a virtual loop has for a dispatcher: its turns are drawn among all others, and run on the loop."""
+
+    throughput = 1
+
+    def __init__(self, seeded: SeededDispatcher) -> None:
+        self._seeded = seeded
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the seeded dispatcher."""
+        return self._seeded.loop
+
+    def execute(self, runnable: Runnable) -> None:
+        """Let the cell be drawn."""
+        self._seeded.execute(_OnLoop(self._seeded.loop, runnable))
+
+    def run_blocking(self, work: Runnable) -> None:
+        """Let this be drawn."""
+        self._seeded.run_blocking(work)
+
+    def for_cell(self, name: DispatcherName) -> Dispatcher:
+        """What the seeded dispatcher has for such a cell."""
+        return self._seeded.for_cell(name)
+
+    def release(self) -> None:
+        """Nothing to give back for one cell."""
+
+    def shutdown(self) -> None:
+        """Nothing to give back."""
+
+
+class _OnLoop:
+    def __init__(self, loop: VirtualLoop, runnable: Runnable) -> None:
+        self._loop = loop
+        self._runnable = runnable
+
+    def run(self) -> None:
+        self._loop.run_within(self._runnable.run)
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
+        raise ForeignAwaitError(
+            f"loop.{name}() reaches for the world outside, which virtual time cannot wait for: on a seeded dispatcher "
+            "an actor awaits asks, context.sleep, and what asyncio makes of tasks and timeouts"
+        )
+
+    return refuse
+
+
+for _name in dir(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in vars(VirtualLoop):
+        setattr(VirtualLoop, _name, _refused(_name))

@@ -1,0 +1,104 @@
+"""The benchmark of the kernel: both sides do all that is asked for, and the figures are what they are called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.actors.__main__ import main
+from benchmarks.actors.flykka_side import FlykkaSide
+from benchmarks.actors.population import SIDES, Population
+from benchmarks.actors.pykka_side import PykkaSide
+from benchmarks.actors.results import as_json, as_table
+from benchmarks.actors.rules import HEATS, Contender, Heat, Rules
+from benchmarks.actors.side import FAN, Discipline, Latch, Side
+from flykka.runtime.trace.reader import Trace
+
+QUICK = [Discipline.TELL, Discipline.RELAY, Discipline.ASK]
+POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
+
+
+def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
+    """Ours at 600, 100, 600 a second, theirs at 100."""
+    return {
+        (heat.contender, heat.discipline): [100.0, 100.0, 100.0]
+        if heat.contender is Contender.PYKKA
+        else [600.0, 100.0, 600.0]
+        for heat in HEATS
+    }
+
+
+@pytest.mark.parametrize("side", [PykkaSide(), FlykkaSide()], ids=["pykka", "flykka"])
+@pytest.mark.parametrize("discipline", QUICK)
+def test_a_side_does_what_is_measured(side: Side, discipline: Discipline) -> None:
+    assert 0 < side.measure(discipline, 200) < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [PykkaSide(), FlykkaSide()], ids=["pykka", "flykka"])
+@pytest.mark.parametrize("discipline", [each for each in Discipline if each not in QUICK])
+def test_a_side_does_it_with_many_actors_too(side: Side, discipline: Discipline) -> None:
+    assert 0 < side.measure(discipline, 2 * FAN) < 60
+
+
+def test_what_is_recorded_is_one_effect_per_turn(tmp_path: Path) -> None:
+    FlykkaSide(tmp_path / "trace").measure(Discipline.RELAY, 100)
+
+    turns = [turn for turn in Trace.open(tmp_path / "trace") if turn.kind == "message"]
+
+    assert [len(turn.effects) for turn in turns] == [1] * 99 + [0]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_population_starts_and_stops(side: str) -> None:
+    population = SIDES[side](50)
+
+    assert population.count == 50
+    assert population.start_s > 0
+    assert population.stop_s > 0
+
+
+def test_ratios_are_those_of_the_medians() -> None:
+    found = as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION})
+
+    assert {name: value for name, value in found.items() if name.endswith("_over_pykka")} == {
+        "tell_over_pykka": 6.0,
+        "tell_recorded_over_pykka": 6.0,
+        "relay_over_pykka": 6.0,
+        "ask_over_pykka": 6.0,
+        "fan_out_over_pykka": 6.0,
+        "ring_over_pykka": 6.0,
+    }
+    assert found["actors"] == {"count": 100_000, "start_s": 2.5, "stop_s": 1.23, "rss_mib": 400.0}
+
+
+def test_the_table_says_what_is_wanted() -> None:
+    table = as_table(as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION}), Rules(repeat=3))
+
+    assert "| tells into a busy actor | 100 | 600 | 6.00 | 6.0 |" in table
+    assert "| 100,000 of flykka | 2.50 s | 1.23 s | 400 MiB |" in table
+
+
+def test_counts_are_whole_rounds_of_the_fan() -> None:
+    heat = Heat(Contender.FLYKKA, Discipline.FAN_OUT, 200_000)
+
+    assert [Rules(scale=scale).count(heat) for scale in (1.0, 0.0255, 0.0)] == [200_000, 4_000, 2_000]
+
+
+def test_a_latch_opens_once() -> None:
+    latch = Latch(2)
+
+    assert [latch.arrive(), latch.arrive()] == [False, True]
+    latch.wait()
+
+
+@pytest.mark.slow
+def test_the_json_has_what_programs_look_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json", "--repeat", "1", "--scale", "0", "--population", "100"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    wanted = {"tell_over_pykka", "tell_recorded_over_pykka", "ask_over_pykka", "fan_out_over_pykka", "actors"}
+    assert wanted <= set(found)
+    assert set(found["actors"]) == {"count", "start_s", "stop_s", "rss_mib"}

@@ -1,0 +1,51 @@
+"""The examples of the actor kernel end well and print what they say they print, each in an interpreter of its own."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.house.sources import HOUSE
+
+EXAMPLES = sorted((HOUSE / "examples" / "actors").glob("*.py"))
+LONG_ENOUGH = 30
+
+
+def promised(example: Path) -> str:
+    """What stands under `Prints:` in the docstring."""
+    docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+    _, marker, output = docstring.partition("\nPrints:\n")
+    assert marker, f"the docstring of {example.name} does not say what it prints, under a line 'Prints:'"
+    return dedent(output).strip("\n") + "\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_prints_what_it_promises_and_nothing_else(example: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "error"}
+
+    run = subprocess.run(
+        [sys.executable, example],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LONG_ENOUGH,
+        check=False,
+    )
+
+    assert run.stderr == ""
+    assert run.stdout == promised(example)
+    assert run.returncode == 0
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_how_it_is_started(example: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+
+    assert f"\n    python examples/actors/{example.name}\n" in docstring

@@ -1,0 +1,95 @@
+"""The pages about the actor kernel: what they show runs, in an interpreter of its own, and prints what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flykka.runtime
+from flykka.runtime import Actor, ActorContext, Props
+from flykka.runtime.testing import SeededSystem
+from flykka.runtime.timers import Timers
+from tests.house.sources import HOUSE
+
+PAGES = [HOUSE / "docs" / name for name in ("kernel.md", "coming_from_pykka_and_akka.md")]
+LONG_ENOUGH = 30
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """The fenced blocks of a language, with the number of lines above each."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
+
+
+def program(page: Path) -> str:
+    """All snippets of a page as one program, each in its own lines: so a traceback tells the line of the page."""
+    lines: list[str] = []
+    for above, snippet in blocks(page, "python"):
+        lines += [""] * (above - len(lines)) + snippet.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link into a page may end with: nothing, or one of its headings; not even that where there is no page."""
+    if not page.is_file():
+        return set()
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {"", *(re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program(page), encoding="utf-8")
+
+    run = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=LONG_ENOUGH,
+        check=False,
+    )
+
+    assert run.stdout == "".join(output for _, output in blocks(page, "text")), run.stderr
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    links = [link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text)]
+    lost = [path or anchor for path, _, anchor in links if anchor not in anchors(page.parent / path if path else page)]
+
+    assert links
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_calls_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    with SeededSystem() as system:
+        ref = system.spawn(Props(Actor), "actor")
+        objects: dict[str, object] = {"context": ActorContext, "timers": Timers, "system": system, "ref": ref}
+        called = {(name, attribute) for name in objects for attribute in re.findall(rf"\b{name}\.([a-z_]+)\b", text)}
+        unknown = [f"{name}.{attribute}" for name, attribute in called if not hasattr(objects[name], attribute)]
+
+    assert len(called) > 20
+    assert sorted(unknown) == []
+
+
+def test_every_public_name_of_the_kernel_is_told_of() -> None:
+    text = (HOUSE / "docs" / "kernel.md").read_text(encoding="utf-8")
+
+    untold = [name for name in flykka.runtime.__all__ if not re.search(rf"\b{name}\b", text)]
+
+    assert untold == []

@@ -1,0 +1,50 @@
+"""An actor that logs what it hears, and what the tests of mailboxes and stashes do with it."""
+
+from __future__ import annotations
+
+from flykka.messages.markers import ControlMessage
+from flykka.messages.message import Message, message
+from flykka.runtime.actor import Actor
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.mailboxes.message_queue import MailboxType
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+from tests.runtime.players import Deed, Say, says
+
+
+@message("test.order")
+class Order(ControlMessage):
+    """test -> listener: a word that cannot wait."""
+
+    text: str = ""
+
+
+class Listener(Actor):
+    """Logs the text of everything that it hears, and does what its part says for it."""
+
+    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+        self.log = log
+        self.part = part
+
+    def handle_message(self, message: Message) -> None:
+        text = message.text if isinstance(message, Say | Order) else type(message).__name__
+        self.log.append(text)
+        self.part.get(text, lambda _: None)(self.context)
+
+
+def listener(
+    system: ActorSystem, mailbox: MailboxType, log: list[str], part: dict[str, Deed] | None = None
+) -> ActorRef:
+    return system.spawn(Props(Listener, log, part or {}).with_mailbox(mailbox), "a")
+
+
+def lost_in(system: ActorSystem) -> list[DeadLetter]:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    return letters
+
+
+def tell_all(ref: ActorRef, *texts: str) -> None:
+    for text in texts:
+        ref.tell(says(text))

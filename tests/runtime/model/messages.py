@@ -1,0 +1,46 @@
+"""What the actors of the model say."""
+
+from __future__ import annotations
+
+from flykka.messages.message import Message, message
+
+
+@message("model.do")
+class Do(Message):
+    """anyone -> creature: do what the dice say. `number` counts what `speaker` has sent to this creature."""
+
+    token: int
+    speaker: str
+    number: int
+    fuel: int
+
+
+@message("model.question")
+class Question(Message):
+    """anyone -> creature: the same, and answer."""
+
+    token: int
+    speaker: str
+    number: int
+    fuel: int
+
+
+@message("model.answer")
+class Answer(Message):
+    """creature -> asker: to the question of this token."""
+
+    token: int
+
+
+@message("model.tick")
+class Tick(Message):
+    """timer or work -> creature: what you have started under this token."""
+
+    token: int
+
+
+@message("model.done")
+class Done(Message):
+    """work -> creature: it is done."""
+
+    token: int

@@ -1,0 +1,147 @@
+"""Plain Pykka on the stage: the actor whose faults the tests show, and the places where they hold it.
+
+The faults have numbers, which the names of the tests carry:
+
+    P1      an ask sent while the actor stops is never answered
+    P2      a reply set from outside kills the actor's thread
+    P3      a SystemExit in a handler stops every actor of the process
+    P4      so do asyncio.CancelledError and the outcomes of pytest
+    P5      stop_all(timeout=) gives up at the first slow actor
+    P6      a tell to a dead actor raises in the sender
+    P7      an exception kills the actor when told, and not when asked
+    P8      no hook runs where an actor fails or cannot start, and start() returns a ref that looks alive
+    P9      while on_stop runs the actor counts as dead
+    P10     a second stop() returns while on_stop still runs
+    P11     what waits when an actor stops vanishes
+    P12     a broadcast ends at the first dead actor
+    P13     awaiting a future blocks the event loop
+    P14     a future pretends to be iterable
+    P15     map and filter compute holding the future's lock
+    P16     a failing map runs again at every get()
+    P17     a timeout for several futures holds for each of them
+    P18     every caller gets the same exception object, with its frames
+    P19     futures have no callbacks, no done, no cancel
+    P20     an actor that asks itself, by whatever way, hangs
+    P21     a stop queues behind everything
+    P22     threads of actors keep the interpreter alive
+    P23     proxies look into the living actor from the caller's thread
+    P24     and keep it in memory
+    P25     refs cannot be copied or encoded
+    P26     __init__ runs in the creator's thread, outside of all supervision
+    P27     context variables get lost on the way to an actor
+    P28     actors die without a word
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pykka
+from pykka import ActorRegistry
+
+LONG_ENOUGH = 5.0
+"""Seconds that a test waits for what must come."""
+
+
+class Gate:
+    """A place where an actor's turn is held until the test opens it."""
+
+    def __init__(self) -> None:
+        self._reached = threading.Event()
+        self._open = threading.Event()
+
+    def hold(self, _actor: object = None) -> bool:
+        """Wait here; the deed of an actor. Whether the gate was opened."""
+        self._reached.set()
+        return self._open.wait(LONG_ENOUGH)
+
+    def wait_reached(self) -> None:
+        """Until an actor is held."""
+        assert self._reached.wait(LONG_ENOUGH)
+
+    def open(self) -> None:
+        """Let it go."""
+        self._open.set()
+
+
+Deed = Callable[["Stock"], object]
+
+
+class Stock(pykka.ThreadingActor):
+    """A stock actor that logs what happens and does what its part says, for a word or for `start`, `stop`, `failure`.
+
+    The outcome of the deed is the reply.
+    """
+
+    use_daemon_thread = True
+
+    def __init__(self, staged: Staged, part: Mapping[str, Deed]) -> None:
+        super().__init__()
+        self._staged = staged
+        self._part = part
+        if "init" in part:
+            self._happens("init")
+
+    def on_start(self) -> None:
+        self._staged.thread = threading.current_thread()
+        self._happens("start")
+
+    def on_stop(self) -> None:
+        self._happens("stop")
+
+    def on_failure(self, *_raised: object) -> None:
+        self._happens("failure")
+
+    def on_receive(self, message: str) -> object:
+        return self._happens(message)
+
+    def _happens(self, what: str) -> object:
+        self._staged.log.append(what)
+        deed = self._part.get(what)
+        return None if deed is None else deed(self)
+
+
+@dataclass
+class Staged:
+    """A started stock actor."""
+
+    log: list[str] = field(default_factory=list)
+    thread: threading.Thread | None = None
+    _ref: pykka.ActorRef[Stock] | None = None
+
+    @property
+    def ref(self) -> pykka.ActorRef[Stock]:
+        assert self._ref is not None
+        return self._ref
+
+    def start(self, part: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
+        """Begin the actor's life."""
+        self._ref = actor.start(self, part or {})
+        return self
+
+    def wait_thread_ended(self) -> None:
+        """Until no one is left who could handle a message."""
+        while self.thread is None:
+            self.ref.actor_stopped.wait(0.001)
+        self.thread.join(LONG_ENOUGH)
+        assert not self.thread.is_alive()
+
+    def clear_away(self) -> None:
+        """Let nothing of the actor stay behind, in whatever state the test has left it."""
+        if self._ref is None:
+            return
+        if self._ref.is_alive() and self.thread is not None and self.thread.is_alive():
+            self._ref.stop(timeout=LONG_ENOUGH)
+        ActorRegistry.unregister(self._ref)
+
+
+def raises(error: BaseException) -> Callable[[Any], object]:
+    """A deed that fails so."""
+
+    def perform(_actor: object) -> object:
+        raise error
+
+    return perform

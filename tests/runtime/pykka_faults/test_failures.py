@@ -1,0 +1,141 @@
+"""What a failure harms: the actor that failed, and no one else, however it was spoken to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pykka
+import pytest
+
+from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import AskCycleError, AskFailedError
+from flykka.runtime.events import ActorFailed, ActorTerminated, EndReason
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import in_turn, player, replies, says
+from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.pykka_faults.stock import LONG_ENOUGH, raises
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def _stops_everybody(stage: Stage, error: BaseException) -> None:
+    """Plain Pykka: the bystander dies, and the asker waits for a thread that is no more."""
+    bystander = stage()
+    failing = stage({"fail": raises(error)})
+    reply = failing.ref.ask("fail", block=False)
+    failing.wait_thread_ended()
+    assert not bystander.ref.is_alive()
+    with pytest.raises(pykka.Timeout):
+        reply.get(timeout=0)
+
+
+def _harms_no_one_else(error: BaseException) -> None:
+    """Ours, in a system made behind the disaster: kernel actors are in Pykka's registry too."""
+    with ActorSystem("unharmed") as system:
+        bystander = system.spawn(player([], {"r": replies}), "bystander")
+        failing = system.spawn(player([], {"fail": raises(error), "r": replies}), "failing")
+
+        with pytest.raises(AskFailedError, match=type(error).__name__):
+            failing.ask(says("fail"), timeout=LONG_ENOUGH)
+
+        assert bystander.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
+        assert failing.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()], ids=lambda error: type(error).__name__)
+def test_p3_a_handler_that_wants_to_exit_harms_no_other_actor(stage: Stage, error: BaseException) -> None:
+    _stops_everybody(stage, error)
+    _harms_no_one_else(error)
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError(), pytest.fail.Exception("outcome")], ids=lambda error: type(error).__name__
+)
+def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, error: BaseException) -> None:
+    _stops_everybody(stage, error)
+    _harms_no_one_else(error)
+
+
+def test_p7_told_or_asked_the_supervisor_decides_alike(system: SeededSystem, stage: Stage) -> None:
+    asked, told = (stage({"fail": raises(ValueError("as the part says"))}) for _ in range(2))
+    with pytest.raises(ValueError, match="as the part says"):
+        asked.ref.ask("fail")
+    told.ref.tell("fail")
+    told.wait_thread_ended()
+    assert (asked.ref.is_alive(), told.ref.is_alive()) == (True, False)
+
+    log: list[str] = []
+    ours_asked, ours_told = (
+        system.spawn(player(log, {"fail": raises(ValueError("as the part says"))}), name) for name in ("asked", "told")
+    )
+    with pytest.raises(AskFailedError, match="as the part says"):
+        ours_asked.ask(says("fail"))
+    ours_told.tell(says("fail"))
+    system.run_until_idle()
+
+    for name in ("asked", "told"):
+        mine = [line.removeprefix(f"{name} ") for line in log if line.startswith(f"{name} ")]
+        assert mine == ["start", "fail", "stop", "restart"]
+
+
+def test_p20_an_ask_that_comes_back_to_the_asker_names_the_way(stage: Stage) -> None:
+    stock = stage({"ask yourself": lambda actor: actor.actor_ref.ask("x", timeout=0)})
+    with pytest.raises(pykka.Timeout):
+        stock.ref.ask("ask yourself", timeout=LONG_ENOUGH)
+
+    for length in (1, 2, 3):
+        with SeededSystem(length) as system:
+            names = [f"a{number}" for number in range(length)]
+            chain: list[str] = []
+            for name, asked in zip(names, [*names[1:], names[0]], strict=True):
+                part = {"q": in_turn(_asks(f"/user/{asked}", chain), replies)}
+                system.spawn(player([], part), name)
+            system.run_until_idle()
+            first = system.find("/user/a0")
+            assert first is not None
+            first.ask(says("q"))
+
+            around = " -> ".join(f"/user/{name}#1" for name in [names[-1], *names])
+            assert chain == [around]
+
+
+def _asks(path: str, chain: list[str]) -> Callable[[ActorContext], object]:
+    def perform(context: ActorContext) -> None:
+        asked = context.system.find(path)
+        assert asked is not None
+        try:
+            asked.ask(says("q"))
+        except AskCycleError as cycle:
+            chain.append(str(cycle))
+
+    return perform
+
+
+def test_p26_an_actor_is_made_in_its_own_turn_under_its_supervisor(threaded: ActorSystem, stage: Stage) -> None:
+    made_in: list[threading.Thread] = []
+    stage({"init": lambda _: made_in.append(threading.current_thread())})
+    assert made_in == [threading.current_thread()]
+    with pytest.raises(ValueError, match="cannot be made"):
+        stage({"init": raises(ValueError("cannot be made"))})
+
+    ends: list[ActorTerminated] = []
+    failures: list[str] = []
+    threaded.event_stream.subscribe(ends.append, ActorTerminated)
+    threaded.event_stream.subscribe(lambda failed: failures.append(failed.failure.message), ActorFailed)
+    made_in.clear()
+
+    def factory() -> Actor:
+        made_in.append(threading.current_thread())
+        raise ValueError("cannot be made")
+
+    ref = threaded.spawn(Props(factory), "a")
+    assert ref.actor_stopped.wait(LONG_ENOUGH)
+
+    assert made_in[0].name.startswith("flykka-dispatcher-")
+    assert "cannot be made" in failures[0]
+    assert [(end.ref, end.reason) for end in ends] == [(ref, EndReason.STOPPED)]

@@ -1,0 +1,172 @@
+"""What becomes of messages: on the way to an actor that ends, behind its end, and to several at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from queue import Queue
+from typing import Any
+
+import pykka
+import pytest
+from pykka import ActorRegistry
+
+from flykka.runtime import registry
+from flykka.runtime.errors import ActorDeadError
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import player, replies, says
+from tests.runtime.pykka_faults.conftest import Stage
+from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
+
+
+class Interrupted(Queue[Any]):
+    """A stock inbox with a word to say right before something is put: where any thread may be interrupted."""
+
+    before_put: Callable[[], object] = staticmethod(lambda: None)
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        word, self.before_put = self.before_put, lambda: None
+        word()
+        super().put(item, block, timeout)
+
+
+class WithInterruptedInbox(Stock):
+    @staticmethod
+    def _create_actor_inbox() -> Interrupted:
+        return Interrupted()
+
+
+class InterruptedDeque(deque[Any]):
+    """The queue of one of our mailboxes, interrupted before and behind an append."""
+
+    before: Callable[[], object] = staticmethod(lambda: None)
+    behind: Callable[[], object] = staticmethod(lambda: None)
+
+    def append(self, entry: Any) -> None:
+        before, self.before = self.before, lambda: None
+        before()
+        super().append(entry)
+        behind, self.behind = self.behind, lambda: None
+        behind()
+
+
+@pytest.mark.parametrize("moment", ["before", "behind"])
+def test_p1_an_ask_sent_while_the_actor_stops_is_answered(threaded: ActorSystem, stage: Stage, moment: str) -> None:
+    stock = stage({}, WithInterruptedInbox)
+    inbox = stock.ref.actor_inbox
+    assert isinstance(inbox, Interrupted)
+
+    def stops() -> None:
+        stock.ref.stop(timeout=LONG_ENOUGH)
+        stock.wait_thread_ended()
+
+    inbox.before_put = stops
+    unanswered = stock.ref.ask("q", block=False)
+    assert inbox.qsize() == 1, "no thread is left to take it"
+    with pytest.raises(pykka.Timeout):
+        unanswered.get(timeout=0)
+
+    ref = threaded.spawn(player([], {"r": replies}), "a")
+    ref.ask(says("r"))
+    queue = InterruptedDeque()
+    ref.actor_inbox.messages = queue
+    setattr(queue, moment, lambda: ref.stop(timeout=LONG_ENOUGH))
+    refused = ref.ask(says("q"), block=False)
+
+    assert refused.done()
+    with pytest.raises(ActorDeadError, match="has stopped"):
+        refused.get()
+
+
+def test_p6_a_tell_to_the_dead_is_a_dead_letter_and_no_error(system: SeededSystem, stage: Stage) -> None:
+    dead = stage()
+    dead.ref.stop()
+    sender = stage({"go": lambda _: dead.ref.tell("x")})
+    sender.ref.tell("go")
+    assert sender.ref.actor_stopped.wait(LONG_ENOUGH), "the sender dies of it"
+
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ours = system.spawn(player([]), "dead")
+    ours.stop()
+    sender_of_ours = system.spawn(player([], {"go": lambda _: ours.tell(says("x"))}), "sender")
+    sender_of_ours.tell(says("go"))
+    system.run_until_idle()
+
+    assert sender_of_ours.is_alive()
+    assert [(letter.message, letter.sender) for letter in letters] == [(says("x"), sender_of_ours)]
+
+
+def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSystem, stage: Stage) -> None:
+    gate = Gate()
+    stock = stage({"hold": gate.hold})
+    stock.ref.tell("hold")
+    stock.ref.stop(block=False)
+    stock.ref.tell("late")
+    gate.open()
+    stock.wait_thread_ended()
+    assert stock.log == ["start", "hold", "stop"], "nobody hears of the late one"
+
+    letters: list[DeadLetter] = []
+    threaded.event_stream.subscribe(letters.append, DeadLetter)
+    gate = Gate()
+    ref = threaded.spawn(player([], {"hold": gate.hold}), "a")
+    ref.tell(says("hold"))
+    gate.wait_reached()
+    stopped = ref.stop(block=False)
+    ref.tell(says("late"))
+    gate.open()
+    stopped.get(timeout=LONG_ENOUGH)
+
+    assert [(letter.message, letter.reason) for letter in letters] == [(says("late"), "the recipient has stopped")]
+
+
+def test_p12_a_broadcast_goes_past_the_dead(
+    system: SeededSystem, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = stage({}, WithInterruptedInbox), stage(), stage()
+    inbox = first.ref.actor_inbox
+    assert isinstance(inbox, Interrupted)
+    inbox.before_put = second.ref.stop
+    with pytest.raises(pykka.ActorDeadError):
+        ActorRegistry.broadcast("all", Stock)
+    third.ref.ask("sync")
+    assert third.log == ["start", "sync"], "behind the dead one nobody gets it"
+
+    # With many actors the registry keeps the dead among its refs for a while.
+    monkeypatch.setattr(registry, "_AT_ONCE", 0)
+    log: list[str] = []
+    refs = [system.spawn(player(log), name) for name in ("first", "dead", *"0123456789", "third")]
+    system.run_until_idle()
+    refs[1].stop()
+    assert refs[1] in ActorRegistry.get_by_class_name("Player")
+    ActorRegistry.broadcast(says("all"), "Player")
+    system.run_until_idle()
+
+    assert {"first all", "third all"} < set(log)
+    registry.sweep()
+
+
+def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage) -> None:
+    gate = Gate()
+    stock = stage({"hold": gate.hold})
+    for word in ("hold", "x", "x"):
+        stock.ref.tell(word)
+    stock.ref.stop(block=False)
+    gate.open()
+    stock.wait_thread_ended()
+    assert stock.log == ["start", "hold", "x", "x", "stop"]
+
+    log: list[str] = []
+    gate = Gate()
+    ref = threaded.spawn(player(log, {"hold": gate.hold}), "a")
+    for word in ("hold", "x", "x"):
+        ref.tell(says(word))
+    gate.wait_reached()
+    stopped = ref.stop(block=False)
+    gate.open()
+    stopped.get(timeout=LONG_ENOUGH)
+
+    assert log == ["a start", "a hold", "a stop"]

@@ -1,0 +1,49 @@
+"""An actor that stashes until it is told to open."""
+
+from __future__ import annotations
+
+from flykka.messages.markers import ControlMessage
+from flykka.messages.message import Message, message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from tests.runtime.players import Deed, Say
+
+
+@message("test.alarm")
+class Alarm(ControlMessage):
+    """test -> shop: a word that cannot wait."""
+
+
+@message("test.drill")
+class Drill(ControlMessage):
+    """test -> shop: another one."""
+
+
+@message("test.open")
+class Open(ControlMessage):
+    """test -> shop: open."""
+
+
+class Shop(Actor):
+    """Puts everything aside until it is told to `open`, and does what its part says for a word."""
+
+    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+        self.log = log
+        self.part = part
+        self.is_open = False
+
+    def handle_message(self, message: Message) -> None:
+        text = message.text if isinstance(message, Say) else type(message).__name__
+        if text in self.part:
+            self.part[text](self.context)
+        elif text in ("open", "Open"):
+            self.is_open = True
+            self.context.unstash_all()
+        elif self.is_open:
+            self.log.append(text)
+        else:
+            self.context.stash()
+
+
+def shop(log: list[str], part: dict[str, Deed] | None = None) -> Props:
+    return Props(Shop, log, part or {})

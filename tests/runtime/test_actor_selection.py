@@ -1,0 +1,87 @@
+"""Whoever lives at a path when something is told, be it one or many."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.path import absolute_path
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import in_turn, player, says, spawns
+
+
+@pytest.fixture
+def log(system: SeededSystem) -> list[str]:
+    """The log of a shop with two tills and a cellar, emptied of the beginning."""
+    log: list[str] = []
+    cellar = player(log, {"start": spawns(player(log), "till-3")})
+    shop = in_turn(spawns(player(log), "till-1", "till-2"), spawns(cellar, "cellar"))
+    system.spawn(player(log, {"start": shop}), "shop")
+    system.run_until_idle()
+    log.clear()
+    return log
+
+
+@pytest.mark.parametrize(
+    ("path", "heard"),
+    [
+        ("/user/shop/till-*", ["till-1", "till-2"]),
+        ("/user/shop/till-?", ["till-1", "till-2"]),
+        ("/user/shop/?ill-2", ["till-2"]),
+        ("/user/*/*/till-*", ["till-3"]),
+        ("/user/shop/*", ["cellar", "till-1", "till-2"]),
+        ("/user/shop/till-1", ["till-1"]),
+        ("user/shop/cellar/../till-2", ["till-2"]),
+    ],
+)
+def test_wildcards_stand_for_parts_of_a_name(system: SeededSystem, log: list[str], path: str, heard: list[str]) -> None:
+    system.actor_selection(path).tell(says("hello"))
+    system.run_until_idle()
+
+    assert sorted(log) == [f"{name} hello" for name in heard]
+
+
+@pytest.mark.parametrize("path", ["/user/shop/x*", "/user/shop/till", "/user/shop/till-1/*", "/user/[st]hop"])
+def test_what_no_one_is_selected_for_is_a_dead_letter(system: SeededSystem, log: list[str], path: str) -> None:
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+
+    system.actor_selection(path).tell(says("hello"))
+
+    assert [letter.recipient.path for letter in letters] == [path]
+    assert system.actor_selection(path).resolve_one() is None
+
+
+def test_the_dead_are_not_selected(system: SeededSystem, log: list[str]) -> None:
+    first, second = system.actor_selection("/user/shop/till-*").resolve()
+    first.stop()
+
+    assert system.actor_selection("/user/shop/till-*").resolve() == [second]
+
+
+def test_an_actor_selects_from_where_it_is(system: SeededSystem) -> None:
+    log: list[str] = []
+    asks_around = player(log, {"go": lambda context: context.actor_selection("../*").tell(says("hello"))})
+    system.spawn(player(log, {"start": in_turn(spawns(player(log), "a"), spawns(asks_around, "b"))}), "p")
+    system.run_until_idle()
+    log.clear()
+
+    system.actor_selection("/user/p/b").tell(says("go"))
+    system.run_until_idle()
+
+    assert sorted(log) == ["a hello", "b go", "b hello"]
+
+
+@pytest.mark.parametrize(
+    ("path", "absolute"),
+    [
+        ("x", "/user/a/x"),
+        ("../x", "/user/x"),
+        ("../../../..", "/"),
+        ("./x/", "/user/a/x"),
+        ("/x", "/x"),
+        ("", "/user/a"),
+    ],
+)
+def test_a_path_is_seen_from_another_one(path: str, absolute: str) -> None:
+    assert absolute_path("/user/a", path) == absolute

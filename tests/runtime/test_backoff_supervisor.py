@@ -1,0 +1,280 @@
+"""A child that is started again, later each time, behind a ref that stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.backoff_supervisor import (
+    BackoffOptions,
+    BackoffOpts,
+    BackoffSupervisor,
+    CurrentChild,
+    GetCurrentChild,
+    GetRestartCount,
+    Reset,
+    RestartCount,
+)
+from flykka.runtime.errors import ActorDeadError, AskFailedError
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.supervision import STOPPING_STRATEGY
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import Say, fails, player, replies, says
+
+END = {"end": lambda context: context.stop(), "fail": fails, "q": replies}
+
+
+def on_stop(log: list[str]) -> BackoffOptions:
+    return BackoffOpts.on_stop(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
+
+
+def on_failure(log: list[str]) -> BackoffOptions:
+    return BackoffOpts.on_failure(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
+
+
+def begin(system: SeededSystem, options: BackoffOptions, log: list[str]) -> ActorRef:
+    ref = system.spawn(BackoffSupervisor.props(options), "s")
+    system.run_until_idle()
+    log.clear()
+    return ref
+
+
+def tell(system: SeededSystem, ref: ActorRef, *words: str) -> None:
+    for word in words:
+        ref.tell(says(word))
+    system.run_until_idle()
+
+
+def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log), log)
+
+    reply = ref.ask(says("q"))
+
+    assert reply == says("reply")
+    assert log == ["c q"]
+
+
+def test_who_asks_hears_of_the_childs_failure(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log), log)
+
+    with pytest.raises(AskFailedError, match="as the part says"):
+        ref.ask(says("fail"))
+
+
+def test_a_child_that_stops_is_started_again_with_growing_delays(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_manual_reset(), log)
+    waits: list[int] = []
+
+    for _ in range(4):
+        tell(system, ref, "end")
+        log.clear()
+        begun = system.clock.now_ms()
+        while not log:
+            system.advance(10)
+        waits.append(system.clock.now_ms() - begun)
+
+    assert waits == [100, 200, 400, 400]
+    assert ref.ask(GetRestartCount()) == RestartCount(count=4)
+
+
+def test_on_stop_leaves_restarts_to_the_strategy_at_once(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log), log)
+
+    tell(system, ref, "fail", "hello")
+
+    assert log == ["c fail", "c stop", "c restart", "c hello"]
+    assert ref.ask(GetRestartCount()) == RestartCount(count=0)
+
+
+def test_on_failure_the_child_is_stopped_and_started_with_a_delay(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_failure(log), log)
+
+    tell(system, ref, "fail")
+    system.advance(99)
+    assert log == ["c fail", "c stop"]
+    system.advance(1)
+
+    assert log == ["c fail", "c stop", "c start"]
+
+
+def test_on_failure_a_child_that_stops_takes_the_supervisor_along(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_failure(log), log)
+
+    tell(system, ref, "end")
+
+    assert not ref.is_alive()
+
+
+def test_on_failure_the_strategy_may_say_stop(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_failure(log).with_supervisor_strategy(STOPPING_STRATEGY), log)
+
+    tell(system, ref, "fail")
+    system.advance(1_000)
+
+    assert log == ["c fail", "c stop"]
+    assert not ref.is_alive()
+
+
+def test_a_child_that_cannot_start_yet_is_tried_again(system: SeededSystem) -> None:
+    tries: list[int] = []
+
+    class Database(Actor):
+        def pre_start(self) -> None:
+            tries.append(self.context.now())
+            if len(tries) < 4:
+                raise OSError("connection refused")
+
+    options = BackoffOpts.on_stop(Props(Database), "db", min_backoff=100, max_backoff=1000, random_factor=0)
+    ref = system.spawn(BackoffSupervisor.props(options.with_auto_reset("1 min")), "s")
+    system.advance(5_000)
+
+    assert tries == [0, 100, 300, 700]
+    assert ref.is_alive()
+
+
+def test_the_delays_begin_anew_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_auto_reset(1_000), log)
+    tell(system, ref, "end")
+    system.advance(100)
+    assert ref.ask(GetRestartCount()) == RestartCount(count=1)
+
+    system.advance(1_000)
+
+    assert ref.ask(GetRestartCount()) == RestartCount(count=0)
+
+
+def test_a_reset_by_hand(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_manual_reset(), log)
+    tell(system, ref, "end")
+    system.advance(60_000)
+    assert ref.ask(GetRestartCount()) == RestartCount(count=1)
+
+    ref.tell(Reset())
+
+    assert ref.ask(GetRestartCount()) == RestartCount(count=0)
+
+
+def test_it_gives_up_behind_so_many_starts_in_a_row(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
+
+    for _ in range(3):
+        tell(system, ref, "end")
+        system.advance(400)
+
+    assert log.count("c start") == 2
+    assert not ref.is_alive()
+
+
+def test_by_default_messages_to_a_stopped_child_are_dead_letters(system: SeededSystem) -> None:
+    log: list[str] = []
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = begin(system, on_stop(log), log)
+    tell(system, ref, "end")
+
+    tell(system, ref, "hello")
+    with pytest.raises(ActorDeadError, match="its child is stopped, and will be started again"):
+        ref.ask(says("q"))
+
+    assert [letter.message for letter in letters] == [says("hello"), says("q")]
+    assert ref.ask(GetCurrentChild()) == CurrentChild(ref=None)
+
+
+def test_a_reply_while_stopped(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_reply_while_stopped(says("later")), log)
+    tell(system, ref, "end")
+
+    assert ref.ask(says("q")) == says("later")
+
+
+def test_a_handler_while_stopped(system: SeededSystem) -> None:
+    log: list[str] = []
+    handler = system.spawn(player(log, {"q": replies}), "h")
+    ref = begin(system, on_stop(log).with_handler_while_stopped(handler), log)
+    tell(system, ref, "end")
+
+    assert ref.ask(says("q")) == says("reply")
+    assert log[-1] == "h q"
+
+
+def test_a_stash_while_stopped_keeps_so_many_messages_in_their_order(system: SeededSystem) -> None:
+    log: list[str] = []
+    letters: list[DeadLetter] = []
+    system.event_stream.subscribe(letters.append, DeadLetter)
+    ref = begin(system, on_stop(log).with_stash_while_stopped(2), log)
+    tell(system, ref, "end")
+
+    tell(system, ref, "one", "two", "three")
+    system.advance(100)
+
+    assert log == ["c end", "c stop", "c start", "c one", "c two"]
+    assert [letter.message for letter in letters] == [says("three")]
+    assert "2 messages are stashed already" in letters[0].reason
+
+
+def test_a_stashed_ask_is_answered_by_the_next_child(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_stash_while_stopped(9), log)
+    tell(system, ref, "end")
+
+    assert ref.ask(says("q"), timeout=1) == says("reply")
+
+
+def test_only_one_way_for_what_comes_while_stopped() -> None:
+    with pytest.raises(ValueError, match="messages go one way"):
+        on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
+
+
+def test_what_the_child_tells_its_supervisor_goes_up(system: SeededSystem) -> None:
+    probe = TestProbe(system)
+
+    class Parent(Actor):
+        def pre_start(self) -> None:
+            child = player([], {"up": lambda context: context.parent.tell(says("from below"))})
+            self.supervisor = self.context.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(child, "c")), "s")
+
+        def handle_message(self, message: Message) -> None:
+            if message == says("up"):
+                self.supervisor.tell(message)
+            else:
+                self.context.forward(probe.ref, message)
+
+    system.spawn(Props(Parent), "p").tell(says("up"))
+
+    assert probe.expect_message(Say) == says("from below")
+    assert probe.last_sender is not None
+    assert probe.last_sender.path == "/user/p/s/c"
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_end_while_it_waits_is_the_end(system: SeededSystem, end: str) -> None:
+    log: list[str] = []
+    ref = begin(system, on_stop(log).with_stash_while_stopped(9), log)
+    tell(system, ref, "end")
+    reply = ref.ask(says("q"), block=False)
+    system.run_until_idle()
+
+    if end == "stop":
+        ref.stop()
+    else:
+        system.kill(ref)
+    system.advance(1_000)
+
+    assert log == ["c end", "c stop"]
+    with pytest.raises(ActorDeadError):
+        reply.get(timeout=0)

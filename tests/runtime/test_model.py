@@ -1,0 +1,184 @@
+"""Random trees of actors in every order of events that two hundred seeds draw, and on real threads."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from pykka import ActorRegistry
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime import registry
+from flykka.runtime.dispatch.pool import SharedPool
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.recording import Effect, Recorder
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.model.creatures import spawn
+from tests.runtime.model.laws import World
+from tests.runtime.model.messages import Do, Question
+
+SEEDS = 200
+SECONDS_ON_THREADS = 2.0
+
+
+@pytest.fixture(autouse=True)
+def _without_the_log_of_failures() -> Iterator[None]:
+    """Thousands of failures are meant."""
+    logger = logging.getLogger("flykka.runtime")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
+
+
+def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> World:
+    """One world from its beginning to its end: about two thousand steps, and more within the turns that wait."""
+    world = World(seed)
+    dice = world.dice
+    system = SeededSystem(seed, serialize_messages=seed % 4 == 0, recorder=recorder)
+    world.attach(system)
+    for _ in range(rounds):
+        while world.living < 10:
+            spawn(world, system)
+        for _ in range(4):
+            speak = world.tell if dice.random() < 0.8 else world.ask
+            speak(world.someone(), None, dice.randrange(8))
+        for _ in range(dice.randrange(40)):
+            system.schedule.step()
+        if dice.random() < 0.3:
+            system.run_until_idle()
+            system.advance(dice.randrange(40))
+            world.check_at_rest(system)
+    if dice.random() < 0.5:
+        world.calm = True
+        system.advance(10_000)
+        world.check_at_rest(system)
+    system.terminate().wait(timeout=60)
+    assert system.manual_clock.next_due() is None, "an alarm was kept"
+    world.check_ended(system)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_whatever_the_order_the_laws_hold(seed: int) -> None:
+    world = play(seed)
+
+    again = f"python -m pytest 'tests/runtime/test_model.py::test_whatever_the_order_the_laws_hold[{seed}]'"
+    assert not world.broken, f"seed {seed}; again: {again}"
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_the_same_seed_makes_the_same_world(seed: int) -> None:
+    first, again = (play(seed, rounds=50) for _ in range(2))
+
+    assert first.happened == again.happened
+    assert len(first.happened) > 500
+
+
+class Witness:
+    """A recorder that checks what it is told."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[int] = Counter()
+        self.last: dict[Ref, int] = {}
+        self.killed_at: dict[Ref, int] = {}
+        self.sequences: set[int] = set()
+        self.broken: list[str] = []
+
+    def open(self, *, system: str, seed: int) -> None: ...
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        if sequence in self.sequences or sequence <= self.last.get(recipient, 0):
+            self.broken.append(f"turns have numbers in their order: {recipient} {sequence}")
+        if sequence > self.killed_at.get(recipient, sequence):
+            self.broken.append(f"no turn behind the kill: {recipient} {sequence}")
+        if envelope.cause is not None and envelope.cause >= sequence:
+            self.broken.append(f"a cause comes first: {recipient} {sequence}")
+        self.last[recipient] = sequence
+        self.sequences.add(sequence)
+        for effect in effects:
+            if effect[0] == "send" and isinstance(effect[2], Do | Question):
+                self.sent[effect[2].token] += 1
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        self.killed_at[ref] = sequence
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("seed", range(SEEDS, SEEDS + 5))
+def test_a_record_tells_of_everything_that_turns_send(seed: int) -> None:
+    witness = Witness()
+
+    world = play(seed, recorder=witness)
+
+    assert not witness.broken
+    assert not world.broken
+    assert set(witness.sent.values()) == {1}
+    by_actors = {token for token in world.arrived if world.spoken_by[token] != threading.current_thread().name}
+    assert by_actors <= set(witness.sent)
+    assert len(by_actors) > 100
+
+
+def test_nothing_of_an_ended_system_stays_in_memory() -> None:
+    world = play(SEEDS + 10, rounds=50)
+    cells = [weakref.ref(ref.actor_inbox.owner) for ref in world.refs]
+    registry.sweep()
+    assert not {id(ref) for ref in world.refs} & {id(ref) for ref in ActorRegistry.get_all()}
+
+    del world
+    gc.collect()
+
+    assert not [cell for cell in cells if cell() is not None]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_on_threads_the_laws_hold_too(seed: int) -> None:
+    world = World(seed, exact=False)
+    until = time.monotonic() + SECONDS_ON_THREADS / 2
+    system = ActorSystem("threads", seed=seed, dispatcher=SharedPool(3, throughput=2))
+    world.attach(system)
+
+    def speaks() -> None:
+        while time.monotonic() < until:
+            while world.living < 10:
+                spawn(world, system)
+            for _ in range(8):
+                speak = world.tell if world.dice.random() < 0.8 else world.ask
+                speak(world.someone(), None, world.dice.randrange(8))
+            # Not faster than they are heard: an ask from outside is answered behind what was told before it.
+            world.ask_and_wait(world.someone())
+
+    speakers = [threading.Thread(target=speaks, name=f"speaker {number}") for number in range(2)]
+    for speaker in speakers:
+        speaker.start()
+    for speaker in speakers:
+        speaker.join()
+    world.calm = True
+    system.terminate().wait(timeout=30)
+    world.check_ended(system)
+
+    assert not world.broken
+    assert len(world.arrived) > 200

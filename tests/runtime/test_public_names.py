@@ -1,0 +1,45 @@
+"""The names that `flykka.runtime` offers to who writes actors."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flykka.runtime
+
+
+def test_every_public_name_leads_to_what_is_called_so() -> None:
+    for name in flykka.runtime.__all__:
+        assert getattr(flykka.runtime, name).__name__ == name
+
+
+def test_type_checkers_see_the_names_that_the_program_finds() -> None:
+    tree = ast.parse(Path(flykka.runtime.__file__).read_text(encoding="utf-8"))
+    declared = {
+        alias.asname
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for statement in branch.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+
+    assert declared == set(flykka.runtime.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"module 'flykka\.runtime' has no attribute 'ThreadingActor'"):
+        flykka.runtime.ThreadingActor  # noqa: B018
+
+
+def test_the_kernel_loads_neither_spark_nor_jobs_nor_rich() -> None:
+    program = "import sys; from flykka.runtime import *; print({name.split('.')[0] for name in sys.modules} & foreign)"
+    foreign = "foreign = {'pyspark', 'pyarrow', 'pandas', 'rich', 'pytest'};"
+
+    run = subprocess.run([sys.executable, "-c", foreign + program], capture_output=True, text=True, check=False)
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, "set()\n", "")

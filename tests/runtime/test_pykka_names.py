@@ -1,0 +1,259 @@
+"""What someone who knows Pykka reaches for on a kernel actor: it works as there, or says what to do here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+import pykka
+import pytest
+
+from flykka.messages.errors import EncodeError
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import (
+    ActorDeadError,
+    AskFailedError,
+    AskTimeoutError,
+    InvalidActorNameError,
+    ProxyNotSupportedError,
+)
+from flykka.runtime.future import Future
+from flykka.runtime.props import Props
+from flykka.runtime.supervision import DEFAULT_STRATEGY
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import Player, Say, player, replies, says
+
+
+class Parrot(Player):
+    """A class of its own, so that the registry can be asked for it."""
+
+
+def parrot(log: list[str]) -> Props:
+    return Props(Parrot, log, {"question": replies}, DEFAULT_STRATEGY)
+
+
+def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
+    """Pykka declares that it wants a class of its own; an instance of ours has a cell that is one."""
+    return pykka.ActorRegistry.get_by_class(actor_class)
+
+
+def test_tell_returns_at_once_and_nothing(threaded: ActorSystem) -> None:
+    log: list[str] = []
+    ref = threaded.spawn(parrot(log), "a")
+
+    ref.tell(says("hello"))
+    ref.ask(says("question"), timeout=5)
+
+    assert log == ["a start", "a hello", "a question"]
+
+
+def test_ask_has_pykkas_signature(threaded: ActorSystem) -> None:
+    ref = threaded.spawn(parrot([]), "a")
+
+    assert ref.ask(says("question")) == says("reply")
+    assert ref.ask(says("question"), block=True, timeout=5) == says("reply")
+    future = ref.ask(says("question"), block=False)
+
+    assert isinstance(future, pykka.Future)
+    assert future.get(timeout=5) == says("reply")
+
+
+def test_an_ask_without_reply_is_pykkas_timeout_and_one_of_the_dead_pykkas_error(system: SeededSystem) -> None:
+    ref = system.spawn(player([]), "a")
+
+    with pytest.raises(pykka.Timeout) as late:
+        ref.ask(says("question"), timeout=1)
+    ref.stop()
+    with pytest.raises(pykka.ActorDeadError) as dead:
+        ref.ask(says("question"))
+
+    assert isinstance(late.value, AskTimeoutError)
+    assert isinstance(dead.value, ActorDeadError)
+
+
+def test_futures_can_be_mapped_filtered_reduced_and_joined(system: SeededSystem) -> None:
+    ref = system.spawn(parrot([]), "a")
+
+    def text() -> Future[str]:
+        future: Future[Say] = ref.ask(says("question"), block=False)
+        return future.map(lambda reply: reply.text)
+
+    assert text().map(str.upper).get(timeout=1) == "REPLY"
+    assert text().filter(lambda letter: letter in "aeiouy").get(timeout=1) == ["e", "y"]
+    assert text().reduce(lambda left, right: right + left).get(timeout=1) == "ylper"
+    assert text().join(text(), text()).get(timeout=1) == ["reply"] * 3
+    assert pykka.get_all([text(), text()], timeout=1) == ["reply"] * 2
+
+
+def test_stop_says_whether_the_actor_was_alive(threaded: ActorSystem) -> None:
+    ref = threaded.spawn(parrot([]), "a")
+    other = threaded.spawn(parrot([]), "b")
+
+    assert ref.is_alive()
+    assert ref.stop(block=True, timeout=5)
+    assert not ref.is_alive()
+    assert not ref.stop()
+    assert other.stop(block=False).get(timeout=5)
+
+
+@pytest.mark.parametrize("timeout", [None, 5])
+def test_the_registry_finds_actors_by_class_by_name_and_by_urn(threaded: ActorSystem, timeout: float | None) -> None:
+    one, other = (threaded.spawn(parrot([]), name) for name in "ab")
+    player_ref = threaded.spawn(player([]), "c")
+
+    assert by_class(Parrot) == [one, other]
+    assert by_class(Player) == [one, other, player_ref]
+    assert pykka.ActorRegistry.get_by_class_name("Parrot") == [one, other]
+    assert pykka.ActorRegistry.get_by_urn(one.actor_urn) is one
+    one.stop(timeout=timeout)
+
+    assert by_class(Parrot) == [other]
+    assert pykka.ActorRegistry.get_by_urn(one.actor_urn) is None
+
+
+def test_an_actor_made_by_a_function_is_found_as_an_actor(system: SeededSystem) -> None:
+    ref = system.spawn(Props(lambda: Parrot([], {}, DEFAULT_STRATEGY)), "a")
+
+    assert ref.actor_class is Actor
+    assert ref in by_class(Actor)
+
+
+def test_the_class_behind_a_dead_ref_is_that_of_any_actor(system: SeededSystem) -> None:
+    assert system.dead_ref("/user/nobody").actor_class is Actor
+
+
+def test_a_broadcast_reaches_the_actors_of_a_class(system: SeededSystem) -> None:
+    logs: list[list[str]] = [[], [], []]
+    for name, log in zip("ab", logs, strict=False):
+        system.spawn(parrot(log), name)
+    system.spawn(player(logs[2]), "c")
+
+    pykka.ActorRegistry.broadcast(says("hello"), target_class="Parrot")
+    system.run_until_idle()
+
+    assert logs == [["a start", "a hello"], ["b start", "b hello"], ["c start"]]
+
+
+def test_a_proxy_is_refused_with_the_way_it_is_done_here(system: SeededSystem) -> None:
+    ref = system.spawn(parrot([]), "a")
+
+    with pytest.raises(ProxyNotSupportedError) as refused:
+        ref.proxy()
+
+    assert str(refused.value) == (
+        "/user/a#1 takes messages, not attribute access: ref.tell(SomeMessage(...)), "
+        "or ref.ask(SomeMessage(...), timeout=5) for a reply"
+    )
+
+
+class Returns(Actor):
+    """Replies as a Pykka actor does."""
+
+    def handle_message(self, message: Message) -> None:
+        return "the reply"  # type: ignore[return-value]  # What this is about.
+
+
+class ReturnsLater(Actor):
+    """As `Returns`, in a coroutine."""
+
+    async def handle_message(self, message: Message) -> None:
+        await self.context.sleep("1s")
+        return "the reply"  # type: ignore[return-value]  # What this is about.
+
+
+@pytest.mark.parametrize("actor", [Returns, ReturnsLater])
+def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: type[Actor]) -> None:
+    ref = system.spawn(Props(actor), "a")
+
+    with pytest.raises(AskFailedError) as failed:
+        ref.ask(says("question"))
+
+    assert str(failed.value) == (
+        "ReplyReturnedError: /user/a#1 returned 'the reply' from the handling of a question: "
+        "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+    )
+
+
+def test_who_returns_a_coroutine_outside_an_event_loop_is_told_where_to_await_it(system: SeededSystem) -> None:
+    class Hands(Actor):
+        def handle_message(self, message: Message) -> Awaitable[None]:
+            return self._handle()
+
+        async def _handle(self) -> None: ...
+
+    ref = system.spawn(Props(Hands), "a")
+
+    with pytest.raises(AskFailedError, match=r"an actor that is to await it is spawned from Props\.with_dispatcher"):
+        ref.ask(says("question"))
+    assert system.spawn(Props(Hands).with_dispatcher("loop"), "b").is_alive()
+
+
+@pytest.mark.parametrize("actor", [Returns, ReturnsLater])
+def test_what_a_handler_returns_to_a_tell_is_of_no_consequence(system: SeededSystem, actor: type[Actor]) -> None:
+    failed: list[Message] = []
+    system.event_stream.subscribe(failed.append, Message)
+
+    system.spawn(Props(actor), "a").tell(says("hello"))
+    system.advance(2000)
+
+    assert failed == []
+
+
+def test_who_has_replied_may_return_what_it_likes(system: SeededSystem) -> None:
+    class Both(Actor):
+        def handle_message(self, message: Message) -> None:
+            replies(self.context)
+            return "and more"  # type: ignore[return-value]
+
+    ref = system.spawn(Props(Both), "a")
+
+    assert ref.ask(says("question")) == says("reply")
+    assert ref.ask(says("question")) == says("reply")
+
+
+def test_an_actor_that_waits_for_messages_where_pykka_brings_them_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Late\.on_receive is Pykka's way: here messages come to handle_message"):
+
+        class Late(Actor):
+            def on_receive(self, message: Message) -> None: ...
+
+
+class Plain(pykka.ThreadingActor):
+    """An actor as Pykka has them."""
+
+
+@pytest.mark.parametrize(
+    ("factory", "says_what"),
+    [
+        (Parrot([], {}, DEFAULT_STRATEGY), "Props take a class or function and its arguments, .*Parrot"),
+        ("Parrot", "Props take a class or function and its arguments, .*'Parrot'"),
+        (Plain, r"Plain does not derive from flykka\.runtime\.Actor"),
+    ],
+)
+def test_props_of_what_makes_no_actor_are_refused(factory: Any, says_what: str) -> None:
+    with pytest.raises(TypeError, match=says_what):
+        Props(factory)
+
+
+@pytest.mark.parametrize("spawned", [Parrot, Parrot([], {}, DEFAULT_STRATEGY)])
+def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) -> None:
+    with pytest.raises(TypeError, match=r"an actor is spawned from Props\(SomeActor, \.\.\.\), not from "):
+        system.spawn(spawned, "a")
+
+    assert system.find("/user/a") is None
+
+
+@pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
+def test_what_is_no_message_is_refused_where_messages_are_encoded(system: SeededSystem, no_message: Message) -> None:
+    ref = system.spawn(player([]), "a")
+
+    with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):
+        ref.tell(no_message)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
+def test_a_name_that_is_none_is_refused_with_what_a_name_is(system: SeededSystem, name: str) -> None:
+    with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
+        system.spawn(player([]), name)

@@ -1,0 +1,291 @@
+"""The receive timeout, in virtual time: news of a silence, which are true when they are handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.markers import NotInfluenceReceiveTimeout
+from flykka.messages.message import Message, message
+from flykka.runtime.actor import Actor
+from flykka.runtime.backoff import Backoff
+from flykka.runtime.clock import Alarm
+from flykka.runtime.context import ActorContext
+from flykka.runtime.dispatch.seeded import SeededDispatcher
+from flykka.runtime.durations import Duration
+from flykka.runtime.errors import DurationError
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import ReceiveTimeout
+from flykka.runtime.supervision import OneForOne
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import SetReceiveTimeout
+from tests.runtime.players import Deed, Say, fails, player, says
+
+
+@message("test.heartbeat")
+class Heartbeat(NotInfluenceReceiveTimeout):
+    """test -> sleeper: you live; go on sleeping."""
+
+
+class Sleeper(Actor):
+    """Logs when it heard what, and does what its part says for a word, `start` or `restart`."""
+
+    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+        self.log = log
+        self.part = part
+
+    def pre_start(self) -> None:
+        self.part.get("start", lambda _: None)(self.context)
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """Set nothing anew."""
+
+    def handle_message(self, message: Message) -> None:
+        text = message.text if isinstance(message, Say) else type(message).__name__
+        self.log.append(f"{self.context.now()} {text}")
+        self.part.get(text, lambda _: None)(self.context)
+
+
+def timeout_of(timeout: Duration | None) -> Deed:
+    return lambda context: context.set_receive_timeout(timeout)
+
+
+def sleeper(system: ActorSystem, log: list[str], **part: Deed) -> ActorRef:
+    return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **part}), "sleeper")
+
+
+def test_the_news_come_after_every_silence(system: SeededSystem) -> None:
+    log: list[str] = []
+    sleeper(system, log)
+
+    system.advance(250)
+
+    assert log == ["100 ReceiveTimeout", "200 ReceiveTimeout"]
+
+
+def test_every_message_begins_the_silence_anew(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = sleeper(system, log)
+
+    for _ in range(4):
+        system.advance(60)
+        ref.tell(says("x"))
+    system.advance(150)
+
+    assert log == ["60 x", "120 x", "180 x", "240 x", "340 ReceiveTimeout"]
+
+
+def test_messages_that_are_marked_do_not_count(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = sleeper(system, log)
+
+    for _ in range(3):
+        system.advance(40)
+        ref.tell(Heartbeat())
+    system.run_until_idle()
+
+    assert log == ["40 Heartbeat", "80 Heartbeat", "100 ReceiveTimeout", "120 Heartbeat"]
+
+
+def test_news_behind_another_message_in_the_mailbox_are_void(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = sleeper(system, log)
+    system.advance(99)
+
+    ref.tell(says("x"))
+    system.manual_clock.move_to(100)  # The alarm rings while the word waits.
+    system.advance(150)
+
+    assert log == ["100 x", "200 ReceiveTimeout"]
+
+
+def test_a_message_costs_no_alarm(system: SeededSystem) -> None:
+    ref = sleeper(system, [])
+    system.run_until_idle()
+    alarms = len(system.manual_clock._alarms)
+
+    for _ in range(100):
+        ref.tell(says("x"))
+    system.run_until_idle()
+
+    assert len(system.manual_clock._alarms) == alarms
+
+
+def test_it_can_be_set_anew_and_off(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = sleeper(system, log, longer=timeout_of(timedelta(milliseconds=300)), off=timeout_of(None))
+
+    system.advance(50)
+    ref.tell(says("longer"))
+    system.advance(300)
+    ref.tell(says("off"))
+    system.advance(1000)
+
+    assert log == ["50 longer", "350 ReceiveTimeout", "350 off"]
+    assert system.manual_clock.next_due() is None
+
+
+def test_news_that_wait_when_it_is_set_off_are_void(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    def turn_off(context: ActorContext) -> None:
+        system.manual_clock.move_to(100)
+        context.set_receive_timeout(None)
+
+    sleeper(system, log, off=turn_off).tell(says("off"))
+    system.advance(500)
+
+    assert log == ["0 off"]
+
+
+def test_a_restart_keeps_it_as_akka_does(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    ref = sleeper(system, log, fail=fails)
+    system.advance(50)
+    ref.tell(says("fail"))
+    system.advance(100)
+    ref.tell(says("x"))
+    system.advance(100)
+
+    assert log == ["50 fail", "150 ReceiveTimeout", "150 x", "250 ReceiveTimeout"]
+
+
+def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
+    log: list[str] = []
+    part: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
+    delay = OneForOne(backoff=Backoff(min_backoff="500 ms", max_backoff="500 ms", random_factor=0))
+    born: list[ActorRef] = []
+    child = Props(Sleeper, log, part)
+    system.spawn(player([], {"start": lambda context: born.append(context.spawn(child, "c"))}, delay), "parent")
+    system.advance(50)
+
+    born[0].tell(says("fail"))
+    system.advance(700)
+
+    assert log == ["50 fail", "650 ReceiveTimeout", "750 ReceiveTimeout"]
+
+
+def test_it_holds_for_what_the_actor_becomes(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    def become(context: ActorContext) -> None:
+        context.become(lambda message: log.append(f"other {type(message).__name__}"))
+
+    ref = sleeper(system, log, become=become)
+    ref.tell(says("become"))
+    system.advance(60)
+    ref.tell(says("x"))
+    system.advance(60)
+    assert log == ["0 become", "other Say"]
+    system.advance(40)
+
+    assert log == ["0 become", "other Say", "other ReceiveTimeout"]
+
+
+def test_news_that_are_stashed_come_back(system: SeededSystem) -> None:
+    log: list[str] = []
+    ref = sleeper(
+        system, log, ReceiveTimeout=lambda context: context.stash(), back=lambda context: context.unstash_all()
+    )
+    system.advance(100)
+    ref.tell(says("back"))
+    system.run_until_idle()
+
+    assert log == ["100 ReceiveTimeout", "100 back", "100 ReceiveTimeout"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_actor_that_has_ended_leaves_no_alarm(system: SeededSystem, end: str) -> None:
+    ref = sleeper(system, [])
+    system.run_until_idle()
+
+    ref.stop() if end == "stop" else system.kill(ref)
+
+    assert system.manual_clock.next_due() is None
+
+
+def test_an_actor_killed_under_its_turn_sets_none(system: SeededSystem) -> None:
+    def die(context: ActorContext) -> None:
+        system.kill(context.ref)
+        context.set_receive_timeout(5)
+
+    sleeper(system, [], die=die).tell(says("die"))
+    system.run_until_idle()
+
+    assert system.manual_clock.next_due() is None
+
+
+class LethalClock(ManualClock):
+    """Kills its victim whenever an alarm is set."""
+
+    kill_victim: Callable[[], None] = staticmethod(lambda: None)
+
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
+        self.kill_victim()
+        return super().schedule(due_ms, callback)
+
+
+def test_an_actor_killed_in_the_moment_of_setting_leaves_no_alarm() -> None:
+    clock = LethalClock()
+    dispatcher = SeededDispatcher(0, clock)
+    system = ActorSystem("seeded", dispatcher=dispatcher)
+    ref = sleeper(system, [])
+    clock.kill_victim = lambda: system.kill(ref)
+
+    dispatcher.run_until_idle()
+
+    assert not ref.is_alive()
+    assert clock.next_due() is None
+    system.terminate().wait(5)
+
+
+@pytest.mark.parametrize("timeout", [0, "0 s", -1, "soon", True])
+def test_a_timeout_is_a_length_of_time_above_0(system: SeededSystem, timeout: Duration) -> None:
+    errors: list[DurationError] = []
+
+    def begin(context: ActorContext) -> None:
+        with pytest.raises(DurationError, match="receive timeout") as raised:
+            context.set_receive_timeout(timeout)
+        errors.append(raised.value)
+
+    sleeper(system, [], start=begin)
+    system.run_until_idle()
+
+    assert len(errors) == 1
+
+
+def test_it_is_in_the_record(tmp_path: Path) -> None:
+    with SeededSystem(recorder=TraceRecorder(tmp_path / "trace")) as system:
+        sleeper(system, [], ReceiveTimeout=timeout_of(None))
+        system.advance(500)
+
+    turns = [turn for turn in Trace.open(tmp_path / "trace").turns if turn.recipient.path == "/user/sleeper"]
+    start, timeout = turns[0], turns[1]
+    assert start.effects == (SetReceiveTimeout(timeout_ms=100),)
+    assert (timeout.kind, timeout.message, timeout.now_ms, timeout.cause) == (
+        "timer",
+        ReceiveTimeout(),
+        100,
+        start.sequence,
+    )
+    assert timeout.effects == (SetReceiveTimeout(timeout_ms=None),)
+
+
+def test_it_comes_in_real_time_too(threaded: ActorSystem) -> None:
+    probe = TestProbe(threaded)
+    heard = probe.ref
+
+    sleeper(threaded, [], start=timeout_of(1), ReceiveTimeout=lambda _: heard.tell(says("silence")))
+
+    for _ in range(3):
+        probe.expect_message(Say)

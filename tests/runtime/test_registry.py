@@ -1,0 +1,25 @@
+"""Pykka's registry, kept without its quadratic cost."""
+
+from __future__ import annotations
+
+import pytest
+from pykka import ActorRegistry
+
+from flykka.runtime import registry
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import player
+
+
+def test_unregistering_many_takes_one_pass(system: SeededSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_AT_ONCE", 0)
+    refs = [system.spawn(player([]), f"a{number}") for number in range(40)]
+    before = len(ActorRegistry.get_all())
+
+    refs[0].stop()
+    assert len(ActorRegistry.get_all()) == before
+    for ref in refs[1:]:
+        ref.stop()
+
+    assert len(ActorRegistry.get_all()) < before - 30
+    registry.sweep()
+    assert not set(refs) & set(ActorRegistry.get_all())

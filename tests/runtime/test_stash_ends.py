@@ -1,0 +1,164 @@
+"""The stash at a restart, at a stop, and when a kill comes in the midst of it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+import pytest
+
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.cell import Cell
+from flykka.runtime.context import ActorContext
+from flykka.runtime.dispatch.pool import SharedPool
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.errors import ActorDeadError
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.mailboxes.message_queue import Entry, MessageQueue
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.listener import lost_in, tell_all
+from tests.runtime.players import Say, says
+from tests.runtime.shop import Shop, shop
+
+
+def test_a_restart_puts_the_stash_back_into_the_mailbox(system: SeededSystem) -> None:
+    log: list[str] = []
+    born_open = iter([False, True])
+
+    def make() -> Shop:
+        made = Shop(log, {"fail": fail})
+        made.is_open = next(born_open)
+        return made
+
+    def fail(_context: ActorContext) -> None:
+        raise RuntimeError("as the test says")
+
+    ref = system.spawn(Props(make), "shop")
+    tell_all(ref, "a", "b", "fail", "c")
+    system.run_until_idle()
+
+    assert log == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_at_the_end_what_is_stashed_and_what_waits_are_dead_letters_in_their_order(
+    system: SeededSystem, end: str
+) -> None:
+    letters = lost_in(system)
+    ref = system.spawn(shop([]), "shop")
+    tell_all(ref, "a")
+    asked = ref.ask(says("b"), block=False)
+    system.run_until_idle()
+    tell_all(ref, "c")
+
+    ref.stop() if end == "stop" else system.kill(ref)
+
+    assert [letter.message for letter in letters] == [says(text) for text in "abc"]
+    with pytest.raises(ActorDeadError):
+        asked.get(timeout=0)
+
+
+def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
+    letters = lost_in(system)
+
+    def die_and_stash(context: ActorContext) -> None:
+        context.system.kill(context.ref)
+        context.stash()
+        context.unstash_all()
+
+    ref = system.spawn(shop([], {"die": die_and_stash}), "shop")
+    tell_all(ref, "a", "die")
+    system.run_until_idle()
+
+    assert [letter.message for letter in letters] == [says("a")]
+
+
+class Lethal(Envelope):
+    """A message during whose stashing its actor is killed."""
+
+    __slots__ = ()
+
+    def stashed(self, cell: Cell) -> Envelope:
+        cell.system.kill(cell.ref)
+        return self
+
+
+def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+    letters = lost_in(system)
+    ref = system.spawn(shop([]), "shop")
+
+    ref.actor_inbox.put(Lethal(says("a"), None, None))
+    system.run_until_idle()
+
+    assert [letter.message for letter in letters] == [says("a")]
+
+
+class LethalMailbox:
+    """Its actor is killed when something comes back from the stash."""
+
+    def create(self, owner: Cell) -> MessageQueue:
+        class Queue(deque[Entry]):
+            def extendleft(self, entries: Iterable[Entry], /) -> None:
+                owner.system.kill(owner.ref)
+                super().extendleft(entries)
+
+        return Queue()
+
+
+def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+    letters = lost_in(system)
+    ref = system.spawn(shop([]).with_mailbox(LethalMailbox()), "shop")
+
+    tell_all(ref, "a", "b", "open", "c")
+    system.run_until_idle()
+
+    assert sorted(str(letter.message) for letter in letters) == sorted(str(says(text)) for text in "abc")
+
+
+class Undecided(Actor):
+    """Handles, stashes or unstashes, as the dice say."""
+
+    def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
+        self.seen = seen
+        self.moment = moment
+        self.dice = random.Random(seed)
+        self.left = seed * 20
+
+    def handle_message(self, message: Message) -> None:
+        assert isinstance(message, Say)
+        self.left -= 1
+        if self.left <= 0:
+            self.moment.set()
+        match self.dice.randrange(4):
+            case 0:
+                self.seen.append(message.text)
+            case 1:
+                self.seen.append(message.text)
+                self.context.unstash_all()
+            case _:
+                self.context.stash()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int) -> None:
+    seen: list[str] = []
+    lost: list[str] = []
+    moment = threading.Event()
+    told = [str(number) for number in range(200)]
+    with ActorSystem("threads", dispatcher=SharedPool(2, throughput=5)) as system:
+        system.event_stream.subscribe(lambda letter: lost.append(letter.message.text), DeadLetter)
+        ref = system.spawn(Props(Undecided, seen, moment, seed), "undecided")
+        teller = threading.Thread(target=tell_all, args=(ref, *told))
+        teller.start()
+        assert moment.wait(5)
+        system.kill(ref)
+        teller.join()
+
+    # The one in hand when the kill came is neither, if it was about to be stashed.
+    assert len(seen) + len(lost) >= len(told) - 1
+    assert len({*seen, *lost}) == len(seen) + len(lost)

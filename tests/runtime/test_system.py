@@ -1,0 +1,143 @@
+"""A system that cannot begin, or cannot give everything back: nothing is left behind, and no one waits for ever."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.dispatch.pool import BlockingPool
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.errors import DurationError
+from flykka.runtime.props import DispatcherName, Props
+from flykka.runtime.recording import Effect
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import player, replies, says
+
+
+class Unclosable:
+    """A recorder that notes nothing and cannot be closed."""
+
+    def open(self, *, system: str, seed: int) -> None:
+        pass
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        pass
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        pass
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None:
+        pass
+
+    def close(self) -> None:
+        raise OSError("the disk is gone")
+
+
+class Work:
+    """Blocking work that says when it was done."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        self.done.set()
+
+
+def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the operating system has no more of them."""
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ({"slow_turn_threshold": "soon"}, DurationError),
+        ({"default_ask_timeout": 0}, ValueError),
+        ({"default_ask_timeout": None}, ValueError),
+        ({"default_ask_timeout": float("nan")}, ValueError),
+        ({"default_ask_timeout": "5s"}, ValueError),
+    ],
+)
+def test_a_system_that_is_refused_leaves_no_thread_behind(option: dict[str, Any], error: type[Exception]) -> None:
+    before = threading.enumerate()
+
+    with pytest.raises(error, match=next(iter(option))):
+        ActorSystem("refused", **option)
+
+    assert threading.enumerate() == before
+
+
+def test_who_waits_for_the_end_is_not_kept_by_a_recorder_that_cannot_be_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    system = SeededSystem(recorder=Unclosable())
+
+    assert system.terminate().wait(timeout=1)
+
+    assert "the disk is gone" in caplog.text
+
+
+@pytest.mark.parametrize("dispatcher", ["pinned", "loop"])
+def test_an_actor_that_can_have_no_thread_does_not_stay_behind(
+    threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, dispatcher: DispatcherName
+) -> None:
+    props: Props = player([], {"hello": replies}).with_dispatcher(dispatcher)
+
+    with monkeypatch.context() as meanwhile:
+        forbid_threads(meanwhile)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            threaded.spawn(props, "a")
+    second = threaded.spawn(props, "a")
+
+    assert second.incarnation == 2
+    assert second.ask(says("hello"), timeout=5) == says("reply")
+
+
+def test_work_that_can_have_no_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, refused, accepted = BlockingPool(limit=1), Work(), Work()
+
+    with monkeypatch.context() as meanwhile:
+        forbid_threads(meanwhile)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            pool.submit(refused)
+    pool.submit(accepted)
+
+    assert accepted.done.wait(5)
+    assert not refused.done.is_set()
+    pool.shutdown()
+
+
+def test_who_takes_the_name_of_one_that_has_just_ended_is_a_child(threaded: ActorSystem) -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(500):
+            threaded.spawn(player([]), f"a{number}").stop()
+            # Under `/user` note is taken of the end in this moment, on another thread.
+            threaded.spawn(player([]), f"a{number}")
+    finally:
+        sys.setswitchinterval(interval)
+
+    # One that its parent does not know would outlive it, and its system.
+    assert threaded.terminate().wait(timeout=5)

@@ -1,0 +1,207 @@
+"""The probe: what it expects and by when, and what it does as an actor among others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import ActorDeadError, AskFailedError
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.probe import TestProbe
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.runtime.players import Say, fails, player, replies, says
+
+
+@pytest.fixture
+def probe(system: SeededSystem) -> TestProbe:
+    return TestProbe(system, "probe")
+
+
+def told(probe: TestProbe, *texts: str) -> TestProbe:
+    """The probe, with these words on their way to it."""
+    for text in texts:
+        probe.ref.tell(says(text))
+    return probe
+
+
+def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
+    """The probe, which an actor tells the first word in a second, the next one in two, and so on."""
+
+    def start(context: ActorContext) -> None:
+        for number, text in enumerate(texts, 1):
+            context.timers.start_once(text, number * 1_000, says(text))
+
+    def pass_on(text: str) -> Callable[[ActorContext], object]:
+        return lambda _: probe.ref.tell(says(text))
+
+    system.spawn(player([], {"start": start, **{text: pass_on(text) for text in texts}}), "teller")
+    return probe
+
+
+# Expecting
+
+
+def test_a_message_is_expected_by_its_class_its_value_or_what_it_says(probe: TestProbe) -> None:
+    told(probe, "a", "b", "c")
+
+    assert probe.expect_message(Say) == says("a")
+    assert probe.expect_message(says("b")) == says("b")
+    assert probe.expect_message(Say, where=lambda say: say.text > "b").text == "c"
+
+
+def test_what_is_not_expected_is_shown(probe: TestProbe) -> None:
+    with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, nothing came"):
+        probe.expect_message(Say)
+    with pytest.raises(AssertionError, match=r"expected Say\(text='a'\), got Say\(text='b'\)"):
+        told(probe, "b").expect_message(says("a"))
+    with pytest.raises(AssertionError, match=r"the message does not fit: Say\(text='b'\)"):
+        told(probe, "b").expect_message(Say, where=lambda say: say.text == "a")
+
+
+def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSystem) -> None:
+    told_each_second(probe, system, "a")
+
+    probe.expect_no_message(0.999)
+    with pytest.raises(AssertionError, match="expected no message"):
+        probe.expect_no_message(0.001)
+
+    assert system.manual_clock.now_ms() == 1_000
+
+
+def test_one_fishes_for_a_message_and_throws_the_others_back(probe: TestProbe, system: SeededSystem) -> None:
+    told_each_second(probe, system, "a", "b", "c")
+
+    assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")
+
+    assert system.manual_clock.now_ms() == 2_000
+    assert probe.expect_message(Say).text == "c"
+
+
+def test_one_fishes_no_longer_than_one_says(probe: TestProbe, system: SeededSystem) -> None:
+    told_each_second(probe, system, "a", "b", "c")
+
+    with pytest.raises(AssertionError, match=r"fished in vain; what came was \[Say\(text='a'\), Say\(text='b'\)\]"):
+        probe.fish_for_message(lambda message: message == says("c"), 2.5)
+
+
+def test_several_messages_are_received_within_one_time(probe: TestProbe, system: SeededSystem) -> None:
+    told_each_second(probe, system, "a", "b", "c", "d")
+
+    assert probe.receive_n(2, 2) == [says("a"), says("b")]
+    with pytest.raises(AssertionError, match="expected 3 messages, got 2"):
+        probe.receive_n(3, 2.5)
+
+
+def test_within_is_one_deadline_for_everything_inside(probe: TestProbe, system: SeededSystem) -> None:
+    told_each_second(probe, system, "a", "b", "c", "d", "e")
+
+    with probe.within(4):
+        for _ in range(4):
+            probe.expect_message(Say)
+    with pytest.raises(AssertionError, match="nothing came"), probe.within(10), probe.within(0.5):
+        probe.expect_message(Say)
+
+    probe.expect_message(Say)
+
+
+def test_within_has_a_lower_end_too(probe: TestProbe, system: SeededSystem) -> None:
+    told_each_second(probe, system, "a", "b")
+
+    with probe.within(2, at_least=1):
+        probe.expect_message(Say)
+    with pytest.raises(AssertionError, match=r"expected no end before 1\.5 s, it took 1\.0 s"):  # noqa: SIM117
+        with probe.within(2, at_least=1.5):
+            probe.expect_message(Say)
+
+
+def test_a_block_that_takes_too_long_has_failed(probe: TestProbe, system: SeededSystem) -> None:
+    with pytest.raises(AssertionError, match=r"expected an end within 1 s, it took 2\.0 s"), probe.within(1):
+        system.advance(2_000)
+
+
+# Acting
+
+
+def test_the_probe_is_the_sender_of_what_it_sends(probe: TestProbe, system: SeededSystem) -> None:
+    echo = system.spawn(player([], {"question": replies}), "echo")
+
+    probe.send(echo, says("question"))
+
+    assert probe.expect_message(Say) == says("reply")
+    assert probe.last_sender == echo
+
+
+def test_a_reply_answers_a_tell_and_an_ask(probe: TestProbe, system: SeededSystem) -> None:
+    other = TestProbe(system)
+    other.send(probe.ref, says("told"))
+    probe.expect_message(says("told"))
+
+    probe.reply(says("answer"))
+    other.expect_message(says("answer"))
+    question = probe.ref.ask(says("asked"), block=False)
+    probe.expect_message(says("asked"))
+    probe.reply(says("reply"))
+
+    assert other.last_sender == probe.ref
+    assert question.get() == says("reply")
+
+
+def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
+    told(probe, "a").expect_message(Say)
+
+    with pytest.raises(AssertionError, match="no one to reply to"):
+        probe.reply(says("b"))
+
+
+def test_what_is_forwarded_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
+    echo = system.spawn(player([], {"question": replies, "fail": fails}), "echo")
+    answers, fails_too = (probe.ref.ask(says(text), block=False) for text in ("question", "fail"))
+
+    for _ in range(2):
+        probe.expect_message(Say)
+        probe.forward(echo)
+
+    assert answers.get() == says("reply")
+    with pytest.raises(AskFailedError):
+        fails_too.get()
+
+
+def test_a_question_that_is_forwarded_to_the_dead_is_refused(probe: TestProbe, system: SeededSystem) -> None:
+    gone = system.spawn(player([]), "gone")
+    gone.stop()
+    question = probe.ref.ask(says("question"), block=False)
+
+    probe.expect_message(Say)
+    probe.forward(gone)
+
+    with pytest.raises(ActorDeadError):
+        question.get()
+
+
+def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: SeededSystem) -> None:
+    living, dead, other = (system.spawn(player([]), name) for name in ("living", "dead", "other"))
+    dead.stop()
+    probe.watch(dead)
+    probe.expect_terminated(dead)
+
+    probe.watch(living)
+    system.run_until_idle()
+    living.stop()
+
+    with pytest.raises(AssertionError, match="expected Terminated"):
+        probe.expect_terminated(other)
+
+
+def test_all_of_it_works_on_threads_too(threaded: ActorSystem) -> None:
+    probe = TestProbe(threaded)
+    echo = threaded.spawn(player([], {"question": replies}), "echo")
+
+    with probe.within(5):
+        probe.watch(echo)
+        probe.send(echo, says("question"))
+        probe.expect_message(says("reply"))
+        echo.stop(block=False)
+        probe.expect_terminated(echo)
+    probe.expect_no_message(0.01)
