@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import pykka
 
+from flykka.runtime import interruptible
 from flykka.runtime.errors import (
     AskFailedError,
     AskTimeoutError,
@@ -228,10 +229,10 @@ class Future(pykka.Future[T], Generic[T]):
         latch = threading.Lock()
         latch.acquire()
         self.add_done_callback(latch.release)
-        if latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
-            return True
-        self._remove_callback(latch.release)
-        return self._completed
+        try:
+            return interruptible.acquire(latch, timeout) or self._completed
+        finally:
+            self._remove_callback(latch.release)
 
 
 class Termination(Future[None]):

@@ -21,7 +21,7 @@ BLOCKING = """
 import sys, threading, time, traceback
 
 def tell():
-    while "in wait" not in "".join(traceback.format_stack(sys._current_frames()[threading.main_thread().ident])):
+    while "interruptible.py" not in "".join(traceback.format_stack(sys._current_frames()[threading.main_thread().ident])):
         time.sleep(0.01)
     print("waiting", flush=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -30,6 +32,30 @@ def test_a_future_is_no_iterable() -> None:
 def test_a_wait_has_an_end() -> None:
     with pytest.raises(AskTimeoutError):
         Future[int]().get(timeout=0.001)
+
+
+def test_an_interrupt_that_does_not_wake_the_main_thread_is_heard_all_the_same() -> None:
+    never: Future[int] = Future()
+    waiting = threading.Event()
+    over = threading.Event()
+
+    def interrupt() -> None:
+        # A signal for this thread leaves the other one asleep, as one does that comes just before it sleeps.
+        waiting.wait()
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        over.wait()
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    begun = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            waiting.set()
+            never.get(timeout=60)
+    finally:
+        over.set()
+        interrupting.join()
+    assert time.monotonic() - begun < 30
 
 
 def test_a_waiting_thread_is_woken() -> None:
