@@ -17,7 +17,7 @@ from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.checkpoint.final_checkpoint import FinalDemand, FinalPhase
-from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult
+from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult, needed_from
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator, PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
@@ -180,6 +180,7 @@ class CheckpointCoordinatorMachine:
             timestamp_ms=now,
             properties=properties,
             plan=self._tasks.calculate(),
+            built_on=self._stored.latest_id,
         )
         self._pending[checkpoint_id] = pending
         self.stats.report_pending(checkpoint_id, now, is_savepoint=properties.is_savepoint)
@@ -285,7 +286,8 @@ class CheckpointCoordinatorMachine:
             )
         yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats)
         if not pending.properties.is_savepoint:
-            yield from self._stored.retain(checkpoint)
+            needed = needed_from(checkpoint.checkpoint_id, self._pending.values())
+            yield from self._stored.retain(checkpoint, needed_from=needed)
             yield from self._subsume(checkpoint.checkpoint_id, now)
         yield from self._trigger.on_completed(pending.properties, now)
         yield from self._trigger.resume(now)
@@ -338,7 +340,8 @@ class CheckpointCoordinatorMachine:
 
     def _discard_late(self, event: AcknowledgeCheckpoint) -> Effects:
         lives = event.attempt in self._tasks
-        yield from self._stored.discard_late(event.checkpoint_id, event.state, attempt_lives=lives)
+        needed = needed_from(self._stored.latest_id, self._pending.values())
+        yield from self._stored.discard_late(event.checkpoint_id, event.state, attempt_lives=lives, needed_from=needed)
 
     # --- restoring and ending ----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, auto
 
 from flykka.actors.checkpoint.plan import CheckpointPlan, PlannedTask
@@ -30,7 +31,11 @@ class PendingPhase(Enum):
 
 
 class PendingCheckpoint:
-    """Who has acknowledged, and with what."""
+    """Who has acknowledged, and with what.
+
+    `built_on` is the latest checkpoint that was complete when this one began, 0 where none was: its tasks may refer to
+    what that one holds.
+    """
 
     def __init__(
         self,
@@ -40,8 +45,10 @@ class PendingCheckpoint:
         timestamp_ms: int,
         properties: CheckpointProperties,
         plan: CheckpointPlan,
+        built_on: int = 0,
     ) -> None:
         self.checkpoint_id = checkpoint_id
+        self.built_on = built_on
         self.timestamp_ms = timestamp_ms
         self.properties = properties
         self.plan = plan
@@ -130,3 +137,13 @@ def _entry(task: PlannedTask, state: TaskStateSnapshot | None) -> TaskStateEntry
         max_parallelism=task.max_parallelism,
         state=state,
     )
+
+
+def needed_from(completed_id: int, pendings: Iterable[PendingCheckpoint]) -> int:
+    """Since which checkpoint state is needed when this one is complete: for those that stay pending, too.
+
+    One that began before may refer to what the latest one held then, and this one does not: state that was being
+    written anew when the word came that it was complete already.
+    """
+    staying = (each.built_on for each in pendings if each.checkpoint_id > completed_id or each.properties.is_savepoint)
+    return min((completed_id, *staying))

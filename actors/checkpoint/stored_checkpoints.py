@@ -89,10 +89,19 @@ class StoredCheckpoints:
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
-    def retain(self, checkpoint: CompletedCheckpoint) -> Iterator[Dispose]:
-        """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused."""
+    @property
+    def latest_id(self) -> int:
+        """The latest completed checkpoint, 0 where there is none."""
+        latest = self.store.latest
+        return latest.checkpoint_id if latest else 0
+
+    def retain(self, checkpoint: CompletedCheckpoint, *, needed_from: int) -> Iterator[Dispose]:
+        """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused.
+
+        State that a checkpoint has had since `needed_from` may still be referred to.
+        """
         self.registry.register(shared_state_of(checkpoint))
-        yield from self._let_go(self.store.add(checkpoint), checkpoint.checkpoint_id)
+        yield from self._let_go(self.store.add(checkpoint), needed_from)
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
@@ -103,14 +112,14 @@ class StoredCheckpoints:
         self.store.add(checkpoint)
 
     def discard_late(
-        self, checkpoint_id: int, state: TaskStateSnapshot | None, *, attempt_lives: bool
+        self, checkpoint_id: int, state: TaskStateSnapshot | None, *, attempt_lives: bool, needed_from: int
     ) -> Iterator[Dispose]:
         """State for a checkpoint that is over. A living attempt may refer to its shared state again; a dead one not."""
         unneeded: list[Handle] = list(exclusive_state(state))
         if attempt_lives and self._closing is _Closing.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
             if self.store.latest is not None:
-                unneeded += self.registry.release_unused(self.store.latest.checkpoint_id)
+                unneeded += self.registry.release_unused(needed_from)
         else:
             unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
         yield from self.dispose(state=unneeded)

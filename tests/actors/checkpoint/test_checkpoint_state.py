@@ -54,6 +54,19 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     assert world.effects(effects.FailJob) == []
 
 
+def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+    world.trigger()
+    world.trigger()
+    for checkpoint_id, state in ((2, snapshot(shared=["x again"])), (3, snapshot(shared=["x"]))):
+        world.acknowledge("source", checkpoint_id, state)
+        world.acknowledge("sink", checkpoint_id)
+
+    assert world.completed() == [3]
+    assert "x" not in world.disposed()
+
+
 def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
     world = two_tasks()
     complete(world, 1, exclusive=["s"], shared=["x"])
