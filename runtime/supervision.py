@@ -55,8 +55,9 @@ def escalating_decider(_error: BaseException) -> Directive:
 
 
 def guardian_decider(error: BaseException) -> Directive:
-    """For the top level, above which there is no one to escalate to: KeyboardInterrupt and the like restart too."""
-    return Directive.STOP if isinstance(error, ActorInitializationError | DeathPactError) else Directive.RESTART
+    """The defaults for the top level, above which is no one to escalate to: KeyboardInterrupt and the like restart."""
+    directive = default_decider(error)
+    return Directive.RESTART if directive is Directive.ESCALATE else directive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
