@@ -45,7 +45,7 @@ class PendingCheckpoint:
         timestamp_ms: int,
         properties: CheckpointProperties,
         plan: CheckpointPlan,
-        built_on: int = 0,
+        built_on: int,
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.built_on = built_on

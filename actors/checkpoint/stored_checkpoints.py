@@ -56,6 +56,12 @@ class StoredCheckpoints:
         """The checkpoints whose metadata is being written, those given up meanwhile included."""
         return frozenset(self._writing)
 
+    @property
+    def latest_id(self) -> int:
+        """The latest completed checkpoint, 0 where there is none."""
+        latest = self.store.latest
+        return latest.checkpoint_id if latest else 0
+
     def check(self) -> None:
         """Raise `AssertionError` where what is retained and what is registered do not agree."""
         self.store.check()
@@ -89,12 +95,6 @@ class StoredCheckpoints:
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
-    @property
-    def latest_id(self) -> int:
-        """The latest completed checkpoint, 0 where there is none."""
-        latest = self.store.latest
-        return latest.checkpoint_id if latest else 0
-
     def retain(self, checkpoint: CompletedCheckpoint, *, needed_from: int) -> Iterator[Dispose]:
         """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused.
 
@@ -118,8 +118,7 @@ class StoredCheckpoints:
         unneeded: list[Handle] = list(exclusive_state(state))
         if attempt_lives and self._closing is _Closing.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
-            if self.store.latest is not None:
-                unneeded += self.registry.release_unused(needed_from)
+            unneeded += self.registry.release_unused(needed_from)
         else:
             unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
         yield from self.dispose(state=unneeded)
