@@ -8,43 +8,17 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
 from flykka.runtime.dispatch.pool import BlockingPool
-from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import DurationError
 from flykka.runtime.props import DispatcherName, Props
-from flykka.runtime.recording import Effect
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.flight_recorder import FlightRecorder
 from tests.runtime.players import player, replies, says
 
 
-class Unclosable:
-    """A recorder that notes nothing and cannot be closed."""
-
-    def open(self, *, system: str, seed: int) -> None:
-        pass
-
-    def turn(
-        self,
-        sequence: int,
-        now_ms: int,
-        recipient: Ref,
-        envelope: Envelope,
-        effects: list[Effect],
-        failure: SerializedThrowable | None,
-    ) -> None:
-        pass
-
-    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        pass
-
-    def dead_letter(
-        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
-    ) -> None:
-        pass
+class Unclosable(FlightRecorder):
+    """A recorder that cannot be closed."""
 
     def close(self) -> None:
         raise OSError("the disk is gone")
