@@ -1,0 +1,11 @@
+"""Which adapter translates the cases of which area."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.conformance.case_files import Case
+
+ADAPTERS: dict[str, Callable[[Case], None]] = {}
+"""By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
+`UnknownWordError` where the case uses a word that it does not know."""
