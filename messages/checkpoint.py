@@ -46,11 +46,13 @@ class CheckpointOptions(Value):
     """How a snapshot is to be taken. `target_location` is set for savepoints.
 
     With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
+    Where it is to `drain` the job, sources say that their data has ended before they send it, and windows fire.
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     target_location: str | None = None
     is_final: bool = False
+    drain: bool = False
 
 
 @value("checkpoint.metrics")

@@ -70,9 +70,17 @@ class FinalCheckpointRequest(Message):
 
 @message("coordination.stop_request")
 class StopCheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has."""
+    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has.
+
+    With a `target_location` it is a savepoint, and `SavepointCompleted` says where. With `drain` the sources say that
+    their data has ended before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` says
+    that it was given up.
+    """
 
     job_id: JobId
+    target_location: str | None = None
+    drain: bool = False
+    request_id: str | None = None
 
 
 @message("coordination.stop_failed")
@@ -81,6 +89,38 @@ class StopCheckpointFailed(Message):
 
     job_id: JobId
     checkpoint_id: int
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+
+
+@message("coordination.savepoint_request")
+class SavepointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: take a savepoint at `target_location` while the job goes on.
+
+    It is answered once, with `SavepointCompleted` or `SavepointFailed` and the same `request_id`.
+    """
+
+    job_id: JobId
+    request_id: str
+    target_location: str
+
+
+@message("coordination.savepoint_completed")
+class SavepointCompleted(Message):
+    """CheckpointCoordinator -> JobMaster: the savepoint is complete and durable at `path`."""
+
+    job_id: JobId
+    request_id: str
+    checkpoint_id: int
+    path: str
+
+
+@message("coordination.savepoint_failed")
+class SavepointFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the savepoint was declined or given up; nothing of it is left."""
+
+    job_id: JobId
+    request_id: str
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
 
