@@ -38,12 +38,17 @@ class ListeningBehaviour(StrEnum):
 
 @message("job.submit")
 class SubmitJob(Message):
-    """client -> JobManager: run this graph. `restore_path` is a checkpoint to start from."""
+    """client -> JobManager: run this graph.
+
+    `restore_path` is a checkpoint or a savepoint to start from; `allow_non_restored_state` lets go of what it holds
+    of operators that the job does not have.
+    """
 
     job_graph: JobGraph
     client: Ref
     listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
     restore_path: str | None = None
+    allow_non_restored_state: bool = False
 
 
 @message("job.submit_success")
@@ -99,10 +104,16 @@ class CancellationFailure(Message):
 
 @message("job.stop")
 class StopJob(Message):
-    """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish."""
+    """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish.
+
+    With a `savepoint_directory` the last one is a savepoint, in a folder of its own below. With `drain` event time is
+    moved to its end first, so that every window fires.
+    """
 
     job_id: JobId
     client: Ref
+    savepoint_directory: str | None = None
+    drain: bool = False
 
 
 @message("job.stopping_success")
@@ -118,6 +129,33 @@ class StoppingFailure(Message):
     """JobMaster -> JobManager -> client: the job was not stopped: it is not running, or goes on, or ends otherwise."""
 
     job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("job.trigger_savepoint")
+class TriggerSavepoint(Message):
+    """client -> JobManager -> JobMaster: take a savepoint, in a folder of its own below this directory."""
+
+    job_id: JobId
+    client: Ref
+    savepoint_directory: str
+
+
+@message("job.trigger_savepoint_success")
+class TriggerSavepointSuccess(Message):
+    """JobMaster -> JobManager -> client: the savepoint that `client` has asked for is complete."""
+
+    job_id: JobId
+    client: Ref
+    savepoint_path: str
+
+
+@message("job.trigger_savepoint_failure")
+class TriggerSavepointFailure(Message):
+    """JobMaster -> JobManager -> client: there is no savepoint, and nothing is left of it; the job goes on."""
+
+    job_id: JobId
+    client: Ref
     cause: SerializedThrowable
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.message import Value, value
+from flykka.messages.state import StateSchema
 
 
 class OperatorKind(StrEnum):
@@ -55,13 +56,17 @@ class OperatorRef(Value):
 
 @value("job_graph.operator")
 class Operator(Value):
-    """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates."""
+    """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
+
+    `state_schema` is what its keyed state is made of, where it has any.
+    """
 
     operator_id: OperatorId
     ref: OperatorRef
     name: str
     kind: OperatorKind
     input_operator: int | None = None
+    state_schema: StateSchema | None = None
 
 
 @value("job_graph.edge")
@@ -108,7 +113,10 @@ class RestartStrategyConfiguration(Value):
 
 @value("job_graph.checkpointing")
 class CheckpointingSettings(Value):
-    """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken."""
+    """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
+
+    Savepoints go to `savepoint_directory` where whoever triggers one names no other.
+    """
 
     directory: str
     interval_ms: int | None = None
@@ -118,6 +126,7 @@ class CheckpointingSettings(Value):
     tolerable_failures: int = 0
     retained: int = 1
     retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+    savepoint_directory: str | None = None
 
 
 @value("job_graph.job_graph")

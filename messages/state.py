@@ -35,6 +35,15 @@ class ExclusiveStateHandle(Value):
     size_bytes: int
 
 
+@value("state.schema")
+class StateSchema(Value):
+    """What keyed state is made of, as Spark's DDL: the keys, what is kept for each, and the windows it is cut into."""
+
+    keys: str
+    columns: str
+    windows: str = ""
+
+
 @value("state.operator_subtask")
 class OperatorSubtaskState(Value):
     """State of one operator in one subtask.
