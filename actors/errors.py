@@ -9,6 +9,7 @@ JobRuntimeError
 ├── CheckpointStorageError
 │   ├── CheckpointNotFoundError     the address: nothing is there
 │   ├── CheckpointFormatError       the file: not ours, cut off, or altered
+│   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
 └── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
@@ -57,6 +58,10 @@ class CheckpointNotFoundError(CheckpointStorageError):
 
 class CheckpointFormatError(CheckpointStorageError):
     """The file is not one of ours, or not whole."""
+
+
+class CheckpointStateMissingError(CheckpointStorageError):
+    """State that the metadata of a checkpoint refers to is not there; the text names both."""
 
 
 class CheckpointVersionError(CheckpointStorageError):

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state import (
+    ExclusiveStateHandle,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
 
 
 def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHandle]:
@@ -46,3 +51,24 @@ def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHan
 def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateHandle, ...]:
     """The exclusive state of a whole checkpoint."""
     return tuple(handle for snapshot in snapshots(checkpoint) for handle in exclusive_state(snapshot))
+
+
+def with_paths(checkpoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
+    """The checkpoint with the path of each handle replaced by `named(path)`."""
+
+    def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
+        return replace(
+            operator,
+            shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
+            exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
+        )
+
+    return replace(
+        checkpoint,
+        task_states=tuple(
+            replace(entry, state=replace(entry.state, operators=tuple(map(renamed, entry.state.operators))))
+            if entry.state is not None
+            else entry
+            for entry in checkpoint.task_states
+        ),
+    )

@@ -9,7 +9,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from flykka.actors.checkpoint_storage import FORMAT_VERSION, CheckpointStorage
+from flykka.actors.checkpoint_format import FORMAT_VERSION
+from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.errors import CheckpointFormatError, CheckpointNotFoundError, CheckpointVersionError
 from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
