@@ -41,29 +41,52 @@ class CheckpointDeclineReason(StrEnum):
     JOB_FAILOVER_REGION = "JOB_FAILOVER_REGION"
 
 
+class AlignmentType(StrEnum):
+    """How a task puts the barriers of its channels together (Flink's CheckpointOptions.AlignmentType).
+
+    A barrier that is FORCED_ALIGNED came through a channel whose batches cannot become state.
+    """
+
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    ALIGNED = "ALIGNED"
+    UNALIGNED = "UNALIGNED"
+    FORCED_ALIGNED = "FORCED_ALIGNED"
+
+
 @value("checkpoint.options")
 class CheckpointOptions(Value):
     """How a snapshot is to be taken. `target_location` is set for savepoints.
 
     With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
     Where it is to `drain` the job, sources say that their data has ended before they send it, and windows fire.
+
+    An ALIGNED checkpoint becomes unaligned where its barriers are under way for `aligned_timeout_ms`; None: never.
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     target_location: str | None = None
     is_final: bool = False
     drain: bool = False
+    alignment: AlignmentType = AlignmentType.ALIGNED
+    aligned_timeout_ms: int | None = None
 
 
 @value("checkpoint.metrics")
 class CheckpointMetrics(Value):
-    """What one subtask measured while it took its snapshot; times in ms."""
+    """What one subtask measured while it took its snapshot; times in ms.
+
+    Bytes were processed while the barriers came together; of an unaligned checkpoint, batches that its barriers
+    overtook were persisted as channel state.
+    """
 
     alignment_ms: int = 0
     sync_ms: int = 0
     async_ms: int = 0
     size_bytes: int = 0
     incremental_bytes: int = 0
+    bytes_processed_during_alignment: int = 0
+    bytes_persisted_during_alignment: int = 0
+    is_unaligned: bool = False
 
 
 class AbstractCheckpointMessage(Message):

@@ -136,6 +136,13 @@ class ErrorResponse(Message):
     partition_not_found: bool = False
 
 
+@message("exchange.alignment_timeout_due")
+class AlignmentTimeoutDue(Message):
+    """Task's timer -> itself: the barriers of this checkpoint have been under way for as long as they may be."""
+
+    checkpoint_id: int
+
+
 @message("exchange.partition_request_due")
 class PartitionRequestDue(Message):
     """Task's timer -> itself: ask again for the subpartition of this channel."""

@@ -20,12 +20,32 @@ class OperatorKind(StrEnum):
 
 
 class ShipStrategy(StrEnum):
-    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner)."""
+    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+
+    FORWARD and RESCALE lead to the neighbouring subtasks only, every other one to all of them.
+    """
 
     FORWARD = "FORWARD"
     REBALANCE = "REBALANCE"
+    RESCALE = "RESCALE"
+    SHUFFLE = "SHUFFLE"
     HASH = "HASH"
     BROADCAST = "BROADCAST"
+    GLOBAL = "GLOBAL"
+
+
+class ResultPartitionType(StrEnum):
+    """Whether an output is read while it is written, or after (Flink's ResultPartitionType)."""
+
+    PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
+    BLOCKING = "BLOCKING"
+
+
+class ScheduleMode(StrEnum):
+    """Whether all tasks are deployed together, or each when its input is there (Flink's ScheduleMode)."""
+
+    EAGER = "EAGER"
+    LAZY_FROM_SOURCES = "LAZY_FROM_SOURCES"
 
 
 class FiringMode(StrEnum):
@@ -33,6 +53,14 @@ class FiringMode(StrEnum):
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
+
+
+class MonotonyViolationHandler(StrEnum):
+    """What follows where a source whose event times ascend reads one that goes back (Flink's)."""
+
+    IGNORE = "IGNORE"
+    LOG = "LOG"
+    FAIL = "FAIL"
 
 
 class ExternalizedCheckpointRetention(StrEnum):
@@ -80,6 +108,7 @@ class JobEdge(Value):
     source_output: int
     ship_strategy: ShipStrategy
     key_by: OperatorRef | None = None
+    result_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
 
 
 @value("job_graph.vertex")
@@ -87,7 +116,9 @@ class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
 
     `outputs` names, by output number, the operator of the chain whose rows the output carries. A source that has read
-    nothing for `idle_timeout_ms` is idle: it holds no watermark back (None: it is never idle).
+    nothing for `idle_timeout_ms` is idle: it holds no watermark back (None: it is never idle). `watermark_delay_ms` is
+    how far its watermark stays behind the latest row (None: there is none); with `punctuated_watermarks` it is the
+    event time of the latest row that marks one.
     """
 
     vertex_id: JobVertexId
@@ -101,6 +132,8 @@ class JobVertex(Value):
     firing_mode: FiringMode = FiringMode.ON_WATERMARK
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
 
 
 @value("job_graph.restart_strategy")
@@ -111,11 +144,31 @@ class RestartStrategyConfiguration(Value):
     delay_ms: int = 0
 
 
+@value("job_graph.task_cancellation")
+class TaskCancellationSettings(Value):
+    """How long a task may take to end when it is cancelled, by Flink's names; None is what the cluster says.
+
+    Its bridge is told again every `interval_ms`. After `timeout_ms` its TaskManager gives up (0: it waits for ever).
+    """
+
+    interval_ms: int | None = None
+    timeout_ms: int | None = None
+
+
+class CheckpointingMode(StrEnum):
+    """What is promised of every row after a failure: that it counts once, or that it is not lost."""
+
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+
+
 @value("job_graph.checkpointing")
 class CheckpointingSettings(Value):
     """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
 
-    Savepoints go to `savepoint_directory` where whoever triggers one names no other.
+    Savepoints go to `savepoint_directory` where whoever triggers one names no other. Where checkpoints are `unaligned`
+    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
+    aligned is given up where it holds back more than `alignment_limit_bytes` (None: however much it is).
     """
 
     directory: str
@@ -127,6 +180,10 @@ class CheckpointingSettings(Value):
     retained: int = 1
     retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
     savepoint_directory: str | None = None
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    unaligned: bool = False
+    aligned_timeout_ms: int = 0
+    alignment_limit_bytes: int | None = None
 
 
 @value("job_graph.job_graph")
@@ -140,3 +197,5 @@ class JobGraph(Value):
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
     restart_strategy: RestartStrategyConfiguration = RestartStrategyConfiguration()
+    schedule_mode: ScheduleMode = ScheduleMode.EAGER
+    task_cancellation: TaskCancellationSettings = TaskCancellationSettings()

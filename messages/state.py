@@ -44,13 +44,43 @@ class StateSchema(Value):
     windows: str = ""
 
 
+@value("state.input_channel")
+class InputChannelStateHandle(Value):
+    """Batches that an unaligned barrier overtook on their way into input gate `gate`, as one folder of rows."""
+
+    gate: int
+    path: str
+    rows: int
+    size_bytes: int
+    event_time_min: int | None = None
+    event_time_max: int | None = None
+
+
+@value("state.result_subpartition")
+class ResultSubpartitionStateHandle(Value):
+    """Batches that an unaligned barrier overtook in a subpartition of output `output`, as one folder of rows.
+
+    `subpartitions` is how many there were: with another number the rows would belong elsewhere.
+    """
+
+    output: int
+    subpartition: int
+    subpartitions: int
+    path: str
+    rows: int
+    size_bytes: int
+    event_time_min: int | None = None
+    event_time_max: int | None = None
+
+
 @value("state.operator_subtask")
 class OperatorSubtaskState(Value):
     """State of one operator in one subtask.
 
     `operator_state` is the operator's own msgpack (offsets, pending commits, how to read the shared batches);
     `shared` are the batches of keyed state it refers to, for the key groups `key_groups`; `exclusive` is
-    what no other checkpoint may refer to.
+    what no other checkpoint may refer to. Of an unaligned checkpoint the head of the chain has a state more, with the
+    batches that were in flight into the subtask and out of it; their folders are `exclusive` too.
     """
 
     operator_id: OperatorId
@@ -58,6 +88,8 @@ class OperatorSubtaskState(Value):
     shared: tuple[SharedStateHandle, ...] = ()
     key_groups: KeyGroupRange | None = None
     exclusive: tuple[ExclusiveStateHandle, ...] = ()
+    input_channels: tuple[InputChannelStateHandle, ...] = ()
+    result_subpartitions: tuple[ResultSubpartitionStateHandle, ...] = ()
 
 
 @value("state.task_snapshot")

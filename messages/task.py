@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
-from flykka.messages.job_graph import JobVertex, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import CheckpointingMode, JobVertex, OperatorRef, ShipStrategy
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.ref import Ref
 from flykka.messages.state import TaskStateSnapshot
@@ -75,6 +75,8 @@ class TaskDeploymentDescriptor(Value):
     restore: TaskStateSnapshot | None = None
     restored_checkpoint_id: int | None = None
     metrics_interval_ms: int = 1_000
+    checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    alignment_limit_bytes: int | None = None
 
 
 @message("task.submit")

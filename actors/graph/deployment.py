@@ -39,6 +39,8 @@ def deployment_descriptor(
         restore=execution.restore,
         restored_checkpoint_id=restored_checkpoint_id,
         metrics_interval_ms=job_graph.heartbeat_interval_ms,
+        checkpointing_mode=job_graph.checkpointing.mode,
+        alignment_limit_bytes=job_graph.checkpointing.alignment_limit_bytes,
     )
 
 
