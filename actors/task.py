@@ -6,11 +6,13 @@ the attempt, its only child, which moves the rows.
 
 from __future__ import annotations
 
+import logging
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.execution.effects import (
     EndAttempt,
+    LogWarning,
     RetryPartitionRequest,
     StartIdleTimer,
     TaskEffect,
@@ -29,6 +31,8 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
+
+_log = logging.getLogger(__name__)
 
 
 class Task(Actor):
@@ -79,6 +83,8 @@ class Task(Actor):
                 self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)
             case StartIdleTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
+            case LogWarning(text=text):
+                _log.warning("%s: %s", self._descriptor.attempt, text)
             case EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()

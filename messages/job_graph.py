@@ -86,7 +86,8 @@ class OperatorRef(Value):
 class Operator(Value):
     """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
 
-    `state_schema` is what its keyed state is made of, where it has any.
+    `state_schema` is what its keyed state is made of, where it has any. `user_defined_operator_id` is the id that its
+    state is stored under, where the user had to say so (`set_uid_hash`).
     """
 
     operator_id: OperatorId
@@ -95,6 +96,15 @@ class Operator(Value):
     kind: OperatorKind
     input_operator: int | None = None
     state_schema: StateSchema | None = None
+    user_defined_operator_id: OperatorId | None = None
+
+
+@value("job_graph.resource_spec")
+class ResourceSpec(Value):
+    """What operators need of a slot, in thousandths of a core and in MiB of heap; 0 is not said."""
+
+    cpu_millis: int = 0
+    heap_mib: int = 0
 
 
 @value("job_graph.edge")
@@ -118,7 +128,8 @@ class JobVertex(Value):
     `outputs` names, by output number, the operator of the chain whose rows the output carries. A source that has read
     nothing for `idle_timeout_ms` is idle: it holds no watermark back (None: it is never idle). `watermark_delay_ms` is
     how far its watermark stays behind the latest row (None: there is none); with `punctuated_watermarks` it is the
-    event time of the latest row that marks one.
+    event time of the latest row that marks one. Subtasks of one number of the vertices of a `co_location_group` run in
+    one slot. `resources` is the sum over the chain.
     """
 
     vertex_id: JobVertexId
@@ -134,6 +145,8 @@ class JobVertex(Value):
     idle_timeout_ms: int | None = None
     on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
     punctuated_watermarks: bool = False
+    co_location_group: str | None = None
+    resources: ResourceSpec = ResourceSpec()
 
 
 @value("job_graph.restart_strategy")

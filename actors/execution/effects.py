@@ -47,8 +47,17 @@ class StartIdleTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogWarning:
+    """Something is odd in the data of the user, who may want to know."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
     """The attempt is over and nothing of it runs: stop."""
 
 
-TaskEffect = TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | StartIdleTimer | EndAttempt | Ignore
+TaskEffect = (
+    TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | StartIdleTimer | LogWarning | EndAttempt | Ignore
+)

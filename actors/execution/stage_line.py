@@ -10,7 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.exchange.watermarks import BoundedOutOfOrdernessGenerator
+from flykka.actors.exchange.watermark_generators import (
+    MonotonyViolated,
+    TimestampsAndWatermarksOperator,
+    watermark_generator,
+)
 from flykka.actors.execution.effects import TaskEffect, TellJobMaster
 from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.actors.execution.stage_pipeline import StagePipeline
@@ -24,6 +28,7 @@ from flykka.messages.exchange import (
     PartitionRequest,
     Watermark,
 )
+from flykka.messages.job_graph import OperatorKind
 from flykka.messages.stage import StageFinished, StateSnapshotted
 from flykka.messages.task import NotifyEndOfData, TaskDeploymentDescriptor
 
@@ -64,16 +69,27 @@ class Snapshot:
 Purpose = Read | Process | Fire | Snapshot
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time."""
+
+    purpose: Purpose
+    effects: list[TaskEffect]
+    violated: MonotonyViolated | None = None
+
+
 class StageLine:
     """Stages in flight and outputs of one attempt."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
-        delay_ms = descriptor.vertex.watermark_delay_ms
         self._attempt = descriptor.attempt
         self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
         self._outputs = TaskOutputs(descriptor.outputs)
         self._meter = TaskMeter()
-        self._generator = None if delay_ms is None else BoundedOutOfOrdernessGenerator(delay_ms)
+        # Behind the reader of a source; other tasks have their watermarks from their inputs.
+        self._watermarks = None
+        if descriptor.vertex.operators[0].kind is OperatorKind.SOURCE:
+            self._watermarks = TimestampsAndWatermarksOperator(watermark_generator(descriptor.vertex))
 
     @property
     def has_room(self) -> bool:
@@ -109,16 +125,17 @@ class StageLine:
         self._pipeline.follow(event)
         return self._send_released()
 
-    def finish(self, finished: StageFinished) -> tuple[Purpose, list[TaskEffect]]:
-        """The oldest stage in flight has finished: what it was begun for, and what goes down."""
+    def finish(self, finished: StageFinished) -> Finished:
+        """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
         self._meter.count(finished, was_input=isinstance(purpose, Read | Process))
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)
-        for event in self._own_events(purpose, finished):
+        violated = self._learn_event_time(finished) if isinstance(purpose, Read) else None
+        for event in self._own_events(purpose):
             effects += self._send_down(event)
-        return purpose, effects + self._send_released()
+        return Finished(purpose=purpose, effects=effects + self._send_released(), violated=violated)
 
     def snapshotted(self, snapshotted: StateSnapshotted) -> TaskEffect:
         """A snapshot is durable: count what left the chain with it, and report."""
@@ -138,10 +155,16 @@ class StageLine:
         self._pipeline.check()
         self._outputs.check()
 
-    def _own_events(self, purpose: Purpose, finished: StageFinished) -> list[Event]:
+    def _learn_event_time(self, finished: StageFinished) -> MonotonyViolated | None:
+        latest_ms, earliest_ms = finished.event_time_max, finished.event_time_min
+        if self._watermarks is None or latest_ms is None:
+            return None
+        return self._watermarks.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
+
+    def _own_events(self, purpose: Purpose) -> list[Event]:
         match purpose:
             case Read():
-                watermark = None if self._generator is None else self._generator.on_batch(finished.event_time_max)
+                watermark = None if self._watermarks is None else self._watermarks.emit()
                 return [] if watermark is None else [watermark]
             case Process():
                 return []
@@ -153,7 +176,13 @@ class StageLine:
                 assert_never(purpose)
 
     def _send_released(self) -> list[TaskEffect]:
-        return [effect for event in self._pipeline.released() for effect in self._send_down(event)]
+        passed = (self._passed(event) for event in self._pipeline.released())
+        return [effect for event in passed if event is not None for effect in self._send_down(event)]
+
+    def _passed(self, event: Event) -> Event | None:
+        if isinstance(event, Watermark) and self._watermarks is not None:
+            return self._watermarks.on_watermark(event)
+        return event
 
     def _send_down(self, event: Event) -> list[TaskEffect]:
         effects = self._outputs.broadcast(event)

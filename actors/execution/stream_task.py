@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
+from flykka.actors.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.execution.attempt_life import AttemptLife
-from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import LogWarning, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.idleness import SourceIdleness
 from flykka.actors.execution.snapshots import Begin, Snapshots
@@ -282,12 +283,26 @@ class StreamTask:
         return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
 
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
-        purpose, effects = self._line.finish(finished)
-        if isinstance(purpose, Read):
-            effects += self._idleness.read(now)
-        if isinstance(purpose, Process):
-            effects += self._inputs.processed(purpose.channel)
+        stage = self._line.finish(finished)
+        effects = [*stage.effects, *self._on_violation(stage.violated)]
+        match stage.purpose:
+            case Read():
+                effects += self._idleness.read(now)
+            case Process(channel=channel):
+                effects += self._inputs.processed(channel)
         return effects
+
+    def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
+        if violated is None:
+            return []
+        text = (
+            f"{self._descriptor.vertex.name}: event times are to ascend, but a row with event time"
+            f" {violated.timestamp_ms} ms came behind one with {violated.latest_ms} ms; where rows may come out of"
+            " order, take WatermarkStrategy.for_bounded_out_of_orderness"
+        )
+        if violated.is_fatal:
+            return self._life.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
+        return [LogWarning(text=text)]
 
     # Checkpoints
 

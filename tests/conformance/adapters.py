@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.conformance.case_files import Case
+from tests.conformance.watermarks import adapter as watermarks
 
-ADAPTERS: dict[str, Callable[[Case], None]] = {}
+ADAPTERS: dict[str, Callable[[Case], None]] = {
+    "08": watermarks.run,
+}
 """By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
 `UnknownWordError` where the case uses a word that it does not know."""
