@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.errors import GraphError
-from flykka.actors.graph.job_graph_generator import job_graph, operator_id, vertex_id
+from flykka.actors.graph.job_graph_generator import job_graph
+from flykka.actors.graph.operator_ids import operator_id, vertex_id
 from flykka.actors.graph.stream_graph import ChainingStrategy, StreamGraph, StreamNode
 from flykka.actors.graph.validation import check_job_graph
 from flykka.messages.ids import JobId
@@ -21,7 +22,7 @@ from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_M
 from tests.actors.graph.programs import edge, node, program
 
 
-def generated(graph: StreamGraph, *, chaining: bool = True) -> JobGraph:
+def generated(graph: StreamGraph) -> JobGraph:
     made = job_graph(
         graph,
         job_id=JobId("job"),
@@ -29,7 +30,6 @@ def generated(graph: StreamGraph, *, chaining: bool = True) -> JobGraph:
         checkpointing=CheckpointingSettings(directory="/checkpoints"),
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
-        chaining_enabled=chaining,
     )
     check_job_graph(made)
     return made
@@ -77,7 +77,10 @@ def test_an_operator_with_two_inputs_begins_a_vertex() -> None:
     made = generated(program("a > both, b > both"))
 
     assert chains(made) == [["a"], ["b"], ["both"]]
-    assert [edge.source for edge in made.vertices[2].inputs] == [vertex_id("a"), vertex_id("b")]
+    assert [edge.source for edge in made.vertices[2].inputs] == [
+        vertex_id(operator_id("a")),
+        vertex_id(operator_id("b")),
+    ]
 
 
 def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
@@ -105,7 +108,7 @@ def test_an_operator_says_how_far_it_lets_itself_be_chained(
 
 
 def test_without_chaining_every_operator_is_a_vertex() -> None:
-    assert chains(generated(program("in > map, map > out"), chaining=False)) == [["in"], ["map"], ["out"]]
+    assert chains(generated(program("in > map, map > out", chaining=False))) == [["in"], ["map"], ["out"]]
 
 
 # Outputs
@@ -132,7 +135,7 @@ def test_a_stream_that_is_read_twice_has_two_outputs() -> None:
 
 def test_ids_depend_on_the_uid_and_on_nothing_else() -> None:
     fused = generated(program("in > map, map > out"))
-    apart = generated(program("new > in, in > map, map > out"), chaining=False)
+    apart = generated(program("new > in, in > map, map > out", chaining=False))
 
     assert vertex_of(fused, "map").operators[1].operator_id == vertex_of(apart, "map").operators[0].operator_id
 

@@ -40,7 +40,8 @@ def test_a_stream_united_with_itself_is_two_inputs() -> None:
 REFUSED: dict[str, tuple[Callable[[StreamGraph], object], str]] = {
     "a uid is taken": (lambda graph: graph.add_node(node("b")), "'b'"),
     "no parallelism": (lambda graph: graph.add_node(node("d", parallelism=0)), "'d' is 0"),
-    "maximum too small": (lambda graph: graph.add_node(node("d", parallelism=4, max_parallelism=3)), "'d' is 3"),
+    "no maximum": (lambda graph: graph.add_node(node("d", max_parallelism=0)), "'d' is 0"),
+    "maximum too large": (lambda graph: graph.add_node(node("d", max_parallelism=32_769)), "'d' is 32769"),
     "unknown source": (lambda graph: graph.add_edge(edge("nobody", "b")), "'nobody'"),
     "unknown target": (lambda graph: graph.add_edge(edge("a", "nobody")), "'nobody'"),
     "into a source": (lambda graph: graph.add_edge(edge("b", "a")), "'b' -> 'a'"),
