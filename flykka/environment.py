@@ -181,6 +181,7 @@ class StreamExecutionEnvironment(JobSettings):
                 name=job_name,
                 checkpointing=self._checkpointing_settings(),
                 restart_strategy=self.restart_strategy,
+                task_cancellation=self.task_cancellation,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
             )

@@ -11,6 +11,7 @@ from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     RestartStrategyConfiguration,
+    TaskCancellationSettings,
 )
 from flykka.restart_strategies import RestartStrategies
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
@@ -25,6 +26,7 @@ class JobSettings:
         self.defaults = Defaults()
         self.checkpointing = CheckpointingSettings(directory="")
         self.restore_from: str | None = None
+        self.task_cancellation = TaskCancellationSettings()
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -44,6 +46,31 @@ class JobSettings:
         """
         number = at_least_one(max_parallelism, "maximum parallelism")
         self.defaults = replace(self.defaults, max_parallelism=number)
+        return self
+
+    def disable_operator_chaining(self) -> Self:
+        """Run every operator in tasks of its own: slower, and each is seen by itself in metrics and traces."""
+        self.defaults = replace(self.defaults, chaining_enabled=False)
+        return self
+
+    def disable_auto_generated_uids(self) -> Self:
+        """Refuse programs in which an operator has no uid: its state would be lost when the program is changed."""
+        self.defaults = replace(self.defaults, auto_generated_uids=False)
+        return self
+
+    def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
+        """How long a task that is cancelled may take to end. Unless set it is what the cluster says, these defaults.
+
+        What it does in Spark is told again to stop every `interval`. After `timeout` its TaskManager gives up, as
+        something runs there that nobody can stop, and another one takes its place; with 0 it waits without end.
+
+        Raises:
+            DurationError: a length of time cannot be read, or the interval is none.
+        """
+        self.task_cancellation = TaskCancellationSettings(
+            interval_ms=positive_duration_ms(interval, "task cancellation interval"),
+            timeout_ms=duration_ms(timeout, "task cancellation timeout"),
+        )
         return self
 
     def enable_checkpointing(

@@ -53,6 +53,8 @@ def sharing_groups(graph: StreamGraph) -> dict[str, str | None]:
 
 def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str | None]) -> bool:
     """Whether the two ends of an edge run in one task."""
+    if edge.is_side_output:
+        return True
     source, target = graph.node(edge.source_uid), graph.node(edge.target_uid)
     return (
         graph.chaining_enabled

@@ -69,6 +69,8 @@ class StreamNode:
 class StreamEdge:
     """The output of one operator as an input of another; `key_by` holds the key expressions of a HASH edge.
 
+    The rows of a side output are taken on in the task that makes them, whatever is said of chaining.
+
     Edges are told apart by identity: a stream united with itself has two that look the same.
     """
 
@@ -77,6 +79,7 @@ class StreamEdge:
     ship_strategy: ShipStrategy = ShipStrategy.FORWARD
     key_by: OperatorRef | None = None
     exchange_mode: ExchangeMode = ExchangeMode.UNDEFINED
+    is_side_output: bool = False
 
 
 LARGEST_MAX_PARALLELISM = 32_768

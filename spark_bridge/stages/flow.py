@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -163,6 +164,10 @@ class Flow:
     def _receivers(self, output: ResultPartitionDescriptor, stage: int) -> Iterable[int]:
         if output.ship_strategy is ShipStrategy.BROADCAST:
             return range(output.subpartitions)
+        if output.ship_strategy is ShipStrategy.GLOBAL:
+            return (0,)
+        if output.ship_strategy is ShipStrategy.SHUFFLE:
+            return (crc32(f"{output.partition_id}/{stage}".encode()) % output.subpartitions,)
         # In turn; from the own number on, so that many producers do not all begin with the same reader.
         return ((stage + self._descriptor.subtask) % output.subpartitions,)
 
