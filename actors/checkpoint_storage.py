@@ -41,6 +41,7 @@ from flykka.messages.errors import DecodeError
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Value
+from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle
 
 _METADATA = "_metadata"
 _CONTINUED = "_continued"
@@ -101,7 +102,8 @@ class CheckpointStorage:
         Raises:
             CheckpointStateMissingError: something is not, or not whole; the text names it.
         """
-        for handle in (*shared_state_of(checkpoint).values(), *exclusive_state_of(checkpoint)):
+        handles: list[SharedStateHandle | ExclusiveStateHandle] = [*shared_state_of(checkpoint).values()]
+        for handle in [*handles, *exclusive_state_of(checkpoint)]:
             fs, path = _located(handle.path)
             size = fs.du(path) if fs.exists(path) else None
             if size is None or size < handle.size_bytes:
@@ -266,6 +268,11 @@ def initialize_savepoint(directory: str, name: str) -> str:
     except OSError as refusal:
         raise CheckpointDirectoryError(f"{cannot} written: {refusal.strerror or refusal}") from refusal
     return savepoints._address(folder)
+
+
+def discard_savepoint(location: str) -> None:
+    """Delete the folder of a savepoint that was given up."""
+    _remove(*_located(location))
 
 
 def _located(address: str) -> tuple[AbstractFileSystem, str]:

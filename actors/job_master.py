@@ -7,7 +7,7 @@ It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -22,11 +22,13 @@ from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.actors.ignore import Ignore
 from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
+from flykka.actors.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.scheduling.restart_strategy import restart_strategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.state.assignment import assign
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -37,12 +39,10 @@ from flykka.messages.coordination import (
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
-    StopCheckpointFailed,
     StopCheckpointing,
-    StopCheckpointRequest,
 )
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import LeaderSessionId
+from flykka.messages.ids import JobVertexId, LeaderSessionId
 from flykka.messages.job import (
     CancelJob,
     CheckpointAborted,
@@ -52,8 +52,6 @@ from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
     MetricsReported,
-    StopJob,
-    StoppingFailure,
     TaskManagerLost,
 )
 from flykka.messages.job_control import (
@@ -68,6 +66,7 @@ from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.source import RequestSplits, SplitsDiscovered
+from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import (
     CancelTask,
     ExecutionState,
@@ -97,6 +96,8 @@ class JobMaster(Actor):
         storage: CheckpointStorage,
         listeners: Sequence[Ref] = (),
         restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
     ) -> None:
         self._job_graph = job_graph
         self._job_id = job_graph.job_id
@@ -105,7 +106,7 @@ class JobMaster(Actor):
         self._storage = storage
         self._listeners = tuple(listeners)
         self._restore_path = restore_path
-        self._is_stopping = False
+        self._allow_non_restored_state = allow_non_restored_state
         self._checkpoint_path: str | None = None
 
     def pre_start(self) -> None:
@@ -118,6 +119,7 @@ class JobMaster(Actor):
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
         self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
+        self._savepoints = SavepointHandler(context, self._job_id, self._coordinator)
         self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
@@ -140,6 +142,7 @@ class JobMaster(Actor):
                 self._sources.take(message)
                 self._tell_listeners(message)
             case CheckpointCompleted():
+                self._sources.take(message)
                 self._tell_listeners(message)
             case RestoreState():
                 self._on_restore_state(message)
@@ -154,10 +157,8 @@ class JobMaster(Actor):
                 self._decide([events.RestartDue(version=version)])
             case CancelJob():
                 self._decide([events.CancellationRequested()])
-            case StopJob():
-                self._on_stop()
-            case StopCheckpointFailed():
-                self._on_stop_failed(message)
+            case _ if isinstance(message, SavepointMessage):
+                self._savepoints.take(message)
             case JobAttemptsEnded() | CheckpointingStopped() | JobDataReleased():
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref == self._resource_manager:
@@ -206,7 +207,7 @@ class JobMaster(Actor):
             return
         checkpoint = message.checkpoint
         try:
-            states = assign(checkpoint, self._job_graph.vertices) if checkpoint else {}
+            states = self._assigned(checkpoint) if checkpoint else {}
         except RestoreError as misfit:
             self._fail(replace(serialized(misfit), suppress_restarts=True))
             return
@@ -219,32 +220,14 @@ class JobMaster(Actor):
         ready = events.RestoreStateReady(version=message.version, checkpoint_id=checkpoint_id, states=states)
         self._decide([ready])
 
+    def _assigned(self, checkpoint: CompletedCheckpoint) -> Mapping[tuple[JobVertexId, int], TaskStateSnapshot]:
+        allow = self._allow_non_restored_state
+        return assign(checkpoint, self._job_graph.vertices, allow_non_restored_state=allow).states
+
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
         if self._graph.status is JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
-
-    # Stopping: the last checkpoint is the coordinator's; here is known whether the job still runs
-
-    def _on_stop(self) -> None:
-        status = self._graph.status
-        if status is not JobStatus.RUNNING:
-            self._refuse_stop(f"it is {status}, and only a RUNNING job can take the checkpoint that it stops with")
-        elif not self._is_stopping:
-            self._is_stopping = True
-            self._coordinator.tell(StopCheckpointRequest(job_id=self._job_id))
-
-    def _on_stop_failed(self, failed: StopCheckpointFailed) -> None:
-        # Where the job itself has gone another way meanwhile, that was told already.
-        if self._is_stopping:
-            because = f": {failed.cause.type_name}: {failed.cause.message}" if failed.cause else ""
-            text = f"its last checkpoint {failed.checkpoint_id} failed with {failed.reason}{because}; the job goes on"
-            self._refuse_stop(text)
-
-    def _refuse_stop(self, why: str) -> None:
-        self._is_stopping = False
-        cause = SerializedThrowable(type_name="StopJobError", message=why)
-        self.context.parent.tell(StoppingFailure(job_id=self._job_id, cause=cause))
 
     # What the ExecutionGraph decides
 
@@ -292,9 +275,7 @@ class JobMaster(Actor):
         changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._tell_listeners(changed)
-        if self._is_stopping and status is not JobStatus.FINISHED:
-            because = f": {cause.type_name}: {cause.message}" if cause else ""
-            self._refuse_stop(f"it became {status} meanwhile{because}")
+        self._savepoints.job_moved(status, cause)
         if status is JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
@@ -313,6 +294,7 @@ class JobMaster(Actor):
                 failure=moved.failure,
             )
         )
+        self._sources.attempt_moved(moved.attempt, moved.state)
         # Before it is deployed, the coordinator does not know an attempt.
         if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
             self._coordinator.tell(
@@ -336,7 +318,7 @@ class JobMaster(Actor):
                 self._publish_if_left(message, message.cause)
                 self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=self._graph.status))
             case CheckpointingStopped(retained=retained):
-                self._checkpoint_path = retained[-1] if retained else None
+                self._checkpoint_path = self._savepoints.stopped_with or (retained[-1] if retained else None)
                 # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
                 keep_staged = bool(retained) and self._graph.status is not JobStatus.FINISHED
                 self.context.pipe_to_self(

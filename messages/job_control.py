@@ -88,3 +88,27 @@ class SplitDiscoveryFailed(Message):
 
     operator_id: OperatorId
     cause: SerializedThrowable
+
+
+@message("job_control.savepoint_location_initialized")
+class SavepointLocationInitialized(Message):
+    """savepoint storage -> JobMaster: the folder of the savepoint is made."""
+
+    request_id: str
+    location: str
+
+
+@message("job_control.savepoint_location_refused")
+class SavepointLocationRefused(Message):
+    """savepoint storage -> JobMaster: there can be no folder for the savepoint."""
+
+    request_id: str
+    cause: SerializedThrowable
+
+
+@message("job_control.savepoint_discarded")
+class SavepointDiscarded(Message):
+    """savepoint storage -> JobMaster: what there was of a failed savepoint is gone; with a cause, some may not be."""
+
+    location: str
+    cause: SerializedThrowable | None = None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.ids import OperatorId
+from flykka.messages.job_graph import JobGraph
 from flykka.messages.state import (
     ExclusiveStateHandle,
     OperatorSubtaskState,
@@ -53,22 +55,64 @@ def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateH
     return tuple(handle for snapshot in snapshots(checkpoint) for handle in exclusive_state(snapshot))
 
 
-def with_paths(checkpoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
-    """The checkpoint with the path of each handle replaced by `named(path)`."""
+def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
+    """How much state each operator has in a checkpoint, in bytes; who has none is not in it."""
+    sizes: dict[OperatorId, int] = {}
+    seen: set[str] = set()
+    for snapshot in snapshots(checkpoint):
+        for operator in snapshot.operators if snapshot else ():
+            own = sum(len(element) for each in operator.operator_state for element in each.elements)
+            shared = {handle.state_id: handle.size_bytes for handle in operator.shared if handle.state_id not in seen}
+            files = [*shared.values(), *(handle.size_bytes for handle in operator.exclusive)]
+            if own or operator.shared or operator.exclusive or operator.keyed_state:
+                size = own + len(operator.keyed_state) + sum(files)
+                sizes[operator.operator_id] = sizes.get(operator.operator_id, 0) + size
+            seen |= shared.keys()
+    for coordinator in checkpoint.coordinator_states:
+        sizes[coordinator.operator_id] = sizes.get(coordinator.operator_id, 0) + len(coordinator.data)
+    return sizes
 
-    def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
-        return replace(
-            operator,
-            shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
-            exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
+
+def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
+    """What a checkpoint tells of the operators of its job."""
+    return tuple(
+        OperatorMetadata(
+            operator_id=operator.operator_id,
+            ref=operator.ref,
+            name=operator.name,
+            kind=operator.kind,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            state_schema=operator.state_schema,
         )
+        for vertex in job_graph.vertices
+        for operator in vertex.operators
+    )
 
+
+def with_paths(checkpoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
+    """The checkpoint with every path of state replaced by `named(path)`, those that sinks have kept included."""
     return replace(
         checkpoint,
         task_states=tuple(
-            replace(entry, state=replace(entry.state, operators=tuple(map(renamed, entry.state.operators))))
+            replace(
+                entry,
+                state=replace(entry.state, operators=tuple(_renamed(each, named) for each in entry.state.operators)),
+            )
             if entry.state is not None
             else entry
             for entry in checkpoint.task_states
+        ),
+    )
+
+
+def _renamed(operator: OperatorSubtaskState, named: Callable[[str], str]) -> OperatorSubtaskState:
+    return replace(
+        operator,
+        shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
+        exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
+        input_channels=tuple(replace(handle, path=named(handle.path)) for handle in operator.input_channels),
+        result_subpartitions=tuple(
+            replace(handle, path=named(handle.path)) for handle in operator.result_subpartitions
         ),
     )
