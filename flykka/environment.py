@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
-from uuid import uuid4
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
@@ -17,6 +16,7 @@ from flykka.job_settings import JobSettings
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint
 from flykka.jobs.client_actor import JobExecutionResult
 from flykka.jobs.flight_record import surviving_flight_record_path
+from flykka.jobs.job_id import new_job_id
 from flykka.launch import current_launch
 from flykka.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
@@ -25,7 +25,6 @@ from flykka.local_cluster import (
     LocalCluster,
     slots_needed,
 )
-from flykka.messages.ids import JobId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
@@ -177,7 +176,7 @@ class StreamExecutionEnvironment(JobSettings):
         try:
             return job_graph(
                 self.get_stream_graph(),
-                job_id=JobId(uuid4().hex),
+                job_id=new_job_id(),
                 name=job_name,
                 checkpointing=self._checkpointing_settings(),
                 restart_strategy=self.restart_strategy,

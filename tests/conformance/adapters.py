@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.conformance.barrier_alignment import adapter as barrier_alignment
 from tests.conformance.case_files import Case
+from tests.conformance.job_graph import adapter as job_graph
 from tests.conformance.watermarks import adapter as watermarks
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
+    "06": job_graph.run,
+    "02": barrier_alignment.run,
     "08": watermarks.run,
 }
 """By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
