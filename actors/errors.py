@@ -12,6 +12,9 @@ JobRuntimeError
 │   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
+├── NetworkBufferError
+│   ├── InsufficientNetworkBuffersError  the cluster: a task needs more network buffers than its TaskManager has left
+│   └── BufferPoolDestroyedError         the caller: it asked a pool that is no more
 └── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
 """
 
@@ -70,6 +73,28 @@ class CheckpointVersionError(CheckpointStorageError):
 
 class CheckpointDirectoryError(CheckpointStorageError):
     """The checkpoint directory cannot be written; the text names it."""
+
+
+class NetworkBufferError(JobRuntimeError):
+    """A buffer cannot be had."""
+
+
+class InsufficientNetworkBuffersError(NetworkBufferError):
+    """The minimum of a task is more than what its TaskManager has not promised to others."""
+
+    def __init__(self, required: int, available: int, total: int) -> None:
+        super().__init__(
+            f"Insufficient number of network buffers: required {required}, but only {available} available. The total"
+            f" number of network buffers is currently set to {total} per TaskManager; give the cluster more"
+            " (network_buffers), or lower the job's parallelism"
+        )
+        self.required = required
+        self.available = available
+        self.total = total
+
+
+class BufferPoolDestroyedError(NetworkBufferError):
+    """A buffer was asked of a pool that is destroyed."""
 
 
 class IllegalTransitionError(JobRuntimeError):

@@ -143,6 +143,13 @@ class AlignmentTimeoutDue(Message):
     checkpoint_id: int
 
 
+@message("exchange.partition_consumable")
+class PartitionConsumable(Message):
+    """producing Task -> JobMaster: there is something to read (Flink's ScheduleOrUpdateConsumers)."""
+
+    partition_id: ResultPartitionId
+
+
 @message("exchange.partition_request_due")
 class PartitionRequestDue(Message):
     """Task's timer -> itself: ask again for the subpartition of this channel."""

@@ -44,7 +44,14 @@ class Refuse:
     response: ErrorResponse
 
 
-PartitionEffect = Send | Refuse | ReleaseBatch | Ignore
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyPartitionConsumable:
+    """There is something to read: the consumers may be deployed (Flink's ScheduleOrUpdateConsumers)."""
+
+    partition_id: ResultPartitionId
+
+
+PartitionEffect = Send | Refuse | ReleaseBatch | NotifyPartitionConsumable | Ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +82,15 @@ class TellProducer:
     message: AddCredit | CancelPartitionRequest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistInFlight:
+    """A batch on its way into gate number `gate` is part of the checkpoint (Flink's ChannelStateWriter)."""
+
+    checkpoint_id: int
+    gate: int
+    batch: BatchRef
+
+
 class ChannelFailureKind(StrEnum):
     """Whose fault it is that a channel cannot be read."""
 
@@ -98,4 +114,4 @@ class ChannelFailed:
     cause: SerializedThrowable
 
 
-GateEffect = RequestPartition | RetryRequest | TellProducer | ReleaseBatch | ChannelFailed | Ignore
+GateEffect = RequestPartition | RetryRequest | TellProducer | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore

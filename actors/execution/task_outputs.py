@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from flykka.actors.exchange.effects import PartitionEffect, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.actors.execution.effects import TaskEffect, TellBridge, TellPeer
+from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, Event, PartitionRequest
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, Event, PartitionConsumable, PartitionRequest
 from flykka.messages.stage import ReleaseBatches
 from flykka.messages.task import ResultPartitionDescriptor
-
-UNSENT_BATCHES_LIMIT = 2
-"""A task whose output holds more batches that nobody has credit for makes no more: it is back-pressured."""
 
 
 class TaskOutputs:
@@ -27,8 +24,8 @@ class TaskOutputs:
 
     @property
     def is_back_pressured(self) -> bool:
-        """Some consumer is slower than this task."""
-        return any(partition.is_back_pressured(UNSENT_BATCHES_LIMIT) for partition in self._by_output.values())
+        """Some consumer is slower than this task: an output has no buffer for another batch."""
+        return not all(partition.is_available for partition in self._by_output.values())
 
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
         """A consumer asks, has room, or leaves."""
@@ -73,6 +70,8 @@ def _effect(effect: PartitionEffect) -> TaskEffect:
             return Ignore(reason=response.cause.message)
         case ReleaseBatch(batch=batch):
             return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
+        case NotifyPartitionConsumable(partition_id=partition_id):
+            return TellJobMaster(message=PartitionConsumable(partition_id=partition_id))
         case Ignore():
             return effect
         case _:

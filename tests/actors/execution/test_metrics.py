@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.exchange.result_partition import partition_pool
 from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.metrics import Activity, TaskMeter
-from flykka.actors.execution.task_outputs import UNSENT_BATCHES_LIMIT
 from flykka.messages.exchange import Watermark
 from flykka.messages.job_graph import FiringMode, OperatorKind
 from flykka.messages.stage import BridgeClosed, BridgeOpened
@@ -85,7 +85,7 @@ def test_two_stages_at_once_do_not_count_twice() -> None:
 
 def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
     task = unread()
-    full = range(UNSENT_BATCHES_LIMIT + 1)
+    full = range(partition_pool(subpartitions=1).size)
     task.feed(splits(*(f"file-{number}" for number in full)))
     for stage in full:
         task.feed(finished(stage, f"batch-{stage}"))
