@@ -15,8 +15,10 @@ from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
 from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.properties import for_savepoint
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
@@ -48,6 +50,9 @@ from flykka.messages.coordination import (
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
+    SavepointCompleted,
+    SavepointFailed,
+    SavepointRequest,
     StartCheckpointScheduler,
     StopCheckpointFailed,
     StopCheckpointing,
@@ -106,8 +111,8 @@ class CheckpointCoordinator(Actor):
                 self._take(events.TaskStateChanged(attempt=attempt, state=state))
             case FinalCheckpointRequest():
                 self._take(events.FinalCheckpointRequested())
-            case StopCheckpointRequest():
-                self._take(events.StopRequested())
+            case StopCheckpointRequest() | SavepointRequest():
+                self._on_request(message)
             case AbortPendingCheckpoints(reason=reason):
                 self._take(events.PendingAborted(reason=reason))
             case RequestRestoreState():
@@ -133,6 +138,17 @@ class CheckpointCoordinator(Actor):
                 self._take(message)
             case _:
                 self.context.unhandled(message)
+
+    def _on_request(self, message: StopCheckpointRequest | SavepointRequest) -> None:
+        match message:
+            case StopCheckpointRequest(target_location=target_location, drain=drain, request_id=request_id):
+                stop = Stop(target_location=target_location, drain=drain, request_id=request_id)
+                self._take(events.StopRequested(stop=stop))
+            case SavepointRequest(target_location=target_location, request_id=request_id):
+                properties = for_savepoint(target_location)
+                self._take(events.TriggerRequested(properties=properties, request_id=request_id))
+            case unreachable:
+                assert_never(unreachable)
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
         self._gateways = {task.attempt: Gateway(task.task_manager, message.leader_session_id) for task in message.tasks}
@@ -262,6 +278,8 @@ class CheckpointCoordinator(Actor):
         effect: effects.SnapshotCoordinators
         | effects.FailJob
         | effects.ReportStopFailed
+        | effects.ReportSavepointCompleted
+        | effects.ReportSavepointFailed
         | effects.ReportCompleted
         | effects.ReportAborted
         | effects.Restore
@@ -280,6 +298,18 @@ class CheckpointCoordinator(Actor):
                         checkpoint_id=checkpoint_id,
                         reason=failure.reason,
                         cause=failure.cause,
+                    )
+                )
+            case effects.ReportSavepointCompleted(request_id=request_id, checkpoint_id=checkpoint_id, path=path):
+                job_master.tell(
+                    SavepointCompleted(
+                        job_id=self._job_id, request_id=request_id, checkpoint_id=checkpoint_id, path=path
+                    )
+                )
+            case effects.ReportSavepointFailed(request_id=request_id, failure=failure):
+                job_master.tell(
+                    SavepointFailed(
+                        job_id=self._job_id, request_id=request_id, reason=failure.reason, cause=failure.cause
                     )
                 )
             case effects.ReportCompleted(checkpoint=checkpoint, stats=stats):

@@ -16,10 +16,14 @@ from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
-from flykka.actors.checkpoint.final_checkpoint import FinalDemand, FinalPhase
+from flykka.actors.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator, PlannedTask
-from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.request_decider import (
+    CheckpointLoad,
+    CheckpointRequestDecider,
+    CheckpointTriggerRequest,
+)
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.actors.checkpoint.trigger import CheckpointTrigger
@@ -62,7 +66,8 @@ class CheckpointCoordinatorMachine:
         self._tasks = CheckpointPlanCalculator()
         self._stored = StoredCheckpoints(CompletedCheckpointStore(settings.retained), settings.retention)
         self._pending: dict[int, PendingCheckpoint] = {}
-        self._trigger = CheckpointTrigger(settings, self._tasks, self._pending)
+        decider = CheckpointRequestDecider(max_concurrent=settings.max_concurrent, min_pause_ms=settings.min_pause_ms)
+        self._trigger = CheckpointTrigger(settings, decider, self._tasks, self._load)
         self._recent: dict[int, set[ExecutionAttemptId]] = {}
         self._last_id = 0
         self.shut_down_with: JobStatus | None = None
@@ -92,7 +97,7 @@ class CheckpointCoordinatorMachine:
             assert checkpoint_id == pending.checkpoint_id <= self._last_id
             assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._stored.writing)
         assert self.shut_down_with is None or not self._pending
-        final = any(pending.properties.final for pending in self._pending.values())
+        final = any(pending.properties.is_final for pending in self._pending.values())
         assert (self._trigger.final.phase is FinalPhase.PENDING) == final
         self._trigger.final.check()
 
@@ -109,16 +114,18 @@ class CheckpointCoordinatorMachine:
             case events.SchedulerStarted():
                 yield from self._trigger.start_scheduler(now)
             case events.SchedulerStopped():
-                yield from self._trigger.stop_scheduler()
+                yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
                 yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
             case PeriodicTriggerDue():
                 yield from self._trigger.on_tick(now)
             case events.TriggerRequested():
-                yield from self._trigger.request(event.properties, now)
+                yield from self._trigger.request(
+                    event.properties, now, is_periodic=event.is_periodic, request_id=event.request_id
+                )
             case events.CheckpointIdDrawn():
                 yield from self._on_id_drawn(event, now)
             case OperatorCoordinatorsSnapshotted():
-                yield from self._on_coordinators_snapshotted(event)
+                yield from self._on_coordinators_snapshotted(event, now)
             case AcknowledgeCheckpoint():
                 yield from self._on_acknowledge(event, now)
             case DeclineCheckpoint():
@@ -128,9 +135,9 @@ class CheckpointCoordinatorMachine:
             case MetadataWritten() | MetadataWriteFailed():
                 yield from self._on_metadata(event, now)
             case events.FinalCheckpointRequested():
-                yield from self._trigger.request_final(FinalDemand.END_OF_DATA, now)
+                yield from self._trigger.reach_end_of_data(now)
             case events.StopRequested():
-                yield from self._trigger.request_final(FinalDemand.STOP, now)
+                yield from self._trigger.stop_with(event.stop, now)
             case FinalCheckpointRetryDue():
                 yield from self._trigger.on_final_retry(now)
             case events.PendingAborted():
@@ -142,6 +149,7 @@ class CheckpointCoordinatorMachine:
                 yield from self._on_shutdown(event, now)
             case events.DisposalEnded():
                 self._stored.disposal_ended()
+                yield from self._trigger.resume(now)
             case _:
                 assert_never(event)
         yield from self._settle()
@@ -168,33 +176,55 @@ class CheckpointCoordinatorMachine:
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
         assert event.checkpoint_id > self._last_id, "ids only grow"
         self._last_id = event.checkpoint_id
-        properties = yield from self._trigger.on_id_drawn(now)
-        if properties is not None:
-            yield from self._begin(event.checkpoint_id, properties, now)
-        yield from self._trigger.next_request(now)
+        request = yield from self._trigger.on_id_drawn(now)
+        if request is None:
+            yield from self._trigger.resume(now)
+        else:
+            yield from self._begin(event.checkpoint_id, request, now)
 
-    def _begin(self, checkpoint_id: int, properties: CheckpointProperties, now: int) -> Effects:
+    def _begin(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
+        properties = request.properties
         pending = PendingCheckpoint(
             job_id=self.job_id,
             checkpoint_id=checkpoint_id,
             timestamp_ms=now,
             properties=properties,
             plan=self._tasks.calculate(),
+            request_id=request.request_id,
         )
         self._pending[checkpoint_id] = pending
+        if properties.is_final:
+            self._trigger.final.begin(checkpoint_id)
         self.stats.report_pending(checkpoint_id, now, is_savepoint=properties.is_savepoint)
         yield effects.StartTimer(kind=TimerKind.TIMEOUT, delay_ms=self._timeout_ms, checkpoint_id=checkpoint_id)
         if self._operator_coordinators:
             yield effects.SnapshotCoordinators(checkpoint_id=checkpoint_id)
         else:
-            yield from _trigger_tasks(pending, ())
+            yield from self._trigger_tasks(pending, (), now)
 
-    def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted) -> Effects:
+    def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted, now: int) -> Effects:
         pending = self._pending.get(event.checkpoint_id)
         if event.job_id != self.job_id or pending is None or pending.phase is not PendingPhase.COORDINATORS:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for operator coordinators")
             return
-        yield from _trigger_tasks(pending, event.states)
+        yield from self._trigger_tasks(pending, event.states, now)
+
+    def _trigger_tasks(
+        self, pending: PendingCheckpoint, coordinators: tuple[OperatorCoordinatorState, ...], now: int
+    ) -> Effects:
+        pending.set_coordinators(coordinators)
+        for attempt in pending.plan.to_trigger:
+            yield effects.TriggerTask(
+                attempt=attempt,
+                checkpoint_id=pending.checkpoint_id,
+                timestamp_ms=pending.timestamp_ms,
+                options=pending.properties.options,
+            )
+        self._trigger.give_way()
+        yield from self._trigger.resume(now)
+
+    def _load(self) -> CheckpointLoad:
+        return CheckpointLoad(pending=len(self._pending), cleaning=self._stored.disposals)
 
     # --- collecting --------------------------------------------------------------------------------------------------
 
@@ -208,9 +238,11 @@ class CheckpointCoordinatorMachine:
             return
         match pending.expects(event.attempt):
             case TaskAcknowledgeResult.SUCCESS:
-                state, redundant = self._stored.acknowledge(event.checkpoint_id, event.state)
+                state = event.state
+                if not pending.properties.is_savepoint:
+                    state, redundant = self._stored.acknowledge(event.checkpoint_id, state)
+                    yield from self._stored.dispose(state=redundant)
                 pending.acknowledge(event.attempt, state, event.metrics)
-                yield from self._stored.dispose(state=redundant)
                 if pending.is_fully_acknowledged:
                     yield from self._stored.write(pending.finalize(now), pending.properties.options.target_location)
             case TaskAcknowledgeResult.DUPLICATE:
@@ -236,9 +268,7 @@ class CheckpointCoordinatorMachine:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} of job {event.job_id} is not pending")
             return
         yield from self._abort(pending, event.reason, now, event.cause)
-        # While a newer one is pending a parked request waits for that one.
-        if all(newer < event.checkpoint_id for newer in self._pending):
-            yield from self._trigger.resume(now)
+        yield from self._trigger.resume(now)
 
     def _on_timed_out(self, event: CheckpointTimedOut, now: int) -> Effects:
         pending = self._pending.get(event.checkpoint_id)
@@ -251,7 +281,7 @@ class CheckpointCoordinatorMachine:
     # --- completing and giving up ------------------------------------------------------------------------------------
 
     def _on_metadata(self, event: MetadataWritten | MetadataWriteFailed, now: int) -> Effects:
-        checkpoint = self._stored.written(event.checkpoint_id)
+        write = self._stored.written(event.checkpoint_id)
         pending = self._pending.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
@@ -259,13 +289,15 @@ class CheckpointCoordinatorMachine:
                 yield from self._stored.dispose(checkpoints=(event.path,))
             case MetadataWritten():
                 assert pending is not None
-                yield from self._complete(pending, replace(checkpoint, path=event.path), now)
+                yield from self._complete(pending, replace(write.checkpoint, path=event.path), now)
             case MetadataWriteFailed() if pending is not None:
                 reason = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
+                pending.phase = PendingPhase.TASKS
                 yield from self._abort(pending, reason, now, event.cause)
                 yield from self._trigger.resume(now)
             case MetadataWriteFailed():
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
+                yield from self._stored.dispose(checkpoints=_folder(write.target_location))
             case unreachable:
                 assert_never(unreachable)
 
@@ -279,12 +311,18 @@ class CheckpointCoordinatorMachine:
             size_bytes=pending.size_bytes,
             incremental_bytes=pending.incremental_bytes,
         )
-        for attempt in self._tasks.alive(pending.plan.to_commit_to):
+        # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
+        commits = not pending.properties.is_savepoint or pending.properties.is_final
+        for attempt in self._tasks.alive(pending.plan.to_commit_to) if commits else ():
             yield effects.NotifyComplete(
                 attempt=attempt, checkpoint_id=checkpoint.checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
             )
         yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats)
-        if not pending.properties.is_savepoint:
+        if pending.request_id is not None:
+            yield effects.ReportSavepointCompleted(
+                request_id=pending.request_id, checkpoint_id=checkpoint.checkpoint_id, path=checkpoint.path
+            )
+        if commits:
             yield from self._stored.retain(checkpoint)
             yield from self._subsume(checkpoint.checkpoint_id, now)
         yield from self._trigger.on_completed(pending.properties, now)
@@ -292,7 +330,7 @@ class CheckpointCoordinatorMachine:
 
     def _subsume(self, completed_id: int, now: int) -> Effects:
         for pending in list(self._pending.values()):
-            if pending.checkpoint_id < completed_id and not pending.properties.is_savepoint:
+            if pending.checkpoint_id < completed_id and pending.properties.can_be_subsumed:
                 yield from self._abort(pending, CheckpointDeclineReason.SUBSUMED, now)
 
     def _abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
@@ -307,6 +345,8 @@ class CheckpointCoordinatorMachine:
         cause: SerializedThrowable | None = None,
     ) -> Effects:
         self._remove(pending)
+        if pending.phase is PendingPhase.COORDINATORS:
+            self._trigger.give_way()
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
         self.stats.report_failed(pending.checkpoint_id, now, reason)
         latest = self.completed.latest
@@ -320,13 +360,18 @@ class CheckpointCoordinatorMachine:
                 timestamp_ms=pending.timestamp_ms,
             )
         yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=reason)
-        yield from self._stored.dispose(state=pending.exclusive_state())
+        # While the metadata is being written there, the folder of a savepoint is left to the end of that.
+        is_left = pending.phase is PendingPhase.METADATA
+        folder = () if is_left else _folder(pending.properties.options.target_location)
+        yield from self._stored.dispose(checkpoints=folder, state=pending.exclusive_state())
         counts = not pending.properties.is_savepoint
-        if pending.properties.final:
+        failure = effects.CheckpointFailure(reason=reason, cause=cause)
+        if pending.properties.is_final:
             # As a savepoint's, the failure of a stop is told to whoever wants it, and is nothing to the job.
-            counts = not self._trigger.final.is_stop
-            failure = effects.CheckpointFailure(reason=reason, cause=cause)
-            yield from self._trigger.on_aborted(pending.checkpoint_id, failure)
+            counts = self._trigger.final.stop is None
+            yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
+        elif pending.request_id is not None:
+            yield effects.ReportSavepointFailed(request_id=pending.request_id, failure=failure)
         if counts and self._failures.fail(pending.checkpoint_id, reason):
             yield effects.FailJob(cause=_too_many_failures(pending.checkpoint_id, reason, cause))
 
@@ -365,23 +410,14 @@ class CheckpointCoordinatorMachine:
             if event.job_status is JobStatus.SUSPENDED
             else CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         )
-        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.has_stopped
-        yield from self._trigger.shut_down()
+        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.keeps_checkpoint
+        yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)
         self._stored.close(event.job_status, keep_latest=was_stopped)
 
 
-def _trigger_tasks(
-    pending: PendingCheckpoint, coordinators: tuple[OperatorCoordinatorState, ...]
-) -> Iterator[effects.TriggerTask]:
-    pending.set_coordinators(coordinators)
-    for attempt in pending.plan.to_trigger:
-        yield effects.TriggerTask(
-            attempt=attempt,
-            checkpoint_id=pending.checkpoint_id,
-            timestamp_ms=pending.timestamp_ms,
-            options=pending.properties.options,
-        )
+def _folder(target_location: str | None) -> tuple[str, ...]:
+    return () if target_location is None else (target_location,)
 
 
 def _too_many_failures(

@@ -131,6 +131,24 @@ class ReportStopFailed:
 
     checkpoint_id: int
     failure: CheckpointFailure
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSavepointCompleted:
+    """Tell whoever asked for the savepoint where it is."""
+
+    request_id: str
+    checkpoint_id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSavepointFailed:
+    """Tell whoever asked for the savepoint that there will be none."""
+
+    request_id: str
+    failure: CheckpointFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +202,8 @@ CoordinatorEffect = (
     | DeleteJob
     | FailJob
     | ReportStopFailed
+    | ReportSavepointCompleted
+    | ReportSavepointFailed
     | ReportCompleted
     | ReportAborted
     | TriggerDeclined

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.messages.checkpoint import (
@@ -52,9 +53,11 @@ class SchedulerStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested:
-    """Somebody wants a checkpoint."""
+    """Somebody wants a checkpoint. With a `request_id` the end of it is told under that, however it ends."""
 
     properties: CheckpointProperties
+    is_periodic: bool = False
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,9 @@ class FinalCheckpointRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested:
-    """The job is to end with a last checkpoint, which is kept."""
+    """The job is to end with a last checkpoint, or with a savepoint, which is kept."""
+
+    stop: Stop = field(default_factory=Stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

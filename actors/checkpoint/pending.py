@@ -40,11 +40,13 @@ class PendingCheckpoint:
         timestamp_ms: int,
         properties: CheckpointProperties,
         plan: CheckpointPlan,
+        request_id: str | None = None,
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.timestamp_ms = timestamp_ms
         self.properties = properties
         self.plan = plan
+        self.request_id = request_id
         self.phase = PendingPhase.COORDINATORS
         self._job_id = job_id
         self._coordinators: tuple[OperatorCoordinatorState, ...] = ()

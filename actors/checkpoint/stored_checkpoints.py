@@ -20,6 +20,7 @@ from flykka.actors.state.handles import (
     shared_state_of,
     with_shared_state,
 )
+from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
@@ -42,7 +43,7 @@ class StoredCheckpoints:
         self.store = store
         self.registry = SharedStateRegistry()
         self._retention = retention
-        self._writing: dict[int, CompletedCheckpoint] = {}
+        self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
         self._restores_waiting: list[int] = []
         self._adopted: int | None = None
@@ -56,6 +57,11 @@ class StoredCheckpoints:
         """The checkpoints whose metadata is being written, those given up meanwhile included."""
         return frozenset(self._writing)
 
+    @property
+    def disposals(self) -> int:
+        """How many deletions are under way."""
+        return self._disposals
+
     def check(self) -> None:
         """Raise `AssertionError` where what is retained and what is registered do not agree."""
         self.store.check()
@@ -63,7 +69,7 @@ class StoredCheckpoints:
         assert self._disposals >= 0
         referenced: dict[str, int] = {}
         for checkpoint in self.store:
-            for state_id in shared_state_of(checkpoint):
+            for state_id in _registered(checkpoint):
                 referenced[state_id] = referenced.get(state_id, 0) + 1
         for state_id, references in referenced.items():
             assert self.registry.references(state_id) == references, state_id
@@ -81,25 +87,27 @@ class StoredCheckpoints:
 
     def write(self, checkpoint: CompletedCheckpoint, target_location: str | None) -> Iterator[WriteMetadata]:
         """Make the metadata durable."""
-        self._writing[checkpoint.checkpoint_id] = checkpoint
-        yield WriteMetadata(checkpoint=checkpoint, target_location=target_location)
+        write = WriteMetadata(checkpoint=checkpoint, target_location=target_location)
+        self._writing[checkpoint.checkpoint_id] = write
+        yield write
 
-    def written(self, checkpoint_id: int) -> CompletedCheckpoint:
-        """The write has ended, one way or the other."""
+    def written(self, checkpoint_id: int) -> WriteMetadata:
+        """The write has ended, one way or the other: what was to be written."""
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
     def retain(self, checkpoint: CompletedCheckpoint) -> Iterator[Dispose]:
         """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused."""
-        self.registry.register(shared_state_of(checkpoint))
+        self.registry.register(_registered(checkpoint))
         yield from self._let_go(self.store.add(checkpoint), checkpoint.checkpoint_id)
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
         assert not len(self.store), "a job starts from somebody else's checkpoint before it has one"
         self._adopted, self._adopted_path = checkpoint.checkpoint_id, checkpoint.path
-        self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
-        self.registry.register(shared_state_of(checkpoint))
+        if not _is_savepoint(checkpoint):
+            self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
+        self.registry.register(_registered(checkpoint))
         self.store.add(checkpoint)
 
     def discard_late(
@@ -164,8 +172,8 @@ class StoredCheckpoints:
 
     def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
         for older in gone:
-            self.registry.unregister(shared_state_of(older))
-        owned = [older for older in gone if older.checkpoint_id != self._adopted]
+            self.registry.unregister(_registered(older))
+        owned = [older for older in gone if self._is_owned(older)]
         unused = self.registry.release_unused(completed_id)
         yield from self.dispose(
             checkpoints=[older.path for older in owned],
@@ -179,4 +187,16 @@ class StoredCheckpoints:
     def _retained(self) -> tuple[str, ...]:
         if self._status in DISCARDED_WHEN[self._retention] and not self._keeps_latest:
             return ()
-        return tuple(checkpoint.path for checkpoint in self.store if checkpoint.checkpoint_id != self._adopted)
+        return tuple(checkpoint.path for checkpoint in self.store if self._is_owned(checkpoint))
+
+    def _is_owned(self, checkpoint: CompletedCheckpoint) -> bool:
+        return checkpoint.checkpoint_id != self._adopted and not _is_savepoint(checkpoint)
+
+
+def _is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
+    return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
+
+
+def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
+    """The shared state that is counted. A savepoint shares nothing: it is the user's, with all that it refers to."""
+    return () if _is_savepoint(checkpoint) else shared_state_of(checkpoint)

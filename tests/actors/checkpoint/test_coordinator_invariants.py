@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flykka.actors.checkpoint import effects, events
-from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.properties import for_savepoint
 from flykka.actors.state.handles import shared_state_of
-from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions, SnapshotType
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.coordination import MetadataWriteFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
@@ -21,7 +21,6 @@ from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
-SAVEPOINT = CheckpointProperties(options=CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT))
 BATCHES = 3
 """How many batches of keyed state a task refers to at a time: one more each checkpoint, the oldest compacted away."""
 
@@ -45,6 +44,7 @@ class Coordinating(RuleBasedStateMachine):
         self.writing: list[int] = []
         self.disposals = 0
         self.stops = 0
+        self.savepoints = 0
         self.last_of_former_life = 0
         self._deploy()
 
@@ -58,7 +58,8 @@ class Coordinating(RuleBasedStateMachine):
 
     @rule(savepoint=st.booleans())
     def somebody_wants_a_checkpoint(self, savepoint: bool) -> None:
-        self.world.trigger(SAVEPOINT if savepoint else None)
+        self.savepoints += savepoint
+        self.world.trigger(for_savepoint(f"savepoint {self.savepoints}") if savepoint else None)
 
     @rule()
     def the_input_is_at_its_end(self) -> None:
@@ -154,7 +155,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def the_limit_of_concurrent_checkpoints_holds(self) -> None:
-        limited = [pending for pending in self.world.machine.pending.values() if not pending.properties.is_forced]
+        limited = [pending for pending in self.world.machine.pending.values() if not pending.properties.forced]
         assert len(limited) <= 2
 
     @invariant()

@@ -81,7 +81,7 @@ def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(deman
     world.acknowledge("a", 2)
 
     [last] = world.machine.pending.values()
-    assert last.properties.final
+    assert last.properties.is_final
 
 
 def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:

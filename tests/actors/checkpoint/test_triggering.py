@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
-from flykka.messages.checkpoint import (
-    CheckpointDeclineReason,
-)
 from flykka.messages.coordination import PeriodicTriggerDue
 from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import (
@@ -70,20 +67,21 @@ def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
 
     assert inner == [[]]
     assert list(world.machine.pending) == [1]
-    assert world.effects(effects.TriggerDeclined) == [
-        effects.TriggerDeclined(reason=CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS)
-    ]
-
-
-def test_a_queued_request_waits_for_the_newest_pending_checkpoint_when_an_older_one_is_declined() -> None:
-    world = two_tasks(interval_ms=100, max_concurrent=2, tolerable_failures=9)
-    world.handle(events.SchedulerStarted())
-    world.advance(300)
-
     world.decline("sink", 1)
-    after_the_older = world.machine.is_scheduler_armed
-    world.decline("sink", 2)
-    world.advance(0)
+    assert list(world.machine.pending) == [2]
 
-    assert after_the_older is False
-    assert list(world.machine.pending) == [3]
+
+def test_the_clockwork_has_one_request_waiting_however_long_a_checkpoint_takes() -> None:
+    world = two_tasks(interval_ms=100, max_concurrent=1)
+    world.handle(events.SchedulerStarted())
+    world.advance(950)
+
+    world.acknowledge("source", 1)
+    world.acknowledge("sink", 1)
+    behind = list(world.machine.pending)
+    world.acknowledge("source", 2)
+    world.acknowledge("sink", 2)
+
+    assert behind == [2]
+    assert list(world.machine.pending) == []
+    assert world.effects(effects.TriggerDeclined) == []
