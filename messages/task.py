@@ -6,7 +6,13 @@ from enum import StrEnum
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
-from flykka.messages.job_graph import CheckpointingMode, JobVertex, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import (
+    CheckpointingMode,
+    JobVertex,
+    OperatorRef,
+    ShipStrategy,
+    TaskCancellationSettings,
+)
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.ref import Ref
 from flykka.messages.state import TaskStateSnapshot
@@ -77,6 +83,7 @@ class TaskDeploymentDescriptor(Value):
     metrics_interval_ms: int = 1_000
     checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     alignment_limit_bytes: int | None = None
+    task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
 
 
 @message("task.submit")
@@ -159,3 +166,37 @@ class ReportTaskMetrics(Message):
 
     attempt: ExecutionAttemptId
     metrics: TaskIOMetrics
+
+
+@message("task.cancellation_due")
+class CancellationDue(Message):
+    """Task's timer -> itself: the attempt was told to end and may not have ended yet."""
+
+
+@message("task.fatal_error")
+class FatalErrorOccurred(Message):
+    """Task -> TaskManager: the attempt does not end, so what runs here can no longer be known (Flink's onFatalError)."""
+
+    attempt: ExecutionAttemptId
+    cause: SerializedThrowable
+
+
+@message("task.request_partition_producer_state")
+class RequestPartitionProducerState(Message):
+    """Task -> JobMaster: what has become of the attempt whose partition this attempt asked for and did not find?"""
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+
+
+@message("task.partition_producer_state")
+class PartitionProducerState(Message):
+    """JobMaster -> TaskManager -> Task: the state of the producer of a partition.
+
+    Without a state there is a `failure`: a newer attempt has taken the producer's place, or nobody knows it.
+    """
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+    state: ExecutionState | None = None
+    failure: SerializedThrowable | None = None
