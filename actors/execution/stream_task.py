@@ -149,8 +149,8 @@ class StreamTask:
                 return self._inputs.handle(event) + self._input_failure()
             case StageFinished():
                 return self._on_stage_finished(event, now)
-            case AddSplits(splits=splits) if self._reader is not None:
-                self._reader.add(splits)
+            case AddSplits(splits=splits, numbers=numbers) if self._reader is not None:
+                self._reader.add(splits, numbers)
                 return []
             case NoMoreSplits() if self._reader is not None:
                 self._reader.no_more()
@@ -160,7 +160,7 @@ class StreamTask:
             case IdleDue():
                 return self._on_idle_due(now)
             case TriggerCheckpoint():
-                return self._on_trigger(event)
+                return self._on_trigger(event, now)
             case SnapshotFailed():
                 return self._on_snapshot_failed(event)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
@@ -189,9 +189,7 @@ class StreamTask:
     def _open_bridge(self) -> TaskEffect:
         restore = self._descriptor.restore
         if restore is not None and self._reader is not None:
-            for state in restore.operators:
-                if state.operator_id == self._reader.operator_id and state.operator_state:
-                    self._reader.restore(state)
+            self._reader.restore(restore.operators)
         opening = OpenBridge(restore=restore, restored_checkpoint_id=self._descriptor.restored_checkpoint_id)
         return TellBridge(message=opening)
 
@@ -225,16 +223,19 @@ class StreamTask:
 
     def _read_split(self, now: int) -> list[TaskEffect] | None:
         assert self._reader is not None
+        if self._end_of_data:
+            return None
         split = self._reader.next()
         if split is not None:
             awake = self._wake(now)
             return [*awake, TellBridge(message=ReadSplits(stage=self._line.start(Read()), splits=(split,)))]
-        if self._reader.exhausted and not self._end_of_data:
-            self._end_of_data = True
-            # Nobody would hear the watermark of a source that is idle.
-            awake = self._wake(now)
-            return awake + self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
-        return None
+        return self._end_data(now) if self._reader.exhausted else None
+
+    def _end_data(self, now: int) -> list[TaskEffect]:
+        self._end_of_data = True
+        # Nobody would hear the watermark of a source that is idle.
+        awake = self._wake(now)
+        return awake + self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
 
     def _wake(self, now: int) -> list[TaskEffect]:
         said = self._line.follow(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
@@ -306,13 +307,14 @@ class StreamTask:
 
     # Checkpoints
 
-    def _on_trigger(self, trigger: TriggerCheckpoint) -> list[TaskEffect]:
+    def _on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
         if self._reader is None:
             return [Ignore(reason="only sources are triggered; this task waits for barriers")]
         barrier = CheckpointBarrier(
             checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
         )
-        return self._begin_snapshot(barrier, alignment_ms=0)
+        drained = self._end_data(now) if trigger.options.drain and not self._end_of_data else []
+        return drained + self._begin_snapshot(barrier, alignment_ms=0)
 
     def _begin_snapshot(self, barrier: CheckpointBarrier, alignment_ms: int) -> list[TaskEffect]:
         checkpoint_id = barrier.checkpoint_id
