@@ -170,21 +170,16 @@ class LocalBufferPool(Generic[Listener]):
         self._provider.settle()
         self.bytes_held -= size_bytes
         self._leave_channel(channel)
-        while not self.is_destroyed and self.held <= self._size and self._has_bytes and self._listeners:
-            listener = self._listeners.popleft()
-            result = listener.buffer_available()
-            if result is NotificationResult.BUFFER_USED_NEED_MORE:
-                self._wait_on(listener)
-            if result is not NotificationResult.BUFFER_NOT_USED:
-                return listener
         if self.is_destroyed or self.held > self._size:
             self._return_to_provider(1)
-        else:
-            self._idle += 1
-        return None
+            return None
+        self._idle += 1
+        return self._offer_idle()
 
-    def resize(self, size: int) -> None:
-        """Hold `size` buffers from now on. What is idle beyond it goes back at once, what is in use when it comes back.
+    def resize(self, size: int) -> list[Listener]:
+        """Hold `size` buffers from now on; the listeners that have one now.
+
+        What is idle beyond the size goes back at once, what is in use when it comes back.
 
         Raises:
             BufferPoolDestroyedError: the pool is no more.
@@ -199,6 +194,13 @@ class LocalBufferPool(Generic[Listener]):
         if excess > 0:
             self._idle -= excess
             self._return_to_provider(excess)
+        served: list[Listener] = []
+        while self._listeners and self._take_from_provider():
+            self._idle += 1
+            listener = self._offer_idle()
+            if listener is not None:
+                served.append(listener)
+        return served
 
     def destroy(self) -> None:
         """Give back what is idle, and the rest as it comes back; who waits is told."""
@@ -219,6 +221,20 @@ class LocalBufferPool(Generic[Listener]):
     @property
     def _has_bytes(self) -> bool:
         return self._bytes_per_buffer is None or self.bytes_held < self._bytes_per_buffer * max(self._size, 1)
+
+    def _offer_idle(self) -> Listener | None:
+        """Offer an idle buffer to who waits, in turn; the listener that has it now."""
+        while self._idle and self._has_bytes and self._listeners:
+            listener = self._listeners.popleft()
+            # Taken before it is offered: a listener may give it back at once, and it is then the next one's.
+            self._idle -= 1
+            result = listener.buffer_available()
+            if result is NotificationResult.BUFFER_USED_NEED_MORE:
+                self._wait_on(listener)
+            if result is not NotificationResult.BUFFER_NOT_USED:
+                return listener
+            self._idle += 1
+        return None
 
     def _take_idle(self) -> bool:
         if not self._idle:

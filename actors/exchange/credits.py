@@ -12,36 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from flykka.actors.exchange.buffer_pool import LocalBufferPool, NotificationResult
 
-class FloatingCredits:
-    """The credits that the channels of one gate share (the part of LocalBufferPool that serves an input gate)."""
 
-    def __init__(self, total: int) -> None:
-        if total < 0:
-            raise ValueError(f"floating credits cannot be negative: {total}")
-        self.total = total
-        self.free = total
-        self._waiting: deque[ChannelCredits] = deque()
-
-    def take(self, wanted: int) -> int:
-        """Take up to `wanted` credits; how many there were."""
-        taken = min(wanted, self.free)
-        self.free -= taken
-        return taken
-
-    def wait(self, channel: ChannelCredits) -> None:
-        """Give `channel` the next credit that comes back and that nobody before it needs."""
-        self._waiting.append(channel)
-
-    def give_back(self) -> ChannelCredits | None:
-        """Take back one credit; the channel that got it at once, with a credit more to announce."""
-        while self._waiting:
-            channel = self._waiting.popleft()
-            if channel.accept_floating():
-                return channel
-        self.free += 1
-        assert self.free <= self.total, "a floating credit came back twice"
-        return None
+class FloatingCredits(LocalBufferPool["ChannelCredits"]):
+    """The credits that the channels of one gate share. Channels that need more than there are wait in line."""
 
 
 class ChannelCredits:
@@ -109,11 +84,11 @@ class ChannelCredits:
         missing = self.required - self.available
         if missing <= 0 or self.is_waiting:
             return
-        taken = self._pool.take(missing)
+        taken = self._pool.take_up_to(missing)
         self._floating_available += taken
         self.unannounced += taken
         if taken < missing:
-            self._wait()
+            self.is_waiting = self._pool.wait(self)
 
     def give_back(self) -> ChannelCredits | None:
         """The oldest batch in use is processed; the channel, this or another, that has a credit more to announce."""
@@ -130,16 +105,31 @@ class ChannelCredits:
         self.unannounced += 1
         return self
 
-    def accept_floating(self) -> bool:
-        """The pool offers a credit that this channel has waited for; False where it is no longer needed."""
+    def buffer_available(self) -> NotificationResult:
+        """The pool offers a credit that this channel has waited for."""
         self.is_waiting = False
         if self.is_released or self.available >= self.required:
-            return False
+            return NotificationResult.BUFFER_NOT_USED
         self._floating_available += 1
         self.unannounced += 1
-        if self.available < self.required:
-            self._wait()
-        return True
+        self.is_waiting = self.available < self.required
+        if self.is_waiting:
+            return NotificationResult.BUFFER_USED_NEED_MORE
+        return NotificationResult.BUFFER_USED_NO_NEED_FOR_MORE
+
+    def buffer_pool_destroyed(self) -> None:
+        """No floating credit will come."""
+        self.is_waiting = False
+
+    def on_upstream_blocked(self) -> list[ChannelCredits]:
+        """The sender waits behind a barrier: the channels that have a credit more to announce meanwhile.
+
+        A channel that has floating credits alone gives them back and begins anew; the sender forgets them as well.
+        """
+        if self.exclusive or self.is_released:
+            return []
+        self.required = self.unannounced = 0
+        return self._give_back_floating()
 
     def release(self) -> list[ChannelCredits]:
         """Nothing more will arrive: floating credits go back; the channels that have a credit more to announce.
@@ -147,10 +137,8 @@ class ChannelCredits:
         Credits in use stay so until their batches are processed.
         """
         self.is_released = True
-        floating, self._floating_available = self._floating_available, 0
         self._exclusive_available = self.required = self.unannounced = 0
-        takers = (self._pool.give_back() for _ in range(floating))
-        return [taker for taker in takers if taker is not None]
+        return self._give_back_floating()
 
     def check(self) -> None:
         """Assert that no credit is lost, made or promised twice."""
@@ -165,6 +153,7 @@ class ChannelCredits:
         """Floating credits that this channel holds, available or in use."""
         return self._floating_available + self._in_use_is_floating.count(True)
 
-    def _wait(self) -> None:
-        self.is_waiting = True
-        self._pool.wait(self)
+    def _give_back_floating(self) -> list[ChannelCredits]:
+        floating, self._floating_available = self._floating_available, 0
+        takers = (self._pool.give_back() for _ in range(floating))
+        return [taker for taker in takers if taker is not None]

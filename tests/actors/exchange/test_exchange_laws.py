@@ -155,7 +155,7 @@ class Exchange(RuleBasedStateMachine):
         self._run_dry()
         assert self.read == self.made
         assert self.gate.is_finished
-        assert self.gate.floating.free == self.gate.floating.total
+        assert self.gate.floating.free == self.gate.floating.size
 
     def _run_dry(self) -> None:
         while self._can_go_on():
