@@ -8,12 +8,16 @@ one. The first reason to end is the one that counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.partition_producer import CancelSelf, Consequence, Wait
+from flykka.actors.execution.task_cancellation import TaskCancellation
 from flykka.actors.graph.states import execution_may_move
 from flykka.actors.ignore import Ignore
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.stage import CloseBridge
 from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 
@@ -27,8 +31,10 @@ class _End:
 class AttemptLife:
     """The state of an attempt and the end it is on its way to."""
 
-    def __init__(self, attempt: ExecutionAttemptId) -> None:
+    def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings | None = None) -> None:
         self._attempt = attempt
+        self.cancellation = TaskCancellation(attempt, cluster or TaskCancellationSettings())
+        self._now = 0
         self._end: _End | None = None
         self.state = ExecutionState.CREATED
 
@@ -46,8 +52,13 @@ class AttemptLife:
         """
         return self._end is not None and self._end.state is not ExecutionState.FINISHED
 
-    def deploy(self) -> None:
-        """The attempt is being made ready."""
+    def pass_time(self, now: int) -> None:
+        """What happens next, happens at this time."""
+        self._now = now
+
+    def deploy(self, job: TaskCancellationSettings) -> None:
+        """The attempt is being made ready, with what its job says of cancellation."""
+        self.cancellation.load(job)
         self._move(ExecutionState.DEPLOYING)
 
     def run(self) -> list[TaskEffect]:
@@ -71,6 +82,22 @@ class AttemptLife:
         """The attempt cannot go on, or what is done behind its last stage has failed."""
         return self._begin_end(_End(state=ExecutionState.FAILED, failure=failure), cancel=True)
 
+    def cancellation_due(self) -> list[TaskEffect]:
+        """The bridge has not closed so far."""
+        return self.cancellation.on_due(self._now)
+
+    def follow(self, consequence: Consequence) -> list[TaskEffect]:
+        """What the state of a producer means for the attempt that reads it."""
+        match consequence:
+            case Wait():
+                return [Ignore(reason="the producer is there or comes: its partition is asked for again")]
+            case CancelSelf():
+                return self.cancel()
+            case SerializedThrowable():
+                return self.fail(consequence)
+            case _:
+                assert_never(consequence)
+
     def bridge_closed(self) -> list[TaskEffect]:
         """Nothing of the attempt runs any more: report its end."""
         assert self._end is not None, "the bridge closed without being told to"
@@ -87,7 +114,8 @@ class AttemptLife:
         if self._end is not None and self._is_ending:
             return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
         self._end = end
-        return [TellBridge(message=CloseBridge(cancel=cancel))]
+        closing = TellBridge(message=CloseBridge(cancel=cancel))
+        return [closing, *(self.cancellation.begin(self._now) if cancel else ())]
 
     def _report(self, end: _End) -> TellJobMaster:
         reached = TaskExecutionState(attempt=self._attempt, state=end.state, failure=end.failure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.ignore import Ignore
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 
@@ -54,10 +55,33 @@ class LogWarning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartCancellationTimer:
+    """Come back with `CancellationDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFatalError:
+    """The attempt does not end: tell the TaskManager, which can no longer answer for what it runs."""
+
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
     """The attempt is over and nothing of it runs: stop."""
 
 
 TaskEffect = (
-    TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | StartIdleTimer | LogWarning | EndAttempt | Ignore
+    TellBridge
+    | TellJobMaster
+    | TellPeer
+    | RetryPartitionRequest
+    | StartIdleTimer
+    | LogWarning
+    | StartCancellationTimer
+    | ReportFatalError
+    | EndAttempt
+    | Ignore
 )

@@ -25,7 +25,14 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, FailTask, IdleDue, MetricsDue
+from flykka.messages.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    MetricsDue,
+    PartitionProducerState,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,5 +72,7 @@ TaskEvent = (
     | AddSplits
     | NoMoreSplits
     | CancelTask
+    | CancellationDue
+    | PartitionProducerState
     | FailTask
 )

@@ -14,9 +14,11 @@ from typing import assert_never
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.execution.attempt_life import AttemptLife
+from flykka.actors.execution.declines import decline
 from flykka.actors.execution.effects import LogWarning, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.idleness import SourceIdleness
+from flykka.actors.execution.partition_producer import ask, consequence
 from flykka.actors.execution.snapshots import Begin, Snapshots
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.actors.execution.stage_line import STAGES_IN_FLIGHT, Fire, Process, Read, Snapshot, StageLine
@@ -32,7 +34,6 @@ from flykka.actors.execution.task_inputs import (
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
-    DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
@@ -55,7 +56,7 @@ from flykka.messages.exchange import (
     WatermarkStatus,
 )
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job_graph import FiringMode, OperatorKind
+from flykka.messages.job_graph import FiringMode, OperatorKind, TaskCancellationSettings
 from flykka.messages.ref import Ref
 from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
 from flykka.messages.stage import (
@@ -74,7 +75,15 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, FailTask, IdleDue, MetricsDue, TaskDeploymentDescriptor
+from flykka.messages.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    MetricsDue,
+    PartitionProducerState,
+    TaskDeploymentDescriptor,
+)
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """Splits held or asked for: enough to go on while the JobMaster holds assignments back for a checkpoint."""
@@ -83,10 +92,12 @@ SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 class StreamTask:
     """The machine of one execution attempt, whose actor is `task`."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, task: Ref) -> None:
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, task: Ref, cluster: TaskCancellationSettings | None = None
+    ) -> None:
         vertex = descriptor.vertex
         self._descriptor = descriptor
-        self._life = AttemptLife(descriptor.attempt)
+        self._life = AttemptLife(descriptor.attempt, cluster)
         self._snapshots = Snapshots(descriptor.job_id, descriptor.attempt)
         self._inputs = TaskInputs(descriptor.inputs, task)
         self._line = StageLine(descriptor)
@@ -106,6 +117,7 @@ class StreamTask:
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
         self._line.pass_time(now)
+        self._life.pass_time(now)
         effects = self._on_event(event, now)
         self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
         return effects
@@ -113,7 +125,7 @@ class StreamTask:
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
             case StartTask():
-                self._life.deploy()
+                self._life.deploy(self._descriptor.task_cancellation)
                 return [self._open_bridge()]
             case BridgeClosed():
                 return [self._line.report(), *self._life.bridge_closed()]
@@ -123,10 +135,13 @@ class StreamTask:
                 return self._life.fail(cause)
             case CancelTask():
                 return self._life.cancel()
+            case CancellationDue():
+                return self._life.cancellation_due()
             case BridgeOpened():
                 return self._on_bridge_opened(now)
             case TriggerCheckpoint() if not self._life.is_running:
-                return [self._decline(event, CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY)]
+                reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+                return [decline(self._descriptor, event.checkpoint_id, reason)]
             case PartitionRequest() | AddCredit() | CancelPartitionRequest():
                 # Served in every state: what is queued here is somebody's input.
                 return self._line.serve(event) + self._read_on(now)
@@ -145,6 +160,11 @@ class StreamTask:
 
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
+            case ErrorResponse(partition_not_found=True, partition_id=partition_id):
+                asked = ask(self._descriptor.attempt, partition_id)
+                return [*self._inputs.handle(event), *self._input_failure(), *asked]
+            case PartitionProducerState():
+                return self._life.follow(consequence(event))
             case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event) + self._input_failure()
             case StageFinished():
@@ -264,7 +284,7 @@ class StreamTask:
             case SnapshotDue(barrier=barrier, alignment_ms=alignment_ms):
                 return self._begin_snapshot(barrier, alignment_ms)
             case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
-                declined = self._decline_id(checkpoint_id, reason)
+                declined = decline(self._descriptor, checkpoint_id, reason)
                 return [declined, *self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
             case EndOfDataReached(drain=drain):
                 return self._line.follow(EndOfData(drain=drain))
@@ -352,7 +372,7 @@ class StreamTask:
         if not self._snapshots.give_up(failed.checkpoint_id):
             return [Ignore(reason=f"checkpoint {failed.checkpoint_id} was aborted")]
         reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
-        return [self._decline_id(failed.checkpoint_id, reason, failed.cause)]
+        return [decline(self._descriptor, failed.checkpoint_id, reason, failed.cause)]
 
     def _on_aborted(self, checkpoint_id: int) -> list[TaskEffect]:
         if self._final_checkpoint == checkpoint_id:
@@ -365,22 +385,6 @@ class StreamTask:
         if self._final_checkpoint is None or checkpoint_id < self._final_checkpoint:
             return []
         return self._line.follow(EndOfPartition()) + self._life.finish()
-
-    def _decline(self, trigger: TriggerCheckpoint, reason: CheckpointDeclineReason) -> TaskEffect:
-        return self._decline_id(trigger.checkpoint_id, reason)
-
-    def _decline_id(
-        self, checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None = None
-    ) -> TaskEffect:
-        return TellJobMaster(
-            message=DeclineCheckpoint(
-                job_id=self._descriptor.job_id,
-                attempt=self._descriptor.attempt,
-                checkpoint_id=checkpoint_id,
-                reason=reason,
-                cause=cause,
-            )
-        )
 
 
 def _reader(descriptor: TaskDeploymentDescriptor) -> SplitReader | None:
