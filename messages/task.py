@@ -162,7 +162,7 @@ class IdleDue(Message):
 
 @message("task.report_metrics")
 class ReportTaskMetrics(Message):
-    """Task -> JobMaster: what the attempt has done so far, sent at intervals, with its checkpoints and at its end."""
+    """Task -> JobMaster: what the attempt has done so far: at intervals, when a snapshot made rows, and at its end."""
 
     attempt: ExecutionAttemptId
     metrics: TaskIOMetrics

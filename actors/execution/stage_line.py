@@ -137,10 +137,12 @@ class StageLine:
             effects += self._send_down(event)
         return Finished(purpose=purpose, effects=effects + self._send_released(), violated=violated)
 
-    def snapshotted(self, snapshotted: StateSnapshotted) -> TaskEffect:
-        """A snapshot is durable: count what left the chain with it, and report."""
+    def snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        """A snapshot is durable: count what left the chain with it, and report it, which may be all that ever does."""
+        if not snapshotted.rows_out:
+            return []
         self._meter.count_late_output(snapshotted.rows_out)
-        return self.report()
+        return [self.report()]
 
     def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
         """A consumer asks, has room, or leaves."""

@@ -366,7 +366,7 @@ class StreamTask:
         )
 
     def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
-        return [self._line.snapshotted(snapshotted), TellJobMaster(message=self._snapshots.durable(snapshotted))]
+        return [*self._line.snapshotted(snapshotted), TellJobMaster(message=self._snapshots.durable(snapshotted))]
 
     def _on_snapshot_failed(self, failed: SnapshotFailed) -> list[TaskEffect]:
         if not self._snapshots.give_up(failed.checkpoint_id):

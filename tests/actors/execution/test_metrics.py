@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.exchange.result_partition import partition_pool
+from flykka.actors.execution.effects import TellJobMaster
 from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.messages.exchange import Watermark
 from flykka.messages.job_graph import FiringMode, OperatorKind
 from flykka.messages.stage import BridgeClosed, BridgeOpened
-from flykka.messages.task import CancelTask, MetricsDue, TaskIOMetrics
+from flykka.messages.task import CancelTask, MetricsDue, ReportTaskMetrics, TaskIOMetrics
 from tests.actors.execution.task_machine import (
     ATTEMPT,
     Harness,
@@ -57,6 +58,15 @@ def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> 
     reported = metrics(task.feed(replace(durable(1), rows_out=7)))
 
     assert reported.rows_out == 7
+
+
+def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
+    task = source()
+
+    effects = task.feed(trigger(1), finished(0), durable(1))
+
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
 
 
 def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
@@ -116,9 +126,9 @@ def test_windows_that_fire_with_the_checkpoint_have_no_watermark_before_event_ti
     task = window(FiringMode.ON_CHECKPOINT)
 
     task.arrive(0, batch("rows"), barrier(1))
-    before = task.feed(finished(0), finished(1), durable(1))
+    before = task.feed(finished(0), finished(1), durable(1), MetricsDue())
     task.arrive(0, Watermark(timestamp_ms=899), barrier(2))
-    after = task.feed(finished(2), durable(2))
+    after = task.feed(finished(2), durable(2), MetricsDue())
 
     assert (metrics(before).watermark_ms, metrics(after).watermark_ms) == (None, 899)
 
