@@ -7,7 +7,7 @@ It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (wh
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -26,7 +26,7 @@ from flykka.actors.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.scheduling.restart_strategy import restart_strategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
-from flykka.actors.state.assignment import assign
+from flykka.actors.state.assignment import StateAssignment, assign
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
@@ -42,7 +42,7 @@ from flykka.messages.coordination import (
     StopCheckpointing,
 )
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobVertexId, LeaderSessionId
+from flykka.messages.ids import LeaderSessionId
 from flykka.messages.job import (
     CancelJob,
     CheckpointAborted,
@@ -66,7 +66,6 @@ from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.source import RequestSplits, SplitsDiscovered
-from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import (
     CancelTask,
     ExecutionState,
@@ -207,22 +206,27 @@ class JobMaster(Actor):
             return
         checkpoint = message.checkpoint
         try:
-            states = self._assigned(checkpoint) if checkpoint else {}
+            assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
+            self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
         except RestoreError as misfit:
             self._fail(replace(serialized(misfit), suppress_restarts=True))
             return
-        self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
         checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
         if checkpoint_id is not None or self._graph.number_of_restarts > 0:
             self._tell_listeners(
                 JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=self.context.now())
             )
-        ready = events.RestoreStateReady(version=message.version, checkpoint_id=checkpoint_id, states=states)
+        ready = events.RestoreStateReady(
+            version=message.version,
+            checkpoint_id=checkpoint_id,
+            states=assigned.states,
+            max_parallelism=assigned.max_parallelism,
+        )
         self._decide([ready])
 
-    def _assigned(self, checkpoint: CompletedCheckpoint) -> Mapping[tuple[JobVertexId, int], TaskStateSnapshot]:
+    def _assigned(self, checkpoint: CompletedCheckpoint) -> StateAssignment:
         allow = self._allow_non_restored_state
-        return assign(checkpoint, self._job_graph.vertices, allow_non_restored_state=allow).states
+        return assign(checkpoint, self._job_graph.vertices, allow_non_restored_state=allow)
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""

@@ -125,11 +125,12 @@ class JobEdge(Value):
 class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
 
-    `outputs` names, by output number, the operator of the chain whose rows the output carries. A source that has read
-    nothing for `idle_timeout_ms` is idle: it holds no watermark back (None: it is never idle). `watermark_delay_ms` is
-    how far its watermark stays behind the latest row (None: there is none); with `punctuated_watermarks` it is the
-    event time of the latest row that marks one. Subtasks of one number of the vertices of a `co_location_group` run in
-    one slot. `resources` is the sum over the chain.
+    `max_parallelism` is the number of key groups; one that was not configured is replaced by that of the checkpoint
+    that the job starts from. `outputs` names, by output number, the operator of the chain whose rows the output
+    carries. A source that has read nothing for `idle_timeout_ms` is idle and holds no watermark back (None: it is
+    never idle). `watermark_delay_ms` is how far its watermark stays behind the latest row (None: there is none);
+    with `punctuated_watermarks` it is the event time of the latest row that marks one. Subtasks of one number of
+    the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
     """
 
     vertex_id: JobVertexId
@@ -147,6 +148,7 @@ class JobVertex(Value):
     punctuated_watermarks: bool = False
     co_location_group: str | None = None
     resources: ResourceSpec = ResourceSpec()
+    is_max_parallelism_configured: bool = False
 
 
 @value("job_graph.restart_strategy")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
@@ -35,11 +35,15 @@ class SlotAllocationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStateReady:
-    """What the attempts of this `version` start from, by vertex and subtask; who is not named starts empty."""
+    """What the attempts of this `version` start from, by vertex and subtask; who is not named starts empty.
+
+    `max_parallelism` are the vertices that take over the number of key groups from the checkpoint.
+    """
 
     version: int
     checkpoint_id: int | None
     states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot]
+    max_parallelism: Mapping[JobVertexId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,6 +175,8 @@ class ExecutionGraph:
         if event.version != self.version or self.status is not JobStatus.RUNNING or self._restore is not None:
             return [self._ignore(f"the state for version {event.version}")]
         self._restore = event
+        for vertex_id, max_parallelism in event.max_parallelism.items():
+            self._vertices[vertex_id].set_max_parallelism(max_parallelism)
         for (vertex_id, subtask), state in event.states.items():
             self.subtask(vertex_id, subtask).execution.restore = state
         return self._deploy_when_ready(now)

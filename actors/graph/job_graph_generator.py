@@ -11,13 +11,8 @@ from dataclasses import dataclass
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.chaining import Chain, chains
 from flykka.actors.graph.operator_ids import operator_ids, vertex_id
-from flykka.actors.graph.stream_graph import (
-    LARGEST_MAX_PARALLELISM,
-    ExchangeMode,
-    StreamEdge,
-    StreamGraph,
-    StreamNode,
-)
+from flykka.actors.graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
+from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
@@ -70,12 +65,6 @@ def job_graph(
     )
 
 
-def derived_max_parallelism(parallelism: int) -> int:
-    """Flink's default number of key groups: 1.5 times the parallelism, up to a power of two, within bounds."""
-    wanted = parallelism + parallelism // 2
-    return min(max(1 << (wanted - 1).bit_length(), 128), LARGEST_MAX_PARALLELISM)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wiring:
     """What vertices call each other and their operators: by uid, and by edge for the outputs."""
@@ -88,12 +77,14 @@ class _Wiring:
 def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
     head = chain.head
     own_id = wiring.vertex_ids[head.uid]
+    parallelism = _parallelism(head)
     return JobVertex(
         vertex_id=own_id,
         name=_name(chain),
         operators=tuple(_operator(node, reads, wiring) for node, reads in zip(chain.nodes, chain.reads, strict=True)),
-        parallelism=head.parallelism,
-        max_parallelism=_max_parallelism(head),
+        parallelism=parallelism.parallelism,
+        max_parallelism=parallelism.max_parallelism,
+        is_max_parallelism_configured=parallelism.is_max_configured,
         inputs=tuple(_edge(graph, edge, wiring) for edge in chain.inputs),
         outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
         # Where slots are not shared, every vertex has slots of its own.
@@ -140,14 +131,11 @@ def _result_partition_type(graph: StreamGraph, edge: StreamEdge) -> ResultPartit
             return ResultPartitionType.PIPELINED_BOUNDED
 
 
-def _max_parallelism(head: StreamNode) -> int:
-    number = head.max_parallelism or derived_max_parallelism(head.parallelism)
-    if number < head.parallelism:
-        raise GraphError(
-            f"the parallelism {head.parallelism} of {head.uid!r} is above its maximum {number}:"
-            " set_max_parallelism(...) gives it more key groups"
-        )
-    return number
+def _parallelism(head: StreamNode) -> VertexParallelism:
+    try:
+        return VertexParallelism.of(head.parallelism, head.max_parallelism)
+    except GraphError as refused:
+        raise GraphError(f"{head.uid!r}: {refused}") from refused
 
 
 def _co_location_group(chain: Chain) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from flykka.actors.errors import GraphError
+from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobVertexId
 from flykka.messages.job_graph import JobGraph, JobVertex, ResultPartitionType, ScheduleMode, ShipStrategy
 
@@ -48,11 +49,10 @@ def _check_unique(what: str, names: Iterable[Hashable]) -> None:
 def _check_vertex(vertex: JobVertex) -> None:
     if not vertex.operators:
         raise GraphError(f"the vertex {vertex.name!r} has no operator")
-    if not 1 <= vertex.parallelism <= vertex.max_parallelism:
-        raise GraphError(
-            f"the vertex {vertex.name!r} has parallelism {vertex.parallelism},"
-            f" which is not between 1 and its maximum {vertex.max_parallelism}"
-        )
+    try:
+        VertexParallelism(parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
+    except GraphError as refused:
+        raise GraphError(f"the vertex {vertex.name!r}: {refused}") from refused
 
 
 def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read: set[tuple[JobVertexId, int]]) -> None:

@@ -7,6 +7,21 @@ from __future__ import annotations
 
 from flykka.messages.state import KeyGroupRange
 
+DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
+UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """How many key groups there are where nobody says: 1.5 times the parallelism, up to a power of two, in bounds."""
+    wanted = parallelism + parallelism // 2
+    rounded = 1 << (wanted - 1).bit_length()
+    return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
+
+
+def key_group_of(key_hash: int, max_parallelism: int) -> int:
+    """The key group of a key. Hashes may be negative; rows are hashed by Spark (`KeyGroups` of the bridge)."""
+    return key_hash % max_parallelism
+
 
 def owner(key_group: int, max_parallelism: int, parallelism: int) -> int:
     """The subtask that owns a key group."""
@@ -22,6 +37,16 @@ def key_groups_of(subtask: int, max_parallelism: int, parallelism: int) -> KeyGr
     return KeyGroupRange(
         start=-(-subtask * max_parallelism // parallelism), end=((subtask + 1) * max_parallelism - 1) // parallelism
     )
+
+
+def groups_in(key_groups: KeyGroupRange) -> range:
+    """The key groups of a range, one by one."""
+    return range(key_groups.start, key_groups.end + 1)
+
+
+def covers(outer: KeyGroupRange, inner: KeyGroupRange) -> bool:
+    """Whether every key group of `inner` is in `outer`."""
+    return inner.start in groups_in(outer) and inner.end in groups_in(outer)
 
 
 def intersection(left: KeyGroupRange, right: KeyGroupRange) -> KeyGroupRange | None:

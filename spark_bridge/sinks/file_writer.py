@@ -18,10 +18,10 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.messages.operator_state import FileSinkState, PendingFile
+from flykka.messages.operator_state import PendingFile
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.sinks.sink import SinkContext, SinkWriter, Staged
-from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged
+from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged, restored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,11 +48,11 @@ class FileWriter(SinkWriter):
         self._lock = Lock()
         self._pending: tuple[PendingFile, ...] = ()
 
-    def restore(self, states: Sequence[Value]) -> None:
+    def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds, discard the rest."""
-        kept = [_state(state, self._context.operator) for state in states]
-        self._publish(tuple(file for state in kept for file in state.pending if not self._was_taken_away(file)))
-        self._staging.restore(folder for state in kept for folder in state.staging)
+        pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
+        self._publish(tuple(file for file in pending if not self._was_taken_away(file)))
+        self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
         """Write rows out of sight. One Spark job."""
@@ -61,13 +61,13 @@ class FileWriter(SinkWriter):
         batch = self._staging.write(rows, self._sink.layout)
         return Staged(rows=batch.rows, names=batch.files)
 
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> FileSinkState:
-        """Give the files staged before a barrier their names; the state to keep in the checkpoint."""
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """Give the files staged before a barrier their names; what to keep in the checkpoint."""
         staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
         named = tuple(self._named(checkpoint_id, number, path) for number, path in enumerate(staged))
         with self._lock:
             self._pending += named
-            return FileSinkState(pending=self._pending, staging=self._staging.folders)
+            return (*self._pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish what a complete checkpoint holds; the files."""
@@ -144,9 +144,3 @@ def _batch_folder(staged: str) -> str:
     """`<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<batch>`; below it may be folders of partitions."""
     path, _, below = staged.rpartition(f"/{STAGING}/")
     return "/".join([path, STAGING, *below.split("/")[:3]])
-
-
-def _state(state: Value, operator: str) -> FileSinkState:
-    if not isinstance(state, FileSinkState):
-        raise SinkError(f"{operator} is a file sink, but the checkpoint holds a {type(state).__name__} under its uid")
-    return state

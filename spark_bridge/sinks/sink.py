@@ -61,15 +61,18 @@ class SinkWriter(ABC):
     def stage(self, rows: DataFrame) -> Staged:
         """Take one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
 
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Value | None:
-        """What the checkpoint must hold; `names` were staged for it. None: nothing."""
-        return None
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """What the checkpoint must hold, piece by piece; `names` were staged for it.
+
+        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
+        """
+        return ()
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
         return ()
 
-    def restore(self, states: Sequence[Value]) -> None:
+    def restore(self, prepared: Sequence[Value]) -> None:
         """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
         return
 

@@ -12,14 +12,14 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from flykka.actors.state.key_groups import key_groups_of
-from flykka.messages.codec import decode, encode
-from flykka.messages.operator_state import WindowOperatorState
+from flykka.actors.state.operator_state import elements_of, list_state
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
 from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator
 from flykka.spark_bridge.state.segments import Written
-from flykka.spark_bridge.state.storage import read_state, shared_folder, write_state
+from flykka.spark_bridge.state.storage import shared_folder, write_state
+from flykka.spark_bridge.state.window_state import restored_windows, window_state
 
 if TYPE_CHECKING:
     from flykka.messages.ids import OperatorId
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sinks.sink import SinkWriter
 
 Staged = tuple[tuple["OperatorId", tuple[str, ...]], ...]
+
+COMMITTABLES = "committables"
+"""The list state of a sink: what it has staged and not yet committed, as Flink's committers call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +76,7 @@ class Snapshotter:
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
         for operator_id, writer in self._writers.items():
-            kept = (state.operator_state for state in states.get(operator_id, ()))
-            writer.restore([decode(state) for state in kept if state])
+            writer.restore(elements_of(states.get(operator_id, ()), COMMITTABLES))
         if self._windows is not None:
             self._restore_windows(self._windows, states.get(self._head, []))
 
@@ -100,8 +102,9 @@ class Snapshotter:
         for operator_id, writer in self._writers.items():
             names = tuple(name for sink, names in barrier.staged + staged if sink == operator_id for name in names)
             kept = writer.prepare_commit(barrier.checkpoint_id, names)
-            if kept is not None:
-                states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=encode(kept)))
+            if kept:
+                committables = list_state(COMMITTABLES, kept)
+                states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=(committables,)))
         return tuple(states)
 
     def abort(self, checkpoint_id: int) -> None:
@@ -119,8 +122,11 @@ class Snapshotter:
         if barrier.windows is not None:
             state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
             states = (state, *sinks)
-        size = sum(len(state.operator_state) + sum(handle.size_bytes for handle in state.shared) for state in states)
-        return WrittenSnapshot(state=TaskStateSnapshot(operators=states), size_bytes=size, incremental_bytes=written)
+        return WrittenSnapshot(
+            state=TaskStateSnapshot(operators=states),
+            size_bytes=sum(map(_size_bytes, states)),
+            incremental_bytes=written,
+        )
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """A checkpoint is complete: let the sinks commit; the published files."""
@@ -152,15 +158,9 @@ class Snapshotter:
             written = tuple(Written(handles=(handle,), checkpoint_id=checkpoint_id) for handle in handles)
         finally:
             self._windows.written(state, written)
-        durable = state.durable + written
-        emitted = WindowOperatorState(emitted_to_ms=state.emitted_to_ms)
-        operator_state = OperatorSubtaskState(
-            operator_id=self._head,
-            operator_state=b"" if state.emitted_to_ms is None else encode(emitted),
-            shared=tuple({handle.state_id: handle for part in durable for handle in part.handles}.values()),
-            key_groups=self._owned,
-        )
-        return operator_state, sum(handle.size_bytes for handle in handles)
+        parts = {**state.durable, **dict(zip(written, (part.closed_to_ms for part in state.to_write), strict=True))}
+        snapshot = window_state(self._head, self._owned, state.emitted_to_ms, parts)
+        return snapshot, sum(handle.size_bytes for handle in handles)
 
     def _write(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[SharedStateHandle, ...]:
         descriptor, filesystem = self._descriptor, self._services.filesystem
@@ -170,8 +170,9 @@ class Snapshotter:
             for number, part in enumerate(state.to_write):
                 state_id = f"{descriptor.attempt}-{checkpoint_id}" + (f"-{number}" if number else "")
                 paths.append(shared_folder(descriptor.checkpoint_directory, descriptor.job_id, state_id))
-                rows = sum(reading.segment.rows for reading in part)
-                handles.append(write_state(filesystem, read_segments(part), rows, paths[-1], state_id))
+                rows = sum(reading.segment.rows for reading in part.readings)
+                state_rows = read_segments(part.readings)
+                handles.append(write_state(filesystem, state_rows, rows, paths[-1], state_id, self._owned))
         except BaseException:
             for path in paths:
                 filesystem.delete(path)
@@ -179,16 +180,11 @@ class Snapshotter:
         return tuple(handles)
 
     def _restore_windows(self, windows: WindowOperator, states: list[OperatorSubtaskState]) -> None:
-        handles = tuple(handle for state in states for handle in state.shared)
-        emitted = [_window_state(state).emitted_to_ms for state in states if state.operator_state]
         groups = KeyGroups(keys=windows.code.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
-        whole = all(state.key_groups == self._owned for state in states) and len(states) < 2
-        rows = read_state(self._services.session, handles, groups, None if whole else self._owned)
-        bound = max((bound for bound in emitted if bound is not None), default=None)
-        windows.restore(bound, rows, Written(handles=handles, checkpoint_id=None))
+        restored = restored_windows(self._services.session, states, groups)
+        windows.restore(restored.emitted_to_ms, restored.parts)
 
 
-def _window_state(state: OperatorSubtaskState) -> WindowOperatorState:
-    decoded = decode(state.operator_state)
-    assert isinstance(decoded, WindowOperatorState), f"{state.operator_id} restored from {type(decoded).__name__}"
-    return decoded
+def _size_bytes(state: OperatorSubtaskState) -> int:
+    own = sum(len(element) for each in state.operator_state for element in each.elements)
+    return own + len(state.keyed_state) + sum(handle.size_bytes for handle in state.shared)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flykka.actors.state.operator_state import elements_of
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointAborted
-from flykka.messages.codec import decode
 from flykka.messages.exchange import WATERMARK_MAX, EndOfData, EndOfPartition, Watermark
 from flykka.messages.job_graph import FiringMode
 from flykka.messages.source import NoMoreSplits, UnreadSplit

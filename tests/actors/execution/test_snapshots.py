@@ -4,10 +4,10 @@ from flykka.actors.execution.snapshots import Begin, Snapshots
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
 from flykka.messages.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.messages.stage import StateSnapshotted
-from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
 
-READER = OperatorSubtaskState(operator_id=OperatorId("source"), operator_state=b"splits")
-SINK = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=b"pending")
+READER = OperatorSubtaskState(operator_id=OperatorId("source"), operator_state=(OperatorListState(name="splits"),))
+SINK = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(OperatorListState(name="pending"),))
 
 
 def snapshots() -> Snapshots:

@@ -22,8 +22,8 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         "uid 'sink' stands twice",
     ),
     "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
-    "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source' has parallelism 0"),
-    "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "maximum 128"),
+    "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source': the parallelism is 0"),
+    "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "above the maximum parallelism 128"),
     "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
     "an output that is not there": (
         graph_of(replace(SOURCE, outputs=()), SINK),

@@ -14,14 +14,15 @@ from flykka.jobs.checkpoints import UnreadableCheckpoint, check_restorable, find
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph
-from flykka.messages.state import KeyGroupRange, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state import KeyGroupRange, OperatorListState, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
 from tests.actors.graph.graphs import graph_of, vertex
 
 GRAPH = graph_of(vertex("source", outputs=1), vertex("sums", reads=("source",)))
 
 
 def state(operator: str, parallelism: int = 1) -> TaskStateEntry:
-    own = OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=b"splits")
+    splits = OperatorListState(name="splits", elements=(b"one",))
+    own = OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=(splits,))
     return TaskStateEntry(
         vertex_id=JobVertexId(operator),
         subtask=0,
@@ -181,8 +182,10 @@ def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:
 
 
 def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operator(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"source \(source\) has state that cannot be divided: it ran with"):
-        check_restorable(kept(tmp_path, GRAPH, state("source", parallelism=2)), GRAPH)
+    wide = graph_of(replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",)))
+
+    with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
+        check_restorable(kept(tmp_path, GRAPH, state("source")), wide)
 
 
 def test_keyed_state_may_be_divided_anew(tmp_path: Path) -> None:
