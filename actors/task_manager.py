@@ -6,6 +6,7 @@ their attempt. A JobMaster is connected from its first allocation until it leave
 
 from __future__ import annotations
 
+import logging
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
@@ -46,10 +47,11 @@ from flykka.messages.checkpoint import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, TaskEventMessage
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import (
@@ -74,6 +76,8 @@ from flykka.messages.task import (
     CancelTask,
     ExecutionState,
     FailTask,
+    FatalErrorOccurred,
+    PartitionProducerState,
     SubmitTask,
     TaskExecutionState,
     UpdateTaskExecutionState,
@@ -82,6 +86,8 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
+
+_log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
 """What the ResourceManager is called among the targets of the heartbeats; the others are job ids."""
@@ -100,11 +106,13 @@ class TaskManager(Actor):
         data_plane: DataPlane,
         *,
         registration_retry_ms: int = 1_000,
+        task_cancellation: TaskCancellationSettings | None = None,
     ) -> None:
         self._id = task_manager_id
         self._resource_manager = resource_manager
         self._data_plane = data_plane
         self._registration_retry_ms = registration_retry_ms
+        self._task_cancellation = task_cancellation or TaskCancellationSettings()
         self._table = SlotTable(task_manager_id, slots)
         self._heartbeats = HeartbeatMonitor(asks=False)
         self._tick_ms: int | None = None
@@ -113,7 +121,7 @@ class TaskManager(Actor):
 
     def pre_start(self) -> None:
         """Register, and go on registering until somebody answers."""
-        self._tasks = RunningTasks(self.context, self._data_plane)
+        self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation)
         self._seek_resource_manager()
 
     def post_restart(self, cause: BaseException | None) -> None:
@@ -129,10 +137,14 @@ class TaskManager(Actor):
                 self._tasks.hand_on(attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)
-            case AddCredit(partition_id=partition_id) | CancelPartitionRequest(partition_id=partition_id):
-                self._tasks.hand_to_producer(partition_id, message)
+            case AddCredit() | CancelPartitionRequest() | TaskEventMessage():
+                self._tasks.hand_to_producer(message)
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
+            case PartitionProducerState(attempt=attempt):
+                self._tasks.hand_on(attempt, message)
+            case FatalErrorOccurred():
+                self._on_fatal_error(message)
             case SubmitTask(descriptor=descriptor):
                 self._decide(TaskSubmitted(descriptor=descriptor))
             case AllocateSlot():
@@ -194,6 +206,12 @@ class TaskManager(Actor):
         # Without a JobMaster there is nobody left to whom the attempt means anything.
         if job_id in self._job_masters:
             self._job_masters[job_id].tell(UpdateTaskExecutionState(state=reached))
+
+    def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
+        """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
+        _log.error("%s gives up: %s", self._id, error.cause.message)
+        self.context.publish(error)
+        self.context.stop()
 
     # The ResourceManager
 

@@ -126,6 +126,24 @@ class CancelPartitionRequest(Message):
     subpartition: int
 
 
+@value("exchange.resume_consumption")
+class ResumeConsumption(Value):
+    """The barrier behind which a subpartition waits is aligned: send on."""
+
+
+TaskEvent = ResumeConsumption
+"""What a consumer tells its producers, against the way of the data (Flink's TaskEvent)."""
+
+
+@message("exchange.task_event")
+class TaskEventMessage(Message):
+    """consuming Task -> TaskManager -> producing Task: an event for who produces this subpartition."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    event: TaskEvent
+
+
 @message("exchange.error_response")
 class ErrorResponse(Message):
     """producing side -> consuming Task: the subpartition cannot be had; `partition_not_found` may pass by itself."""

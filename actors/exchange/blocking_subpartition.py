@@ -28,6 +28,11 @@ class BlockingSubpartition:
         """Neither finished nor released."""
         return not self.is_finished and not self.is_released
 
+    @property
+    def queued(self) -> int:
+        """Elements that it keeps, events and all."""
+        return len(self._buffers)
+
     def add(self, buffer: Buffer) -> bool:
         """Write an element behind all others; nobody is woken by it, because nobody reads yet."""
         assert self.takes_more, f"{self}: an element behind the end"

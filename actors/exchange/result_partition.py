@@ -58,7 +58,7 @@ class ResultPartition:
         self.releases_on_consumption = releases_on_consumption or not self.is_blocking
         self._awaits_first_batch = tells_consumable and not self.is_blocking
         self._totals = PartitionTotals()
-        self._subpartitions: tuple[PipelinedSubpartition | BlockingSubpartition, ...] = tuple(
+        self.subpartitions: tuple[PipelinedSubpartition | BlockingSubpartition, ...] = tuple(
             BlockingSubpartition(descriptor.partition_id, index, self._totals)
             if self.is_blocking
             else PipelinedSubpartition(
@@ -88,7 +88,7 @@ class ResultPartition:
         """Queue a batch in the subpartition that it names. One that nobody will read is released."""
         if batch.subpartition not in self._unconsumed:
             return [ReleaseBatch(batch=batch)]
-        subpartition = self._subpartitions[batch.subpartition]
+        subpartition = self.subpartitions[batch.subpartition]
         wakes = subpartition.add(batch)
         if not self.is_blocking:
             self.pool.take_overdraft(batch.subpartition, batch.size_bytes)
@@ -104,15 +104,19 @@ class ResultPartition:
         self.is_finished = self.is_finished or isinstance(event, EndOfPartition)
         effects: list[PartitionEffect] = []
         for index in tuple(self._unconsumed):
-            effects += self._wake(index, self._subpartitions[index].add(event))
+            effects += self.add_event(index, event)
         return effects
+
+    def add_event(self, subpartition: int, event: Event) -> list[PartitionEffect]:
+        """Queue an event in one subpartition that is still read."""
+        return self._wake(subpartition, self.subpartitions[subpartition].add(event))
 
     def broadcast_priority_event(self, event: Event) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
         """Let an event overtake all batches; what is sent, and the batches that it has overtaken."""
         effects: list[PartitionEffect] = []
         overtaken: list[BatchRef] = []
         for index in tuple(self._unconsumed):
-            subpartition = self._subpartitions[index]
+            subpartition = self.subpartitions[index]
             assert isinstance(subpartition, PipelinedSubpartition), "nothing overtakes in a blocking partition"
             wakes, in_flight = subpartition.add_priority(event)
             overtaken += in_flight
@@ -128,7 +132,7 @@ class ResultPartition:
         refused = self._refusal(subpartition)
         if refused is not None:
             return [Send(consumer=consumer, response=refused)]
-        view = self._subpartitions[subpartition].create_view()
+        view = self.subpartitions[subpartition].create_view()
         self.readers.add(SubpartitionReader(self.descriptor.partition_id, subpartition, view, consumer, credit))
         return self._wake(subpartition, wakes=True)
 
@@ -170,16 +174,17 @@ class ResultPartition:
         self.is_released = True
         self.readers.clear()
         self._unconsumed.clear()
-        return tuple(batch for subpartition in self._subpartitions for batch in self._freed(subpartition.release()))
+        return tuple(batch for subpartition in self.subpartitions for batch in self._freed(subpartition.release()))
 
     def check(self) -> None:
         """Assert that the sums are those of the subpartitions, and that nobody waits who could be served."""
         self.pool.check()
-        for subpartition in self._subpartitions:
+        for subpartition in self.subpartitions:
             subpartition.check()
         for reader in self.readers:
             reader.check()
-            assert not (self.readers.queue.is_writable and reader.is_available), "a reader waits that could be served"
+            is_waiting = reader.is_available or reader.is_uninformed
+            assert not (self.readers.queue.is_writable and is_waiting), "a reader waits that could be served or told"
         assert self.is_blocking or self.pool.used == self.queued_batches, "a batch that waits holds a buffer"
 
     def _wake(self, index: int, wakes: bool) -> list[PartitionEffect]:
@@ -205,7 +210,7 @@ class ResultPartition:
         """A reader has everything, or reads no further: the batches that nobody needs any more."""
         self.readers.remove(reader)
         self._unconsumed.pop(reader.index, None)
-        left = () if self.is_blocking else self._freed(self._subpartitions[reader.index].drain())
+        left = () if self.is_blocking else self._freed(self.subpartitions[reader.index].drain())
         return (*left, *self.release()) if self.all_consumed and self.releases_on_consumption else left
 
     def _freed(self, batches: tuple[BatchRef, ...]) -> tuple[BatchRef, ...]:

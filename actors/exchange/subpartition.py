@@ -113,6 +113,11 @@ class PipelinedSubpartition:
         return not self.is_finished and not self.is_released
 
     @property
+    def queued(self) -> int:
+        """Elements in the queue, events and all."""
+        return len(self._queue)
+
+    @property
     def in_flight(self) -> tuple[BatchRef, ...]:
         """The data in the queue, which a barrier that overtakes it has to store."""
         return tuple(

@@ -117,12 +117,14 @@ class SubpartitionReader:
         error = ErrorResponse(partition_id=self._partition_id, subpartition=self.index, cause=blamed)
         return [Send(consumer=self.consumer, response=error)]
 
+    @property
+    def is_uninformed(self) -> bool:
+        """Data waits, and the consumer does not know it."""
+        return bool(self._view.backlog) and not self._told_backlog and not self._view.is_blocked
+
     def check(self) -> None:
-        """Assert that credit is not overdrawn and that the consumer knows what waits."""
+        """Assert that credit is not overdrawn."""
         assert self.credit >= 0
-        assert not self._view.backlog or self._told_backlog or self._view.is_blocked, (
-            "the consumer does not know that data waits"
-        )
 
     def _announce_backlog(self) -> list[PartitionEffect]:
         if self.has_ended or not self._view.backlog or self._told_backlog:

@@ -10,8 +10,8 @@ from flykka.actors.exchange.input_gate import InputGate
 from flykka.messages.exchange import ErrorResponse
 from tests.actors.exchange.builders import CONSUMER, error, gate_descriptor, partition
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.gate_adapter import error_word
-from tests.conformance.sender_adapter import CAUSE
+from tests.conformance.network.gate import error_word
+from tests.conformance.network.sender import CAUSE
 
 BACKOFF = {"initial_backoff_ms", "max_backoff_ms"}
 CREDITS = {"exclusive", "exclusive_per_channel", "floating_per_gate"}
