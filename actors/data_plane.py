@@ -6,10 +6,11 @@ blocks an actor: what may block is a plain call that the shells run through `con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from flykka.messages.ids import JobId, SplitId
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.ids import JobId
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import SplitsDiscovered
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
@@ -21,9 +22,10 @@ class SplitDiscovery(Protocol):
     interval_ms: int | None
     """How long to wait between two looks; None where one look finds everything."""
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
-        """The splits that are not in `seen`, in the order in which they are to be read. May block.
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The splits behind `position` (empty: all), in the order in which they are to be read. May block.
 
+        A position is the discovery's own and goes into checkpoints: it is small, and another object understands it.
         Raises whatever the storage raises; the job fails with it.
         """
 
@@ -43,6 +45,12 @@ class DataPlane(Protocol):
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """Do what is to be done once when all tasks of a job have finished, before it is FINISHED. May block.
+
+        Raises whatever the storage raises; the job fails with it, and where it is restarted this is called again.
+        """
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job, killed attempts on their way out included. May block."""

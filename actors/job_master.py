@@ -59,6 +59,7 @@ from flykka.messages.job_control import (
     JobDataReleased,
     JobEnded,
     JobRestartDue,
+    JobVerticesFinalized,
     SplitDiscoveryDue,
     SplitDiscoveryFailed,
 )
@@ -71,6 +72,7 @@ from flykka.messages.task import (
     ExecutionState,
     NotifyEndOfData,
     ReportTaskMetrics,
+    RequestPartitionProducerState,
     SubmitTask,
     UpdateTaskExecutionState,
 )
@@ -80,6 +82,8 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import ESCALATING_STRATEGY
+
+TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | RequestPartitionProducerState
 
 
 class JobMaster(Actor):
@@ -130,7 +134,7 @@ class JobMaster(Actor):
     def handle_message(self, message: Message) -> None:
         """Give each family of messages to the part that it concerns."""
         match message:
-            case UpdateTaskExecutionState() | NotifyEndOfData() | ReportTaskMetrics():
+            case _ if isinstance(message, TaskMessage):
                 self._on_task_message(message)
             case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
                 self._sources.take(message)
@@ -154,6 +158,8 @@ class JobMaster(Actor):
                 self._fail(replace(cause, suppress_restarts=True))
             case JobRestartDue(version=version):
                 self._decide([events.RestartDue(version=version)])
+            case JobVerticesFinalized(version=version, cause=cause):
+                self._decide([events.VerticesFinalized(version=version, cause=cause)])
             case CancelJob():
                 self._decide([events.CancellationRequested()])
             case _ if isinstance(message, SavepointMessage):
@@ -169,8 +175,10 @@ class JobMaster(Actor):
             case _:
                 self.context.unhandled(message)
 
-    def _on_task_message(self, message: UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics) -> None:
+    def _on_task_message(self, message: TaskMessage) -> None:
         match message:
+            case RequestPartitionProducerState(attempt=attempt, partition_id=partition_id):
+                self._decide([events.PartitionProducerStateRequested(attempt=attempt, partition_id=partition_id)])
             case UpdateTaskExecutionState(state=update):
                 self._decide([events.TaskStateUpdated(update=update)])
             case NotifyEndOfData(attempt=attempt):
@@ -267,6 +275,10 @@ class JobMaster(Actor):
                 )
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
                 self.context.timers.start_once("restart", delay_ms, JobRestartDue(version=version))
+            case effects.AnswerProducerState(answer=answer, task_manager=task_manager):
+                Gateway(task_manager, self._session).tell(answer)
+            case effects.FinalizeVertices():
+                return self._finalize(effect)
             case effects.AllTasksReachedEndOfData():
                 self._coordinator.tell(FinalCheckpointRequest(job_id=self._job_id))
             case Ignore():
@@ -306,6 +318,16 @@ class JobMaster(Actor):
             )
 
     # The end
+
+    def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
+        if not effect.has_read_all:
+            return [events.VerticesFinalized(version=effect.version)]
+        self.context.pipe_to_self(
+            partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
+            lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
+            lambda error: JobVerticesFinalized(job_id=self._job_id, version=effect.version, cause=serialized(error)),
+        )
+        return ()
 
     def _clean_up(self) -> None:
         # First what works: an attempt that was killed may still be writing where checkpoints are about to be deleted.

@@ -10,10 +10,13 @@ import logging
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.execution.effects import (
     EndAttempt,
     LogWarning,
+    ReportFatalError,
     RetryPartitionRequest,
+    StartCancellationTimer,
     StartIdleTimer,
     TaskEffect,
     TellBridge,
@@ -23,10 +26,18 @@ from flykka.actors.execution.effects import (
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import PartitionRequestDue
+from flykka.messages.exchange import AlignmentTimeoutDue, PartitionRequestDue
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
-from flykka.messages.task import IdleDue, MetricsDue, TaskDeploymentDescriptor, UpdateTaskExecutionState
+from flykka.messages.task import (
+    CancellationDue,
+    FatalErrorOccurred,
+    IdleDue,
+    MetricsDue,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
@@ -40,14 +51,21 @@ class Task(Actor):
 
     supervisor_strategy = STOPPING_STRATEGY
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway, data_plane: DataPlane) -> None:
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        job_master: Gateway,
+        data_plane: DataPlane,
+        cancellation: TaskCancellationSettings | None = None,
+    ) -> None:
         self._descriptor = descriptor
         self._job_master = job_master
         self._data_plane = data_plane
+        self._cancellation = cancellation
 
     def pre_start(self) -> None:
         """Start the bridge and let it restore."""
-        self._machine = StreamTask(self._descriptor, self.context.ref)
+        self._machine = StreamTask(self._descriptor, self.context.ref, self._cancellation)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
         self.context.timers.start_fixed_delay("metrics", self._descriptor.metrics_interval_ms, MetricsDue())
@@ -81,10 +99,18 @@ class Task(Actor):
             case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):
                 due = PartitionRequestDue(channel=channel)
                 self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)
+            case StartAlignmentTimer(checkpoint_id=checkpoint_id, delay_ms=delay_ms):
+                # One is enough: barriers of a newer checkpoint mean that this one is over.
+                timeout = AlignmentTimeoutDue(checkpoint_id=checkpoint_id)
+                self.context.timers.start_once("alignment", delay_ms, timeout)
             case StartIdleTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
             case LogWarning(text=text):
                 _log.warning("%s: %s", self._descriptor.attempt, text)
+            case StartCancellationTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("cancellation", delay_ms, CancellationDue())
+            case ReportFatalError(cause=cause):
+                self.context.parent.tell(FatalErrorOccurred(attempt=self._descriptor.attempt, cause=cause))
             case EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()

@@ -112,3 +112,12 @@ class SavepointDiscarded(Message):
 
     location: str
     cause: SerializedThrowable | None = None
+
+
+@message("job_control.vertices_finalized")
+class JobVerticesFinalized(Message):
+    """data plane -> JobMaster: what a job does once when all of its tasks have finished is done, or has failed."""
+
+    job_id: JobId
+    version: int
+    cause: SerializedThrowable | None = None

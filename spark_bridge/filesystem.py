@@ -106,6 +106,18 @@ class FileSystem:
         if not made:
             raise OSError("no folder can be made there")
 
+    def make_empty_file(self, path: str) -> None:
+        """Make a file with nothing in it, in place of the one that is there.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        hadoop_path = self._path(path)
+        try:
+            self._of(hadoop_path).create(hadoop_path, True).close()
+        except Py4JJavaError as refused:
+            raise OSError(str(refused.java_exception.getMessage())) from refused
+
     def delete_if_empty(self, folder: str) -> bool:
         """Delete a folder in which nothing lies; whether it is gone."""
         if self.list(folder):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import TaskExecutionState
 
@@ -95,6 +95,22 @@ class RestartDue:
     version: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProducerStateRequested:
+    """The attempt did not find a partition that it reads, and asks what has become of its producer."""
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerticesFinalized:
+    """What was to be done once for the vertices of this `version` is done, or has failed."""
+
+    version: int
+    cause: SerializedThrowable | None = None
+
+
 Event = (
     SchedulingRequested
     | SlotAllocated
@@ -107,4 +123,6 @@ Event = (
     | CancellationRequested
     | SuspensionRequested
     | RestartDue
+    | PartitionProducerStateRequested
+    | VerticesFinalized
 )

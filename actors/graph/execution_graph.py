@@ -15,14 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.graph.deployment import deployment_descriptor
+from flykka.actors.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
+    AnswerProducerState,
     AskForRestoreState,
     CoordinateTasks,
     Deploy,
     Effect,
     ExecutionMoved,
+    FinalizeVertices,
     JobStatusMoved,
     StartRestartTimer,
 )
@@ -31,6 +33,7 @@ from flykka.actors.graph.events import (
     EndOfDataReported,
     Event,
     GlobalFailureReported,
+    PartitionProducerStateRequested,
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
@@ -39,10 +42,12 @@ from flykka.actors.graph.events import (
     SlotsLost,
     SuspensionRequested,
     TaskStateUpdated,
+    VerticesFinalized,
 )
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.graph.partition_producers import producer_state
 from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
@@ -73,6 +78,7 @@ class ExecutionGraph:
         self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
         self._at_end_of_data = 0
         self._restore: RestoreStateReady | None = None
+        self._finalizing = False
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take one event; what is to be done about it, in order."""
@@ -102,6 +108,10 @@ class ExecutionGraph:
                 return self._on_suspend(cause, now)
             case RestartDue(version=version):
                 return self._on_restart_due(version, now)
+            case PartitionProducerStateRequested():
+                return self._on_producer_state_requested(event)
+            case VerticesFinalized():
+                return self._on_finalized(event, now)
             case _:
                 assert_never(event)
 
@@ -193,18 +203,7 @@ class ExecutionGraph:
             descriptor = deployment_descriptor(self.job_graph, self._vertices, subtask, self._restore.checkpoint_id)
             moved += self._perform(execution.deploy(now), now)
             deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
-            tasks.append(
-                CoordinatedTask(
-                    attempt=execution.attempt,
-                    vertex_id=execution.vertex_id,
-                    subtask=subtask.subtask,
-                    parallelism=subtask.job_vertex.parallelism,
-                    max_parallelism=subtask.job_vertex.max_parallelism,
-                    task_manager=execution.slot.task_manager,
-                    state=execution.state,
-                    is_source=not subtask.job_vertex.inputs,
-                )
-            )
+            tasks.append(coordinated_task(subtask))
         return [CoordinateTasks(tasks=tuple(tasks)), *moved, *deployed]
 
     # What becomes of attempts
@@ -230,6 +229,13 @@ class ExecutionGraph:
             for attempt in self._slots.occupants(request_id):
                 failed += self._subtask_of[attempt].execution.fail(event.cause, now)
         return self._perform(failed, now) or [self._ignore("the loss of slots it no longer uses")]
+
+    def _on_producer_state_requested(self, event: PartitionProducerStateRequested) -> list[Effect]:
+        asking = self.execution(event.attempt)
+        if asking is None or asking.is_terminal or asking.slot is None:
+            return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
+        answer = producer_state(self.job_graph.job_id, self._vertices, event.attempt, event.partition_id)
+        return [AnswerProducerState(answer=answer, task_manager=asking.slot.task_manager)]
 
     # What becomes of the job
 
@@ -273,9 +279,22 @@ class ExecutionGraph:
         self._at_end_of_data = 0
         return [created, *self._on_schedule(now)]
 
+    def _finalize(self) -> list[Effect]:
+        if self._finalizing:
+            return []
+        self._finalizing = True
+        has_read_all = self._at_end_of_data == len(self._subtask_of)
+        return [FinalizeVertices(version=self.version, vertices=self.job_graph.vertices, has_read_all=has_read_all)]
+
+    def _on_finalized(self, event: VerticesFinalized, now: int) -> list[Effect]:
+        if event.version != self.version or self.status is not JobStatus.RUNNING or not self._finalizing:
+            return [self._ignore(f"the finalization of version {event.version}")]
+        return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
+
     def _end_attempts(self, end: Callable[[Execution, int], list[AttemptEffect]], now: int) -> list[Effect]:
         self.version += 1
         self._restore = None
+        self._finalizing = False
         effects: list[Effect] = []
         for subtask in self._subtasks():
             effects += self._perform(end(subtask.execution, now), now)
@@ -287,7 +306,7 @@ class ExecutionGraph:
             return []
         match self.status:
             case JobStatus.RUNNING if self._in(ExecutionState.FINISHED) == len(self._subtask_of):
-                return [self._move(JobStatus.FINISHED)]
+                return self._finalize()
             case JobStatus.RUNNING:
                 return [*self._fail(_ended_by_themselves(), now), *self._settle(now)]
             case JobStatus.CANCELLING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import count
 from threading import Event
 
-from flykka.messages.ids import JobId, OperatorId, SplitId
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.ids import JobId, OperatorId
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.message import Message
 from flykka.messages.source import SplitsDiscovered
 from flykka.messages.stage import (
@@ -91,7 +92,7 @@ class NoSplits:
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         """Nothing yet."""
         return SplitsDiscovered(operator_id=self._operator_id, splits=(), finished=False)
 
@@ -112,6 +113,9 @@ class InstantDataPlane:
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
         """One that finds nothing."""
         return NoSplits(operator.operator_id)
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
 
     def end_attempts(self, job_id: JobId) -> None:
         """They have ended with their actors."""

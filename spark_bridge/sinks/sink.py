@@ -116,6 +116,13 @@ class Sink(ABC):
         """What readers of the target rely on: sinks with one target must agree in it."""
         return self.format
 
+    def finalize_global(self, filesystem: FileSystem) -> None:
+        """Do what is to be done once, when the job has read its input to the end and published all of its rows.
+
+        May block; may be called again, where the job fails after it and is restarted. Raises what the storage raises.
+        """
+        return
+
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
         """Where a job stages its rows; None for a sink that stages none. It is deleted with the job."""
         return None

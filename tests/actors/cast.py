@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from flykka.messages.job import (
     StopJob,
     SubmitJob,
 )
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, Operator, ShipStrategy
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.source import FileSplit, SplitsDiscovered
@@ -133,11 +133,17 @@ class OneFileAtATime:
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
-        name = SplitId(f"file-{len(seen)}")
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        found = int(position or b"0")
+        name = SplitId(f"file-{found}")
         split = FileSplit(split_id=name, path=f"/in/{name}", start_row=0, rows=1)
-        finished = len(seen) + 1 == FILES
-        return SplitsDiscovered(operator_id=self._operator_id, splits=(split,), finished=finished)
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=(split,),
+            finished=found + 1 == FILES,
+            begun_at=position,
+            position=b"%d" % (found + 1),
+        )
 
 
 class Names:
@@ -155,6 +161,9 @@ class Names:
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> OneFileAtATime:
         return OneFileAtATime(operator.operator_id)
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
 
     def end_attempts(self, job_id: JobId) -> None:
         """Attempts end with their actors."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.heartbeat import HeartbeatRequest
@@ -12,7 +14,7 @@ from flykka.messages.ids import (
     TaskManagerId,
     slot_id,
 )
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.message import Message
 from flykka.messages.registration import (
     AcknowledgeRegistration,
@@ -70,6 +72,9 @@ class NoData:
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         raise AssertionError("splits are looked for on the JobMaster's side")
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
 
     def end_attempts(self, job_id: JobId) -> None:
         """Attempts end with their actors."""
