@@ -7,9 +7,11 @@ between channels, and who is told what, belong to the gate. Follows Flink's Remo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from flykka.actors.exchange.alignment import as_unaligned, is_unaligned, may_time_out
+from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.credits import ChannelCredits
 from flykka.actors.exchange.effects import (
     PRODUCER_FAILED_ERROR,
@@ -26,6 +28,7 @@ from flykka.messages.exchange import (
     Buffer,
     BufferResponse,
     CancelPartitionRequest,
+    CheckpointBarrier,
     EndOfPartition,
     ErrorResponse,
 )
@@ -48,8 +51,19 @@ OPEN = frozenset({ChannelState.REQUESTED, ChannelState.READING})
 """Something may still arrive."""
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """An element that is not yet read, under its sequence number; a barrier that may time out is announced first."""
+
+    sequence_number: int
+    buffer: Buffer | BarrierAnnouncement
+
+
 class InputChannel:
-    """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task."""
+    """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task.
+
+    What is in `priority` is read before what is in `queue`: unaligned barriers, and announcements of aligned ones.
+    """
 
     def __init__(
         self,
@@ -63,8 +77,13 @@ class InputChannel:
         self.credits = channel_credits
         self.state = ChannelState.CREATED
         self.next_sequence_number = 0
-        self.queue: deque[Buffer] = deque()
+        self.queue: deque[Queued] = deque()
+        self.priority: deque[Queued] = deque()
+        self.queued_bytes = 0
         self._backoff = backoff
+        # The newest barrier that has arrived and its sequence number.
+        self._last_barrier = (-1, -1)
+        self._persisting: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -113,10 +132,51 @@ class InputChannel:
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
         self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
+        self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
-        self.queue.append(response.buffer)
         self.credits.on_backlog(response.backlog)
         return None
+
+    def take(self) -> Buffer | BarrierAnnouncement:
+        """The next element to be read; there must be one."""
+        buffer = (self.priority or self.queue).popleft().buffer
+        if isinstance(buffer, BatchRef):
+            self.queued_bytes -= buffer.size_bytes
+        return buffer
+
+    def prioritize(self) -> None:
+        """Let the barrier that was announced overtake the data before it, where it is not yet read."""
+        for place, queued in enumerate(self.queue):
+            if isinstance(queued.buffer, CheckpointBarrier) and may_time_out(queued.buffer):
+                del self.queue[place]
+                self.priority.append(Queued(queued.sequence_number, as_unaligned(queued.buffer)))
+                return
+
+    # Channel state (Flink's ChannelStatePersister)
+
+    @property
+    def persisting(self) -> int | None:
+        """The checkpoint whose state the next batch that arrives is part of."""
+        return self._persisting
+
+    def start_persisting(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """The checkpoint is taken now: what is in flight here; until its barrier comes, so is what arrives."""
+        self._persisting = None if self._last_barrier[0] >= checkpoint_id else checkpoint_id
+        return self.in_flight(checkpoint_id)
+
+    def stop_persisting(self) -> None:
+        """What arrives is nobody's state."""
+        self._persisting = None
+
+    def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """Batches that are not yet read and are before the barrier of the checkpoint."""
+        barrier_id, barrier_number = self._last_barrier
+        return tuple(
+            queued.buffer
+            for queued in self.queue
+            if isinstance(queued.buffer, BatchRef)
+            and (barrier_id < checkpoint_id or queued.sequence_number < barrier_number)
+        )
 
     def on_backlog(self, backlog: int) -> None:
         """Data waits at the sender of an open channel."""
@@ -140,17 +200,38 @@ class InputChannel:
     def release(self) -> tuple[BatchRef, ...]:
         """Read no further; the batches that were never read."""
         self.state = ChannelState.RELEASED
-        batches = tuple(buffer for buffer in self.queue if isinstance(buffer, BatchRef))
+        batches = tuple(queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef))
         self.queue.clear()
+        self.priority.clear()
+        self.queued_bytes = 0
         return batches
 
     def check(self) -> None:
         """Assert that what is held was paid for, and that a state that has no data has none."""
         self.credits.check()
-        batches = sum(isinstance(buffer, BatchRef) for buffer in self.queue)
-        assert batches <= self.credits.in_use, "a queued batch holds a credit"
+        batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
+        assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
+        assert sum(batch.size_bytes for batch in batches) == self.queued_bytes
+        assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
+        assert self._persisting is None or self._persisting > self._last_barrier[0]
         assert self.state is not ChannelState.RELEASED or not self.queue
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
+
+    def _enqueue(self, queued: Queued) -> None:
+        buffer = queued.buffer
+        if isinstance(buffer, BatchRef):
+            self.queued_bytes += buffer.size_bytes
+        if isinstance(buffer, CheckpointBarrier):
+            if buffer.checkpoint_id > self._last_barrier[0]:
+                self._last_barrier = (buffer.checkpoint_id, queued.sequence_number)
+            if self._persisting is not None and buffer.checkpoint_id >= self._persisting:
+                self._persisting = None
+            if is_unaligned(buffer):
+                self.priority.append(queued)
+                return
+            if may_time_out(buffer):
+                self.priority.append(Queued(queued.sequence_number, BarrierAnnouncement(barrier=buffer)))
+        self.queue.append(queued)
 
     def _tell_producer(self, message: AddCredit | CancelPartitionRequest) -> TellProducer:
         return TellProducer(channel=self.channel, task_manager=self.descriptor.task_manager, message=message)

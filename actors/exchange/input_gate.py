@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum
 
+from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.effects import ChannelFailed, GateEffect, ReleaseBatch
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch
 from flykka.actors.exchange.input_channel import ChannelState, InputChannel
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
 from flykka.actors.ignore import Ignore
@@ -75,7 +76,10 @@ class InputGate:
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
         # Channels with something to read, in the order of their turns. An ordered set: a blocked one leaves the line.
         self._turns: OrderedDict[int, None] = OrderedDict()
+        # Channels with something that overtakes data, in the order in which it came; blocked ones too.
+        self._priority_turns: OrderedDict[int, None] = OrderedDict()
         self._blocked: set[int] = set()
+        self.held_back_bytes = 0
         self._not_ended = len(self.channels)
         self._with_data = len(self.channels)
         self._drain = True
@@ -83,7 +87,12 @@ class InputGate:
     @property
     def has_data(self) -> bool:
         """Something can be read now."""
-        return bool(self._turns) and self.failure is None
+        return bool(self._turns or self._priority_turns) and self.failure is None
+
+    @property
+    def has_priority(self) -> bool:
+        """Something that overtakes data can be read now."""
+        return bool(self._priority_turns) and self.failure is None
 
     @property
     def is_finished(self) -> bool:
@@ -130,11 +139,12 @@ class InputGate:
             self.failure = self.failure or failure
             is_ours = response.sequence_number >= channel.next_sequence_number
             return [failure, *(_release(response.buffer) if is_ours else [])]
-        if channel.channel not in self._blocked:
-            # A channel that is in the line already keeps its place.
-            self._turns.setdefault(channel.channel)
+        if channel.channel in self._blocked and isinstance(response.buffer, BatchRef):
+            self.held_back_bytes += response.buffer.size_bytes
+        # A channel that is in the line already keeps its place.
+        self._take_turn(channel)
         takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
-        return self._announce(takers)
+        return [*self._persisted(channel, response.buffer), *self._announce(takers)]
 
     def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
         """Data waits for credit at the producer."""
@@ -154,15 +164,14 @@ class InputGate:
             self.failure = self.failure or effect
         return [effect]
 
-    def poll(self) -> tuple[int, Buffer] | None:
+    def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none, and after a failure."""
         if not self.has_data:
             return None
-        number, _ = self._turns.popitem(last=False)
+        number, _ = (self._priority_turns or self._turns).popitem(last=False)
         channel = self._channel(number)
-        buffer = channel.queue.popleft()
-        if channel.queue:
-            self._turns[number] = None
+        buffer = channel.take()
+        self._take_turn(channel)
         match buffer:
             case EndOfData(drain=drain):
                 self._with_data -= 1
@@ -178,7 +187,9 @@ class InputGate:
 
     def block(self, channel: int) -> None:
         """Do not read from `channel` until `unblock_all`."""
-        self._blocked.add(channel)
+        if channel not in self._blocked:
+            self._blocked.add(channel)
+            self.held_back_bytes += self._channel(channel).queued_bytes
         self._turns.pop(channel, None)
 
     def unblock_all(self) -> None:
@@ -187,6 +198,28 @@ class InputGate:
             if self._channel(channel).queue:
                 self._turns[channel] = None
         self._blocked.clear()
+        self.held_back_bytes = 0
+
+    def prioritize(self, channel: int) -> None:
+        """Let the barrier that was announced in `channel` overtake the data before it."""
+        prioritized = self._channel(channel)
+        prioritized.prioritize()
+        if not prioritized.queue:
+            self._turns.pop(channel, None)
+        self._take_turn(prioritized)
+
+    def start_persisting(self, checkpoint_id: int) -> list[GateEffect]:
+        """A checkpoint is taken before its barrier has come through all channels: what is in flight into this gate."""
+        return [
+            PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate, batch=batch)
+            for channel in self.channels
+            for batch in channel.start_persisting(checkpoint_id)
+        ]
+
+    def stop_persisting(self) -> None:
+        """Nothing that arrives is part of a checkpoint."""
+        for channel in self.channels:
+            channel.stop_persisting()
 
     def release(self) -> list[GateEffect]:
         """Read no further: producers that would send more are told, and what was not read is released."""
@@ -197,7 +230,9 @@ class InputGate:
             channel.credits.release()
             effects.extend(ReleaseBatch(batch=batch) for batch in channel.release())
         self._turns.clear()
+        self._priority_turns.clear()
         self._blocked.clear()
+        self.held_back_bytes = 0
         self.failure = None
         return effects
 
@@ -207,11 +242,24 @@ class InputGate:
             channel.check()
             is_in_line = channel.channel in self._turns
             assert is_in_line == (bool(channel.queue) and channel.channel not in self._blocked)
+            assert (channel.channel in self._priority_turns) == bool(channel.priority)
+        assert self.held_back_bytes == sum(self._channel(channel).queued_bytes for channel in self._blocked)
         held = sum(channel.credits.floating for channel in self.channels)
-        assert self.floating.free + held == self.floating.total, "a floating credit is lost"
+        assert self.floating.free + held == self.floating.size, "a floating credit is lost"
         starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in self.channels)
         assert not (starving and self.floating.free), "a credit lies idle while a channel waits for one"
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
+
+    def _take_turn(self, channel: InputChannel) -> None:
+        if channel.priority:
+            self._priority_turns.setdefault(channel.channel)
+        if channel.queue and channel.channel not in self._blocked:
+            self._turns.setdefault(channel.channel)
+
+    def _persisted(self, channel: InputChannel, buffer: Buffer) -> list[GateEffect]:
+        if channel.persisting is None or not isinstance(buffer, BatchRef):
+            return []
+        return [PersistInFlight(checkpoint_id=channel.persisting, gate=self.gate, batch=buffer)]
 
     def _channel(self, number: int) -> InputChannel:
         return self.channels[number - self.first_channel]

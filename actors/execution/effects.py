@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.ignore import Ignore
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
@@ -79,6 +80,7 @@ TaskEffect = (
     | TellPeer
     | RetryPartitionRequest
     | StartIdleTimer
+    | StartAlignmentTimer
     | LogWarning
     | StartCancellationTimer
     | ReportFatalError

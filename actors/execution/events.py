@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.exchange import (
     AddCredit,
+    AlignmentTimeoutDue,
     BacklogAnnouncement,
     BufferResponse,
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
     PartitionRequestDue,
+    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.stage import (
     BridgeClosed,
     BridgeOpened,
+    ChannelStateWritten,
     CheckpointCommitted,
     SnapshotFailed,
     StageFailed,
@@ -51,12 +54,14 @@ TaskEvent = (
     StartTask
     | BridgeLost
     | PartitionRequestDue
+    | AlignmentTimeoutDue
     | MetricsDue
     | IdleDue
     | BridgeOpened
     | StageFinished
     | StageFailed
     | StateSnapshotted
+    | ChannelStateWritten
     | SnapshotFailed
     | CheckpointCommitted
     | BridgeClosed
@@ -66,6 +71,7 @@ TaskEvent = (
     | PartitionRequest
     | AddCredit
     | CancelPartitionRequest
+    | TaskEventMessage
     | TriggerCheckpoint
     | NotifyCheckpointComplete
     | NotifyCheckpointAborted

@@ -7,6 +7,7 @@ it. What is to be begun, and when, is decided by `StreamTask`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -26,10 +27,11 @@ from flykka.messages.exchange import (
     EndOfData,
     Event,
     PartitionRequest,
+    TaskEventMessage,
     Watermark,
 )
 from flykka.messages.job_graph import OperatorKind
-from flykka.messages.stage import StageFinished, StateSnapshotted
+from flykka.messages.stage import StageFinished, StageOutput, StateSnapshotted
 from flykka.messages.task import NotifyEndOfData, TaskDeploymentDescriptor
 
 STAGES_IN_FLIGHT = 2
@@ -43,9 +45,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A stage that processes a batch, whose credit goes back when it is done."""
+    """A stage that processes a batch, whose credit goes back when it is done; None where it was recovered."""
 
-    channel: int
+    channel: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +73,15 @@ Purpose = Read | Process | Fire | Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time."""
+    """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time.
+
+    `overtaken` are the batches that its barrier has left behind.
+    """
 
     purpose: Purpose
     effects: list[TaskEffect]
     violated: MonotonyViolated | None = None
+    overtaken: tuple[StageOutput, ...] = ()
 
 
 class StageLine:
@@ -135,7 +141,16 @@ class StageLine:
         violated = self._learn_event_time(finished) if isinstance(purpose, Read) else None
         for event in self._own_events(purpose):
             effects += self._send_down(event)
-        return Finished(purpose=purpose, effects=effects + self._send_released(), violated=violated)
+        overtaken: tuple[StageOutput, ...] = ()
+        if isinstance(purpose, Snapshot):
+            sent, overtaken = self._outputs.broadcast_barrier(purpose.barrier)
+            effects += sent
+        effects += self._send_released()
+        return Finished(purpose=purpose, effects=effects, violated=violated, overtaken=overtaken)
+
+    def recover(self, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
+        """Send down, before anything else, what was on its way when the checkpoint was taken."""
+        return [effect for output in outputs for effect in self._outputs.add(output.output, output.batch)]
 
     def snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
         """A snapshot is durable: count what left the chain with it, and report it, which may be all that ever does."""
@@ -144,7 +159,9 @@ class StageLine:
         self._meter.count_late_output(snapshotted.rows_out)
         return [self.report()]
 
-    def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
+    def serve(
+        self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage
+    ) -> list[TaskEffect]:
         """A consumer asks, has room, or leaves."""
         return self._outputs.handle(event)
 
@@ -172,8 +189,8 @@ class StageLine:
                 return []
             case Fire(watermark_ms=watermark_ms):
                 return [Watermark(timestamp_ms=watermark_ms)]
-            case Snapshot(barrier=barrier, fired_ms=fired_ms):
-                return [barrier] if fired_ms is None else [Watermark(timestamp_ms=fired_ms), barrier]
+            case Snapshot(fired_ms=fired_ms):
+                return [] if fired_ms is None else [Watermark(timestamp_ms=fired_ms)]
             case _:
                 assert_never(purpose)
 

@@ -5,14 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from flykka.actors.exchange.alignment import is_unaligned, unaligned_unsupported
 from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, Event, PartitionConsumable, PartitionRequest
-from flykka.messages.stage import ReleaseBatches
+from flykka.messages.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    CheckpointBarrier,
+    Event,
+    PartitionConsumable,
+    PartitionRequest,
+    TaskEventMessage,
+)
+from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.stage import ReleaseBatches, StageOutput
 from flykka.messages.task import ResultPartitionDescriptor
+
+ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
+"""As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
 
 
 class TaskOutputs:
@@ -20,27 +34,22 @@ class TaskOutputs:
 
     def __init__(self, descriptors: Sequence[ResultPartitionDescriptor]) -> None:
         self._by_output = {descriptor.output: ResultPartition(descriptor) for descriptor in descriptors}
-        self._by_id = {partition.descriptor.partition_id: partition for partition in self._by_output.values()}
+        self._partitions = ResultPartitionManager()
+        for partition in self._by_output.values():
+            self._partitions.register(partition)
 
     @property
     def is_back_pressured(self) -> bool:
         """Some consumer is slower than this task: an output has no buffer for another batch."""
         return not all(partition.is_available for partition in self._by_output.values())
 
-    def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
-        """A consumer asks, has room, or leaves."""
-        partition = self._by_id.get(event.partition_id)
-        if partition is None:
-            return [Ignore(reason=f"{event.partition_id} is not produced here")]
-        match event:
-            case PartitionRequest(subpartition=subpartition, credit=credit, consumer=consumer):
-                return _effects(partition.request(subpartition, credit, consumer))
-            case AddCredit(subpartition=subpartition, credit=credit):
-                return _effects(partition.add_credit(subpartition, credit))
-            case CancelPartitionRequest(subpartition=subpartition):
-                return _effects(partition.cancel(subpartition))
-            case _:
-                assert_never(event)
+    def handle(
+        self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage
+    ) -> list[TaskEffect]:
+        """A consumer asks, has room, leaves, or sends an event up."""
+        if isinstance(event, PartitionRequest):
+            return _effects(self._partitions.request(event))
+        return _effects(self._partitions.handle(event))
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
         """Give a batch to the subpartition it was made for."""
@@ -51,6 +60,24 @@ class TaskOutputs:
         return [
             effect for partition in self._by_output.values() for effect in _effects(partition.broadcast_event(event))
         ]
+
+    def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """Send a barrier down every output, and say which batches it has overtaken.
+
+        Where consumers must not be given batches of another's, as between neighbours, it stays behind all batches.
+        """
+        effects: list[TaskEffect] = []
+        overtaken: list[StageOutput] = []
+        for output, partition in self._by_output.items():
+            if partition.descriptor.ship_strategy in ALIGNED_STRATEGIES:
+                effects += _effects(partition.broadcast_event(unaligned_unsupported(barrier)))
+            elif is_unaligned(barrier):
+                sent, batches = partition.broadcast_priority_event(barrier)
+                effects += _effects(sent)
+                overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
+            else:
+                effects += _effects(partition.broadcast_event(barrier))
+        return effects, tuple(overtaken)
 
     def check(self) -> None:
         """Assert the invariants of the partitions."""

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.exchange.barrier_tracker import MAX_CHECKPOINTS_TO_TRACK, BarrierTracker
 from flykka.actors.exchange.barriers import (
-    MAX_CHECKPOINTS_TO_TRACK,
     AbortCheckpointOnBarrier,
     BarrierAction,
-    BarrierAligner,
     BarrierEvent,
-    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     EndOfPartitionMode,
