@@ -22,11 +22,7 @@ class VertexParallelism:
     is_max_configured: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-            raise GraphError(
-                f"the maximum parallelism is {self.max_parallelism}; it must be between 1 and"
-                f" {UPPER_BOUND_MAX_PARALLELISM}"
-            )
+        _check_max_parallelism(self.max_parallelism)
         if self.parallelism < 1:
             raise GraphError(f"the parallelism is {self.parallelism}; it must be 1 or more")
         if self.parallelism > self.max_parallelism:
@@ -41,15 +37,22 @@ class VertexParallelism:
         bound = default_max_parallelism(parallelism) if configured_max is None else configured_max
         return cls(parallelism=parallelism, max_parallelism=bound, is_max_configured=configured_max is not None)
 
-    @property
-    def may_change_max(self) -> bool:
-        """Whether the maximum parallelism may be replaced."""
+    def may_become(self, max_parallelism: int) -> bool:
+        """Whether the maximum may be replaced by this one. Raises `GraphError` where it cannot be one."""
+        _check_max_parallelism(max_parallelism)
         return not self.is_max_configured
 
     def with_max_parallelism(self, max_parallelism: int) -> Self:
         """With another maximum. Raises `GraphError` where this one was configured, or the other makes no sense."""
-        if not self.may_change_max:
+        if not self.may_become(max_parallelism):
             raise GraphError(
                 f"the maximum parallelism was set to {self.max_parallelism} and cannot become {max_parallelism}"
             )
         return replace(self, max_parallelism=max_parallelism)
+
+
+def _check_max_parallelism(max_parallelism: int) -> None:
+    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise GraphError(
+            f"the maximum parallelism is {max_parallelism}; it must be between 1 and {UPPER_BOUND_MAX_PARALLELISM}"
+        )

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from tests.conformance.barrier_alignment import adapter as barrier_alignment
 from tests.conformance.case_files import Case
 from tests.conformance.job_graph import adapter as job_graph
+from tests.conformance.key_groups import adapter as key_groups
 from tests.conformance.watermarks import adapter as watermarks
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
     "06": job_graph.run,
     "02": barrier_alignment.run,
+    "07": key_groups.run,
     "08": watermarks.run,
 }
 """By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and

@@ -19,14 +19,14 @@ def test_the_number_of_key_groups_is_derived_as_flink_derives_it(parallelism: in
 def test_a_derived_number_may_be_replaced() -> None:
     derived = VertexParallelism.of(4)
 
-    assert derived.may_change_max
+    assert derived.may_become(7)
     assert derived.with_max_parallelism(7).max_parallelism == 7
 
 
 def test_a_configured_number_may_not_be_replaced() -> None:
     configured = VertexParallelism.of(4, 16)
 
-    assert not configured.may_change_max
+    assert not configured.may_become(7)
     with pytest.raises(GraphError, match="was set to 16 and cannot become 7"):
         configured.with_max_parallelism(7)
 
