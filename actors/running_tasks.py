@@ -10,7 +10,14 @@ from flykka.actors.exchange.partition_errors import partition_not_found
 from flykka.actors.exchange.task_event_dispatcher import TaskEventDispatcher
 from flykka.actors.graph.states import EXECUTION_TERMINAL
 from flykka.actors.task import Task
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, TaskEventMessage
+from flykka.messages.exchange import (
+    AddCredit,
+    BuffersResized,
+    CancelPartitionRequest,
+    PartitionRequest,
+    TaskBuffers,
+    TaskEventMessage,
+)
 from flykka.messages.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
 from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
@@ -65,6 +72,10 @@ class RunningTasks:
             self._dispatcher.register_partition(partition_id)
             for kind in TO_PRODUCER:
                 self._dispatcher.subscribe(partition_id, task, kind)
+
+    def resize(self, attempt: ExecutionAttemptId, buffers: TaskBuffers) -> None:
+        """Tell the Task of the attempt which buffers it has now."""
+        self._refs[attempt].tell(BuffersResized(buffers=buffers))
 
     def hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
         """Give the message to the Task of the attempt."""

@@ -7,9 +7,12 @@ their attempt. A JobMaster is connected from its first allocation until it leave
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.actors.ignore import Ignore
 from flykka.actors.running_tasks import RunningTask, RunningTasks
 from flykka.actors.scheduling.heartbeat import (
@@ -47,7 +50,13 @@ from flykka.messages.checkpoint import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, TaskEventMessage
+from flykka.messages.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    PartitionRequest,
+    RedistributionDue,
+    TaskEventMessage,
+)
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
@@ -79,6 +88,7 @@ from flykka.messages.task import (
     FatalErrorOccurred,
     PartitionProducerState,
     SubmitTask,
+    TaskDeploymentDescriptor,
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
@@ -107,6 +117,7 @@ class TaskManager(Actor):
         *,
         registration_retry_ms: int = 1_000,
         task_cancellation: TaskCancellationSettings | None = None,
+        network: NetworkSettings | None = None,
     ) -> None:
         self._id = task_manager_id
         self._resource_manager = resource_manager
@@ -114,6 +125,8 @@ class TaskManager(Actor):
         self._registration_retry_ms = registration_retry_ms
         self._task_cancellation = task_cancellation or TaskCancellationSettings()
         self._table = SlotTable(task_manager_id, slots)
+        self._network = ShuffleEnvironment(network)
+        self._redistribution_is_due = False
         self._heartbeats = HeartbeatMonitor(asks=False)
         self._tick_ms: int | None = None
         self._registered_at: Gateway | None = None
@@ -139,6 +152,8 @@ class TaskManager(Actor):
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest() | TaskEventMessage():
                 self._tasks.hand_to_producer(message)
+            case RedistributionDue():
+                self._redistribute()
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
             case PartitionProducerState(attempt=attempt):
@@ -193,7 +208,37 @@ class TaskManager(Actor):
         else:
             self._tasks.hand_on(message.attempt, message)
 
+    def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
+        """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
+        attempt = descriptor.attempt
+        try:
+            buffers = self._network.register_task(
+                attempt,
+                [output.subpartitions for output in descriptor.outputs],
+                [len(gate.channels) for gate in descriptor.inputs],
+            )
+        except InsufficientNetworkBuffersError as refused:
+            text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
+            self._report_failure(descriptor.job_id, attempt, "InsufficientNetworkBuffersError", text)
+            self._decide(TaskEnded(attempt=attempt))
+            return
+        self._tasks.run(replace(descriptor, buffers=buffers), self._job_masters[descriptor.job_id])
+        self._redistribute_later()
+
+    def _redistribute_later(self) -> None:
+        # Tasks come and go many at a time; the shares of all are worked out once for all of them.
+        if not self._network.is_settled and not self._redistribution_is_due:
+            self._redistribution_is_due = True
+            self.context.ref.tell(RedistributionDue())
+
+    def _redistribute(self) -> None:
+        self._redistribution_is_due = False
+        for attempt, buffers in self._network.take_resized().items():
+            self._tasks.resize(attempt, buffers)
+
     def _on_task_ended(self, ended: RunningTask) -> None:
+        self._network.unregister_task(ended.attempt)
+        self._redistribute_later()
         if not ended.reported_its_end:
             self._report_failure(
                 ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word"
@@ -338,7 +383,7 @@ class TaskManager(Actor):
             case OfferToJobMaster(job_id=job_id, offers=offers):
                 self._job_masters[job_id].tell(OfferSlots(task_manager_id=self._id, offers=offers))
             case RunTask(descriptor=descriptor):
-                self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
+                self._run(descriptor)
             case RejectTask(job_id=job_id, attempt=attempt, reason=reason):
                 self._report_failure(job_id, attempt, "TaskSubmissionError", reason)
             case StopTask(attempt=attempt):

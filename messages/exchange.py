@@ -168,6 +168,31 @@ class PartitionConsumable(Message):
     partition_id: ResultPartitionId
 
 
+@value("exchange.task_buffers")
+class TaskBuffers(Value):
+    """The network buffers of one task: those of each output and the floating ones of each gate, by number.
+
+    Every channel has `exclusive` ones besides. A buffer stands for `bytes_per_buffer` bytes; None: for any number.
+    """
+
+    outputs: tuple[int, ...]
+    floating: tuple[int, ...]
+    exclusive: int
+    bytes_per_buffer: int | None = None
+
+
+@message("exchange.buffers_resized")
+class BuffersResized(Message):
+    """TaskManager -> Task: others have come or gone; these are your buffers now."""
+
+    buffers: TaskBuffers
+
+
+@message("exchange.redistribution_due")
+class RedistributionDue(Message):
+    """TaskManager -> itself: tasks have come or gone; share the buffers out anew, once for all of them."""
+
+
 @message("exchange.partition_request_due")
 class PartitionRequestDue(Message):
     """Task's timer -> itself: ask again for the subpartition of this channel."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.exchange import TaskBuffers
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
 from flykka.messages.job_graph import (
@@ -67,7 +68,10 @@ class InputGateDescriptor(Value):
 
 @value("task.deployment_descriptor")
 class TaskDeploymentDescriptor(Value):
-    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor)."""
+    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
+
+    Which `buffers` the attempt has, its TaskManager says.
+    """
 
     job_id: JobId
     attempt: ExecutionAttemptId
@@ -84,6 +88,7 @@ class TaskDeploymentDescriptor(Value):
     checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     alignment_limit_bytes: int | None = None
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
+    buffers: TaskBuffers | None = None
 
 
 @message("task.submit")

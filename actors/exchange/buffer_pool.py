@@ -106,6 +106,11 @@ class LocalBufferPool(Generic[Listener]):
         return self._size
 
     @property
+    def last_size(self) -> int:
+        """What its size was when sizes were worked out last."""
+        return self._size
+
+    @property
     def idle(self) -> int:
         """Buffers that it holds and nobody uses."""
         self._provider.settle()

@@ -20,13 +20,15 @@ class NetworkBufferPool:
         self.total = total
         self.promised = 0
         self.is_destroyed = False
+        self.is_settled = True
         self._bytes_per_buffer = bytes_per_buffer
         self._free = total
         self._owed_exclusive = 0
         # An ordered set: shares that do not divide evenly go by age.
         self._pools: dict[LocalBufferPool[BufferListener], None] = {}
         self._resized: dict[LocalBufferPool[BufferListener], None] = {}
-        self._is_settled = True
+        # What all pools could use beyond their minimum; a pool without a maximum could use everything.
+        self._usable = 0
 
     @property
     def free(self) -> int:
@@ -51,7 +53,11 @@ class NetworkBufferPool:
             minimum, minimum=minimum, maximum=maximum, provider=self, bytes_per_buffer=self._bytes_per_buffer
         )
         self._pools[pool] = None
-        self._is_settled = False
+        self._usable += self._beyond_minimum(pool)
+        if self.is_settled and self._is_abundant and maximum is not None:
+            pool.resize(maximum)
+        else:
+            self.is_settled = False
         return pool
 
     def destroy_pool(self, pool: LocalBufferPool[BufferListener]) -> None:
@@ -59,8 +65,10 @@ class NetworkBufferPool:
         if self._pools.pop(pool, self) is self:
             return
         self._resized.pop(pool, None)
+        # Where there was enough for everybody, nobody has a use for what comes back.
+        self.is_settled = self.is_settled and self._is_abundant
         self.promised -= pool.minimum
-        self._is_settled = False
+        self._usable -= self._beyond_minimum(pool)
         pool.destroy()
 
     def destroy_all_pools(self) -> None:
@@ -78,7 +86,7 @@ class NetworkBufferPool:
         if count < 1:
             raise ValueError(f"the number of exclusive buffers must be at least 1, not {count}")
         self._promise(count)
-        self._is_settled = False
+        self.is_settled = self.is_settled and self._is_abundant
         taken = min(count, self.free)
         self._free -= taken
         self._owed_exclusive += count - taken
@@ -86,8 +94,8 @@ class NetworkBufferPool:
 
     def give_back_exclusive(self, count: int) -> None:
         """Exclusive buffers are no longer needed."""
+        self.is_settled = self.is_settled and self._is_abundant
         self.promised -= count
-        self._is_settled = False
         self.give_back_buffers(count)
 
     def destroy(self) -> None:
@@ -121,9 +129,9 @@ class NetworkBufferPool:
 
     def settle(self) -> None:
         """Give every pool its share, if pools have come or gone."""
-        if self._is_settled:
+        if self.is_settled:
             return
-        self._is_settled = True
+        self.is_settled = True
         spare = self.total - self.promised
         rooms = [(pool, _room(pool, spare)) for pool in self._pools]
         capacity = sum(room for _, room in rooms)
@@ -143,6 +151,14 @@ class NetworkBufferPool:
         assert sum(pool.size for pool in self._pools) <= self.total
         for pool in self._pools:
             pool.check()
+
+    @property
+    def _is_abundant(self) -> bool:
+        """Every pool can have as much as it may, so that no share has to be worked out."""
+        return self.promised + self._usable <= self.total
+
+    def _beyond_minimum(self, pool: LocalBufferPool[BufferListener]) -> int:
+        return self.total if pool.maximum is None else pool.maximum - pool.minimum
 
     def _promise(self, count: int) -> None:
         if self.is_destroyed:
