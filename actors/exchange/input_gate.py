@@ -185,6 +185,15 @@ class InputGate:
         taker = self._channel(channel).credits.give_back()
         return [] if taker is None else self._announce([taker])
 
+    def resize(self, floating: int) -> list[GateEffect]:
+        """There is another number of floating credits from now on; who waited for one may have it."""
+        return self._announce(self.floating.resize(floating))
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return sum(channel.credits.in_use for channel in self.channels)
+
     def block(self, channel: int) -> None:
         """Do not read from `channel` until `unblock_all`."""
         if channel not in self._blocked:

@@ -18,7 +18,7 @@ from flykka.actors.exchange.input_gate import (
     turn_away,
 )
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse
+from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse, TaskBuffers
 from flykka.messages.ids import ResultPartitionId
 from flykka.messages.task import InputGateDescriptor
 
@@ -31,11 +31,15 @@ class UnionInputGate:
         descriptors: Sequence[InputGateDescriptor],
         exclusive_credit: int = EXCLUSIVE_CREDIT,
         floating_credit: int = FLOATING_CREDIT,
+        *,
+        buffers: TaskBuffers | None = None,
     ) -> None:
         gates: list[InputGate] = []
         channels = 0
-        for descriptor in descriptors:
-            gates.append(InputGate(descriptor, exclusive_credit, floating_credit, first_channel=channels))
+        for number, descriptor in enumerate(descriptors):
+            floating = floating_credit if buffers is None else buffers.floating[number]
+            exclusive = exclusive_credit if buffers is None else buffers.exclusive
+            gates.append(InputGate(descriptor, exclusive, floating, first_channel=channels))
             channels += len(descriptor.channels)
         self.gates = tuple(gates)
         self.channel_count = channels
@@ -79,6 +83,15 @@ class UnionInputGate:
             if status in statuses:
                 return status
         return EndOfDataStatus.DRAINED
+
+    def resize(self, floating: Sequence[int]) -> list[GateEffect]:
+        """Each gate has another number of floating credits from now on."""
+        return [effect for gate, size in zip(self.gates, floating, strict=True) for effect in gate.resize(size)]
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return sum(gate.buffers_in_use for gate in self.gates)
 
     def gate_of(self, channel: int) -> int:
         """The number of the gate that `channel` belongs to."""

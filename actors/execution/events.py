@@ -10,6 +10,7 @@ from flykka.messages.exchange import (
     AlignmentTimeoutDue,
     BacklogAnnouncement,
     BufferResponse,
+    BuffersResized,
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
@@ -72,6 +73,7 @@ TaskEvent = (
     | AddCredit
     | CancelPartitionRequest
     | TaskEventMessage
+    | BuffersResized
     | TriggerCheckpoint
     | NotifyCheckpointComplete
     | NotifyCheckpointAborted

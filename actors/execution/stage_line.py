@@ -27,6 +27,7 @@ from flykka.messages.exchange import (
     EndOfData,
     Event,
     PartitionRequest,
+    TaskBuffers,
     TaskEventMessage,
     Watermark,
 )
@@ -90,7 +91,7 @@ class StageLine:
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
         self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
-        self._outputs = TaskOutputs(descriptor.outputs)
+        self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
         # Behind the reader of a source; other tasks have their watermarks from their inputs.
         self._watermarks = None
@@ -158,6 +159,10 @@ class StageLine:
             return []
         self._meter.count_late_output(snapshotted.rows_out)
         return [self.report()]
+
+    def resize(self, buffers: TaskBuffers) -> None:
+        """The TaskManager has shared its buffers out anew."""
+        self._outputs.resize(buffers)
 
     def serve(
         self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage

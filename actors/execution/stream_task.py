@@ -47,6 +47,7 @@ from flykka.messages.exchange import (
     AlignmentTimeoutDue,
     BacklogAnnouncement,
     BufferResponse,
+    BuffersResized,
     CancelCheckpointMarker,
     CancelPartitionRequest,
     CheckpointBarrier,
@@ -141,6 +142,9 @@ class StreamTask:
             case PartitionRequest() | AddCredit() | CancelPartitionRequest() | TaskEventMessage():
                 # Served in every state: what is queued here is somebody's input.
                 return self._line.serve(event) + self._read_on(now)
+            case BuffersResized(buffers=buffers):
+                self._line.resize(buffers)
+                return self._inputs.resize(buffers) + self._read_on(now)
             case StateSnapshotted():
                 # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
                 return [*self._line.snapshotted(event), *self._checkpoints.on_durable(event)]

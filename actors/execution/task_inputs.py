@@ -65,6 +65,7 @@ from flykka.messages.exchange import (
     LatencyMarker,
     PartitionRequest,
     PartitionRequestDue,
+    TaskBuffers,
     Watermark,
     WatermarkStatus,
 )
@@ -82,7 +83,7 @@ class TaskInputs:
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter | None = None
     ) -> None:
-        self._gates = UnionInputGate(descriptor.inputs)
+        self._gates = UnionInputGate(descriptor.inputs, buffers=descriptor.buffers)
         self._consumer = consumer
         self._channel_state = channel_state or ChannelStateWriter()
         self._barriers = _barrier_handler(descriptor, self._gates.channel_count)
@@ -117,6 +118,15 @@ class TaskInputs:
         """Ask for every subpartition; what was in flight before a failure is read before anything that comes."""
         self._recovered.extend(recovered)
         return self._effects(self._gates.request_partitions())
+
+    def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
+        """The TaskManager has shared its buffers out anew."""
+        return self._effects(self._gates.resize(buffers.floating))
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return self._gates.buffers_in_use
 
     def handle(self, event: ExchangeEvent, now: int) -> list[TaskEffect]:
         """Something has come from a producer, or is to be asked for again."""

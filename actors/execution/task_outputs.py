@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from flykka.actors.exchange.alignment import is_unaligned, unaligned_unsupported
+from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
@@ -19,6 +20,7 @@ from flykka.messages.exchange import (
     Event,
     PartitionConsumable,
     PartitionRequest,
+    TaskBuffers,
     TaskEventMessage,
 )
 from flykka.messages.job_graph import ShipStrategy
@@ -32,8 +34,13 @@ ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, Ship
 class TaskOutputs:
     """The outputs of one attempt."""
 
-    def __init__(self, descriptors: Sequence[ResultPartitionDescriptor]) -> None:
-        self._by_output = {descriptor.output: ResultPartition(descriptor) for descriptor in descriptors}
+    def __init__(self, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None) -> None:
+        self._by_output = {
+            descriptor.output: ResultPartition(
+                descriptor, None if buffers is None else _pool(descriptor, buffers, number)
+            )
+            for number, descriptor in enumerate(descriptors)
+        }
         self._partitions = ResultPartitionManager()
         for partition in self._by_output.values():
             self._partitions.register(partition)
@@ -50,6 +57,16 @@ class TaskOutputs:
         if isinstance(event, PartitionRequest):
             return _effects(self._partitions.request(event))
         return _effects(self._partitions.handle(event))
+
+    def resize(self, buffers: TaskBuffers) -> None:
+        """The TaskManager has shared its buffers out anew."""
+        for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
+            partition.pool.resize(size)
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that wait unsent."""
+        return sum(partition.queued_batches for partition in self._by_output.values())
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
         """Give a batch to the subpartition it was made for."""
@@ -83,6 +100,12 @@ class TaskOutputs:
         """Assert the invariants of the partitions."""
         for partition in self._by_output.values():
             partition.check()
+
+
+def _pool(descriptor: ResultPartitionDescriptor, buffers: TaskBuffers, number: int) -> LocalBufferPool[BufferListener]:
+    return LocalBufferPool(
+        buffers.outputs[number], minimum=descriptor.subpartitions + 1, bytes_per_buffer=buffers.bytes_per_buffer
+    )
 
 
 def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
