@@ -59,11 +59,10 @@ class StateSchema(Value):
     windows: str = ""
 
 
-@value("state.input_channel")
-class InputChannelStateHandle(Value):
-    """Batches that an unaligned barrier overtook on their way into input gate `gate`, as one folder of rows."""
+@value("state.in_flight")
+class InFlightRows(Value):
+    """Rows of batches that were in flight, in one folder. Event times in ms, None without an event-time column."""
 
-    gate: int
     path: str
     rows: int
     size_bytes: int
@@ -71,9 +70,17 @@ class InputChannelStateHandle(Value):
     event_time_max: int | None = None
 
 
+@value("state.input_channel")
+class InputChannelStateHandle(Value):
+    """What an unaligned barrier overtook on its way into input gate `gate`."""
+
+    gate: int
+    in_flight: InFlightRows
+
+
 @value("state.result_subpartition")
 class ResultSubpartitionStateHandle(Value):
-    """Batches that an unaligned barrier overtook in a subpartition of output `output`, as one folder of rows.
+    """What an unaligned barrier overtook in a subpartition of output `output`.
 
     `subpartitions` is how many there were: with another number the rows would belong elsewhere.
     """
@@ -81,11 +88,7 @@ class ResultSubpartitionStateHandle(Value):
     output: int
     subpartition: int
     subpartitions: int
-    path: str
-    rows: int
-    size_bytes: int
-    event_time_min: int | None = None
-    event_time_max: int | None = None
+    in_flight: InFlightRows
 
 
 @value("state.operator_list")

@@ -6,11 +6,18 @@ from flykka.actors.execution.snapshots import Alignment, Begin, Snapshots
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
 from flykka.messages.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.messages.stage import ChannelStateWritten, StateSnapshotted
-from flykka.messages.state import InputChannelStateHandle, OperatorListState, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state import (
+    InFlightRows,
+    InputChannelStateHandle,
+    OperatorListState,
+    OperatorSubtaskState,
+    TaskStateSnapshot,
+)
 
 READER = OperatorSubtaskState(operator_id=OperatorId("source"), operator_state=(OperatorListState(name="splits"),))
 CHANNELS = OperatorSubtaskState(
-    operator_id=OperatorId("head"), input_channels=(InputChannelStateHandle(gate=0, path="/p", rows=3, size_bytes=30),)
+    operator_id=OperatorId("head"),
+    input_channels=(InputChannelStateHandle(gate=0, in_flight=InFlightRows(path="/p", rows=3, size_bytes=30)),),
 )
 SINK = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(OperatorListState(name="pending"),))
 
