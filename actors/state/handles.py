@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.codec import decode, encode
 from flykka.messages.ids import OperatorId
 from flykka.messages.job_graph import JobGraph
+from flykka.messages.operator_state import PendingFile, StagedBatch
 from flykka.messages.state import (
     ExclusiveStateHandle,
     OperatorSubtaskState,
@@ -109,10 +111,28 @@ def with_paths(checkpoint: CompletedCheckpoint, named: Callable[[str], str]) -> 
 def _renamed(operator: OperatorSubtaskState, named: Callable[[str], str]) -> OperatorSubtaskState:
     return replace(
         operator,
+        operator_state=tuple(
+            replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements))
+            for each in operator.operator_state
+        ),
         shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
         exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
-        input_channels=tuple(replace(handle, path=named(handle.path)) for handle in operator.input_channels),
+        input_channels=tuple(
+            replace(handle, in_flight=replace(handle.in_flight, path=named(handle.in_flight.path)))
+            for handle in operator.input_channels
+        ),
         result_subpartitions=tuple(
-            replace(handle, path=named(handle.path)) for handle in operator.result_subpartitions
+            replace(handle, in_flight=replace(handle.in_flight, path=named(handle.in_flight.path)))
+            for handle in operator.result_subpartitions
         ),
     )
+
+
+def _element_renamed(element: bytes, named: Callable[[str], str]) -> bytes:
+    match decode(element):
+        case PendingFile(in_savepoint=True, staged=staged) as file:
+            return encode(replace(file, staged=named(staged)))
+        case StagedBatch(in_savepoint=True, path=path) as batch:
+            return encode(replace(batch, path=named(path)))
+        case _:
+            return element
