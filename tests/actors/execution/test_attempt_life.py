@@ -116,5 +116,5 @@ def test_an_attempt_has_not_finished_before_its_bridge_has_closed(end, reported)
     closing: list[TaskEffect] = end(life)
     closed = life.bridge_closed()
 
-    assert closing == [TellBridge(message=CloseBridge(cancel=True))]
+    assert closing == [TellBridge(message=CloseBridge(cancel=True)), StartCancellationTimer(delay_ms=INTERVAL_MS)]
     assert closed == [reported, EndAttempt()]

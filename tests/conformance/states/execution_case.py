@@ -17,6 +17,7 @@ from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import ExecutionState, TaskExecutionState
 from tests.actors.graph.graphs import failure, slot
+from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _WAY_TO: dict[str, tuple[str, ...]] = {
     "CREATED": (),
@@ -35,7 +36,7 @@ class ExecutionCase:
     """One attempt under test and what it did in the last step and before."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        assert given.keys() <= _GIVEN, f"unknown words: {given.keys() - _GIVEN}"
+        only_known_words("given", given, _GIVEN)
         self._given = given
         self._now = 1
         self._effects: list[AttemptEffect] = []
@@ -91,7 +92,7 @@ class ExecutionCase:
                 return execution.suspend(now)
             case "fail":
                 return execution.fail(failure("second" if execution.failure else "first"), now)
-            case "switch_to_running":
+            case "switch_to_running" | "report_running":
                 return self._report(ExecutionState.RUNNING)
             case "report_finished":
                 return self._report(ExecutionState.FINISHED)
@@ -100,7 +101,7 @@ class ExecutionCase:
             case "report_failed":
                 return self._report(ExecutionState.FAILED)
             case unknown:
-                raise AssertionError(f"unknown word {unknown!r}")
+                raise UnknownWordError(unknown)
         return []
 
     def _deploy(self) -> list[AttemptEffect]:
@@ -152,7 +153,7 @@ class ExecutionCase:
             case "cancel_rpcs":
                 return sum(_asks_to_cancel(effect) for effect in self._effects)
             case unknown:
-                raise AssertionError(f"unknown word {unknown!r}")
+                raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
         """Whether what the case wants is so."""

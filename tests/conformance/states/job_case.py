@@ -6,14 +6,25 @@ coordinator (there is never a checkpoint) and for the restart timer.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.graph.effects import AskForRestoreState, CancelAttempt, Deploy, Effect, StartRestartTimer
+from flykka.actors.graph.effects import (
+    AnswerProducerState,
+    AskForRestoreState,
+    CancelAttempt,
+    Deploy,
+    Effect,
+    FinalizeVertices,
+    StartRestartTimer,
+)
 from flykka.actors.graph.events import (
     CancellationRequested,
     Event,
     GlobalFailureReported,
+    PartitionProducerStateRequested,
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
@@ -22,6 +33,7 @@ from flykka.actors.graph.events import (
     SlotsLost,
     SuspensionRequested,
     TaskStateUpdated,
+    VerticesFinalized,
 )
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
@@ -29,18 +41,11 @@ from flykka.actors.graph.execution_vertex import ExecutionVertex
 from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobVertexId
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, partition_id
 from flykka.messages.task import ExecutionState, TaskExecutionState
-from tests.actors.graph.graphs import failure, graph_of, slot, vertex
+from tests.actors.graph.graphs import JOB, failure, graph_of, slot, vertex
+from tests.conformance.case_files import UnknownWordError, only_known_words
 
-_RESTARTS: dict[str, int | None] = {
-    "none": 0,
-    "allows, delay never ends": None,
-    "allows, restart fires by hand": None,
-    "allows, restarts at once": None,
-    "allows once": 1,
-    "allows 10 times, restarts at once": 10,
-}
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
 
 
@@ -48,11 +53,11 @@ class JobCase:
     """One ExecutionGraph under test and its surroundings."""
 
     def __init__(self, given: Mapping[str, Any], *, unserved_requests_wait: bool) -> None:
-        assert given.keys() <= _GIVEN, f"unknown words: {given.keys() - _GIVEN}"
+        only_known_words("given", given, _GIVEN)
         restart = given["restart"]
+        only_known_words("restart", restart, {"type", "attempts", "delay_ms", "restarts at once"})
         self._at_once = restart.get("restarts at once", "at once" in restart["type"]) or restart.get("delay_ms") == 0
-        attempts = restart["attempts"] if restart["type"] == "fixed-delay" else _RESTARTS[restart["type"]]
-        self._strategy = FixedDelayRestartStrategy(attempts, restart.get("delay_ms", 1))
+        self._strategy = FixedDelayRestartStrategy(_attempts(restart), restart.get("delay_ms", 1))
         sources = {target: source for source, target, _ in given.get("connections", ())}
         job_graph = graph_of(
             *(
@@ -74,6 +79,8 @@ class JobCase:
         self._held: dict[SlotRequestId, None] = {}
         self._released: set[SlotRequestId] = set()
         self._restarts: list[int] = []
+        self._finalized: Counter[str] = Counter()
+        self._error = False
         self._effects: list[Effect] = []
         self._before = (0, 0)
         self._addressed: dict[str, Execution] = {}
@@ -82,6 +89,7 @@ class JobCase:
         """One step of the case."""
         self._now += 1
         self._before = (self.graph.version, self._rpcs())
+        self._error = False
         match step["do"]:
             case "schedule":
                 self._tell(SchedulingRequested())
@@ -103,7 +111,9 @@ class JobCase:
                 self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
             case "finish_all":
                 self._report_all(ExecutionState.RUNNING, ExecutionState.FINISHED)
-            case "finish_task":
+            case "report_running" | "switch_to_running":
+                self._report(self._reporting(step["task"]), ExecutionState.RUNNING)
+            case "finish_task" | "report_finished":
                 self._report(self._task(step["task"]).execution, ExecutionState.FINISHED)
             case "fail_task":
                 self._addressed[step["task"]] = self._task(step["task"]).execution
@@ -116,8 +126,10 @@ class JobCase:
                 self._report(self._reporting(step["task"]), ExecutionState.FAILED, _cause(step))
             case "fail_attempt":
                 self._report(self._earlier(step), ExecutionState.FAILED, _cause(step))
+            case "data_available_report":
+                self._report_data(step["producer_attempt"])
             case unknown:
-                raise AssertionError(f"unknown word {unknown!r}")
+                raise UnknownWordError(unknown)
 
     # The surroundings
 
@@ -139,6 +151,11 @@ class JobCase:
                     self._pending.pop(request_id, None)
                 case AskForRestoreState(version=version):
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
+                case FinalizeVertices(version=version, vertices=vertices):
+                    self._finalized.update(vertex.name for vertex in vertices)
+                    self._tell(VerticesFinalized(version=version))
+                case AnswerProducerState(answer=answer):
+                    self._error = answer.failure is not None
                 case StartRestartTimer(version=version):
                     self._restarts.append(version)
                     if self._at_once:
@@ -198,6 +215,14 @@ class JobCase:
         update = TaskExecutionState(attempt=execution.attempt, state=state, failure=cause)
         self._tell(TaskStateUpdated(update=update))
 
+    def _report_data(self, producer: str) -> None:
+        """A task has something to read. Consumers run already: the report is answered with the producer's state."""
+        tasks = self._tasks()
+        names = {f"{task.job_vertex.vertex_id}_{task.subtask}": task.execution.attempt for task in tasks}
+        attempt = names.get(producer, ExecutionAttemptId(f"{JOB}_{producer}_0_0"))
+        asking = next(task.execution.attempt for task in tasks if not task.execution.is_terminal)
+        self._tell(PartitionProducerStateRequested(attempt=asking, partition_id=partition_id(attempt, 0)))
+
     # What is seen
 
     def _rpcs(self) -> int:
@@ -229,11 +254,13 @@ class JobCase:
                 return self.graph.number_of_restarts
             case "restart_attempts_used":
                 return self._strategy.attempts_used
+            case "error":
+                return self._error
             case "local_failovers":
                 # Restart-all knows no local failover: every failure is the job's.
                 return 0
             case unknown:
-                raise AssertionError(f"unknown word {unknown!r}")
+                raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
         """Whether what the case wants is so."""
@@ -244,6 +271,8 @@ class JobCase:
                 return {task.execution.state for task in self._tasks()} == {ExecutionState(wanted)}
             case "states":
                 return all(self._task(name).execution.state == state for name, state in wanted.items())
+            case "finalize_calls":
+                return {name: self._finalized[name] for name in wanted} == wanted
             case "number_of_restarts_at_most":
                 return self.graph.number_of_restarts <= int(wanted)
             case "state_of_attempt":
@@ -260,6 +289,21 @@ class JobCase:
     def _state_of(self, attempt: str) -> ExecutionState:
         name, _, number = attempt.partition("/")
         return self._attempt(name, int(number)).state
+
+
+def _attempts(restart: Mapping[str, Any]) -> int | None:
+    """How many restarts a strategy in words allows; None is without end."""
+    words = restart["type"]
+    if words == "fixed-delay":
+        return int(restart["attempts"])
+    if words == "none":
+        return 0
+    found = re.fullmatch(r"allows(?: (?P<times>once|twice|(?P<number>\d+) times?))?(?:, .+)?", words)
+    if found is None:
+        raise UnknownWordError(f"restart {words!r}")
+    if found["number"]:
+        return int(found["number"])
+    return {"once": 1, "twice": 2}.get(found["times"] or "")
 
 
 def _place(request_id: SlotRequestId) -> tuple[str, int]:

@@ -1,8 +1,10 @@
 """The vocabulary of area 05 for a task on its TaskManager, in events of `StreamTask`.
 
 User code runs in the bridge, so the body of the case is what a bridge answers: it is entered when the task asks for
-splits, it returns when there are none left, it raises when a stage fails. The task here is a source; the JobMaster
-takes the final checkpoint as soon as the data has ended, and answers stay under way until the case runs on.
+splits, it returns when there are none left, it raises when a stage fails, it is interrupted when the bridge is told to
+close. The task here is a source; the JobMaster takes the final checkpoint as soon as the data has ended, and answers
+stay under way until the case runs on. Flink's Task is FAILED when that is decided, ours when its bridge has closed: so
+what has failed is run on until then.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import (
+    EndAttempt,
+    ReportFatalError,
+    StartCancellationTimer,
+    TaskEffect,
+    TellBridge,
+    TellJobMaster,
+)
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.messages.checkpoint import (
@@ -20,10 +29,10 @@ from flykka.messages.checkpoint import (
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
-from flykka.messages.source import NoMoreSplits, RequestSplits
+from flykka.messages.source import RequestSplits
 from flykka.messages.stage import (
     BridgeClosed,
     BridgeOpened,
@@ -38,17 +47,21 @@ from flykka.messages.stage import (
 )
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import (
+    CancellationDue,
     CancelTask,
     ExecutionState,
     NotifyEndOfData,
+    TaskDeploymentDescriptor,
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
 from tests.actors.graph.graphs import failure
-from tests.actors.scheduling.descriptors import descriptor
 from tests.conformance.case_files import UnknownWordError, only_known_words
+from tests.conformance.states.body import Body
+from tests.conformance.states.consumer_case import ConsumerCase
+from tests.conformance.states.descriptors import source_descriptor
 
-_SETUP_FAILURES = {"no user code class loader": "no user code classloader"}
+_GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_timeout_ms", "cluster", "job"}
 _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
 
 
@@ -56,14 +69,28 @@ class TaskCase:
     """One task, its bridge and its JobMaster."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        only_known_words("given", given, {"component", "body", "setup"})
+        only_known_words("given", given, _GIVEN)
         self._given = given
-        self._descriptor = descriptor("job_v_0_0")
-        self._task = StreamTask(self._descriptor, Ref("/task", 1))
+        self._body = Body(given.get("body", "returns"))
+        self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
+        self._task = StreamTask(self._descriptor, Ref("/task", 1), _cancellation(given.get("cluster", {})))
+        self._consumers = ConsumerCase()
         self._answers: deque[TaskEvent] = deque()
         self._reported: list[TaskExecutionState] = []
+        self._now = 0
+        self._due_ms: int | None = None
         self._body_started = False
         self._terminated = False
+        self._fatal_error = False
+        if given.get("state", "CREATED") != "CREATED":
+            self._begin(ExecutionState(given["state"]))
+
+    def _begin(self, state: ExecutionState) -> None:
+        if state is not ExecutionState.RUNNING:
+            raise UnknownWordError(f"a task that begins {state}")
+        self._body = Body("blocks")
+        self._start()
+        self._settle()
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
@@ -79,32 +106,60 @@ class TaskCase:
                 self._start()
                 self._feed(CancelTask(attempt=self._descriptor.attempt))
             case "fail_externally":
-                self._feed(BridgeLost(cause=failure(step["cause"])))
+                self._start()
+                self._feed(BridgeLost(cause=failure(step.get("cause", "failed from outside"))))
             case "release_body":
-                self._answers.append(self._outcome())
+                self._answers.append(self._body.released(self._descriptor))
             case "join":
-                self._settle()
+                self._join()
+            case "producer_is":
+                self._consumers.producer_is(ExecutionState(step["state"]), step.get("reset_task_to", "RUNNING"))
+            case "producer_check_answers":
+                self._consumers.producer_check_answers(step["answer"])
             case unknown:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
         """Whether what the case wants is so."""
-        cause = self._reported[-1].failure if self._reported else None
+        state = self._task.life.state
         match word:
             case "state":
-                return bool(self._task.life.state == wanted)
+                return bool((self._consumers.state or state) == wanted)
             case "canceled_or_failed":
-                return (self._task.life.state in _GOING_WRONG) is wanted
+                return (state in _GOING_WRONG) is wanted
             case "reported":
                 return [reached.state for reached in self._reported] == wanted
             case "body_started":
                 return self._body_started is wanted
             case "terminated_with":
-                return (self._task.life.state if self._terminated else None) == wanted
+                return (state if self._terminated else None) == wanted
+            case "terminated":
+                return self._terminated is wanted
+            case "fatal_error":
+                return self._fatal_error is wanted
+            case "cancel_interval_ms":
+                return bool(self._task.life.cancellation.interval_ms == wanted)
+            case "cancel_timeout_ms":
+                return bool(self._task.life.cancellation.timeout_ms == wanted)
+            case "task_after":
+                return {was: str(self._consumers.after[was]) for was in wanted} == wanted
+            case "retries_consumption":
+                return self._consumers.retries == wanted
+            case _ if word.startswith("cause"):
+                return self._cause_holds(word, wanted)
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    def _cause_holds(self, word: str, wanted: Any) -> bool:
+        cause = self._reported[-1].failure if self._reported else None
+        match word:
             case "cause":
-                return cause is wanted
+                return cause is None if wanted is None else cause is not None and wanted in cause.message
             case "cause_contains":
                 return cause is not None and wanted in cause.message
+            case "cause_is":
+                kind, _, text = wanted.rstrip(")").partition("(")
+                return cause is not None and cause.type_name == kind and text in cause.message
             case unknown:
                 raise UnknownWordError(unknown)
 
@@ -117,8 +172,18 @@ class TaskCase:
         while self._answers:
             self._feed(self._answers.popleft())
 
+    def _join(self) -> None:
+        """Let time pass until the attempt has ended or the TaskManager has given up."""
+        self._settle()
+        while not self._terminated and not self._fatal_error and self._due_ms is not None:
+            self._now, self._due_ms = self._due_ms, None
+            self._feed(CancellationDue())
+            self._settle()
+
     def _feed(self, event: TaskEvent) -> None:
-        for effect in self._task.handle(event, now=0):
+        if self._terminated:
+            return
+        for effect in self._task.handle(event, now=self._now):
             self._perform(effect)
         self._task.check()
 
@@ -128,13 +193,17 @@ class TaskCase:
                 self._answers += self._bridge(message)
             case TellJobMaster(message=message):
                 self._answers += self._job_master(message)
+            case StartCancellationTimer(delay_ms=delay_ms):
+                self._due_ms = self._now + delay_ms
+            case ReportFatalError():
+                self._fatal_error = True
             case EndAttempt():
                 self._terminated = True
 
     def _bridge(self, message: Message) -> list[TaskEvent]:
         match message:
             case OpenBridge() if "setup" in self._given:
-                return [StageFailed(cause=failure(_SETUP_FAILURES[self._given["setup"]]))]
+                return [StageFailed(cause=failure(self._given["setup"].replace("class loader", "classloader")))]
             case OpenBridge():
                 return [BridgeOpened()]
             case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
@@ -142,7 +211,7 @@ class TaskCase:
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
                 return [CheckpointCommitted(checkpoint_id=checkpoint_id)]
             case CloseBridge():
-                return [BridgeClosed()]
+                return [BridgeClosed()] if not self._body_started or self._body.ends_when_interrupted() else []
             case unexpected:
                 raise AssertionError(f"nobody wants {unexpected} of the bridge")
 
@@ -153,7 +222,7 @@ class TaskCase:
                 self._reported.append(reached)
             case RequestSplits():
                 self._body_started = True
-                return [] if self._given["body"].startswith("blocks") else [self._outcome()]
+                return self._body.entered(self._descriptor)
             case NotifyEndOfData():
                 options = CheckpointOptions(is_final=True)
                 return [
@@ -167,16 +236,11 @@ class TaskCase:
                 ]
         return []
 
-    def _outcome(self) -> TaskEvent:
-        """What comes of the body when it is not held up any more."""
-        match self._given["body"]:
-            case "returns" | "blocks, then returns":
-                source = self._descriptor.vertex.operators[0].operator_id
-                return NoMoreSplits(attempt=self._descriptor.attempt, operator_id=source)
-            case "blocks, then raises":
-                return StageFailed(cause=SerializedThrowable(type_name="ValueError", message="raised by the body"))
-            case unknown:
-                raise UnknownWordError(unknown)
+
+def _cancellation(said: Mapping[str, Any]) -> TaskCancellationSettings:
+    return TaskCancellationSettings(
+        interval_ms=said.get("cancel_interval_ms"), timeout_ms=said.get("cancel_timeout_ms")
+    )
 
 
 def _snapshotted(checkpoint_id: int) -> StateSnapshotted:
