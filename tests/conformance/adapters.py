@@ -8,9 +8,11 @@ from tests.conformance.barrier_alignment import adapter as barrier_alignment
 from tests.conformance.case_files import Case
 from tests.conformance.job_graph import adapter as job_graph
 from tests.conformance.key_groups import adapter as key_groups
+from tests.conformance.states import adapter as states
 from tests.conformance.watermarks import adapter as watermarks
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
+    "05": states.run,
     "06": job_graph.run,
     "02": barrier_alignment.run,
     "07": key_groups.run,
