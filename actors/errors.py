@@ -12,6 +12,7 @@ JobRuntimeError
 │   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
+├── MasterHookError                 the user's hook: it raised, or what it returned or is called cannot be stored
 ├── NetworkBufferError
 │   ├── InsufficientNetworkBuffersError  the cluster: a task needs more network buffers than its TaskManager has left
 │   └── BufferPoolDestroyedError         the caller: it asked a pool that is no more
@@ -73,6 +74,10 @@ class CheckpointVersionError(CheckpointStorageError):
 
 class CheckpointDirectoryError(CheckpointStorageError):
     """The checkpoint directory cannot be written; the text names it."""
+
+
+class MasterHookError(JobRuntimeError):
+    """User code at the side of the coordinator failed; the text names it."""
 
 
 class NetworkBufferError(JobRuntimeError):

@@ -77,6 +77,7 @@ class CheckpointOptions(Value):
 class CheckpointMetrics(Value):
     """What one subtask measured while it took its snapshot; times in ms.
 
+    `start_delay_ms` passed from when the checkpoint was triggered to when the subtask first heard of it.
     Bytes were processed while the barriers came together; of an unaligned checkpoint, batches that its barriers
     overtook were persisted as channel state.
     """
@@ -89,6 +90,7 @@ class CheckpointMetrics(Value):
     bytes_processed_during_alignment: int = 0
     bytes_persisted_during_alignment: int = 0
     is_unaligned: bool = False
+    start_delay_ms: int = 0
 
 
 class AbstractCheckpointMessage(Message):
@@ -160,6 +162,14 @@ class OperatorCoordinatorState(Value):
     """State of one operator coordinator (a source's split enumerator) on the JobMaster's side, as its own msgpack."""
 
     operator_id: OperatorId
+    data: bytes
+
+
+@value("checkpoint.master_state")
+class MasterState(Value):
+    """What a master hook wants back with the checkpoint, in whatever form it gave it."""
+
+    identifier: str
     data: bytes
 
 

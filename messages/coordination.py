@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint import CheckpointDeclineReason, MasterState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId
@@ -206,6 +206,44 @@ class CheckpointTimedOut(Message):
     """CheckpointCoordinator's timer -> itself: the checkpoint took longer than it may."""
 
     checkpoint_id: int
+
+
+@message("coordination.master_hooks_triggered")
+class MasterHooksTriggered(Message):
+    """master hooks -> CheckpointCoordinator: all of them have run for the checkpoint; what they want back with it."""
+
+    checkpoint_id: int
+    states: tuple[MasterState, ...] = ()
+
+
+@message("coordination.master_hook_failed")
+class MasterHookFailed(Message):
+    """master hooks -> CheckpointCoordinator: one of them could not do what it is to do for the checkpoint."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
+@message("coordination.master_hooks_restored")
+class MasterHooksRestored(Message):
+    """master hooks -> CheckpointCoordinator: all of them know what the job starts from."""
+
+    version: int
+
+
+@message("coordination.master_hook_restore_failed")
+class MasterHookRestoreFailed(Message):
+    """master hooks -> CheckpointCoordinator: one of them could not go back to what the job starts from."""
+
+    version: int
+    cause: SerializedThrowable
+
+
+@message("coordination.master_hooks_closed")
+class MasterHooksClosed(Message):
+    """master hooks -> CheckpointCoordinator: they are closed; with a cause, one of them may not be."""
+
+    cause: SerializedThrowable | None = None
 
 
 @message("coordination.metadata_written")

@@ -175,11 +175,45 @@ class TriggerDeclined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerMasterHooks:
+    """Run the master hooks for a checkpoint and come back with `MasterHooksTriggered` or `MasterHookFailed`."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreMasterHooks:
+    """Tell the master hooks what the job starts from; come back with `MasterHooksRestored` or the failure.
+
+    Without a `checkpoint_id` it starts from the beginning, and they are reset.
+    """
+
+    version: int
+    checkpoint_id: int | None
+    states: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseMasterHooks:
+    """The job has ended: close the master hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
     """Answer `RestoreRequested`."""
 
     version: int
     checkpoint: CompletedCheckpoint | None
+    allow_unmatched: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFailed:
+    """Answer `RestoreRequested`: the job cannot start from its checkpoint."""
+
+    version: int
+    cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +241,11 @@ CoordinatorEffect = (
     | ReportCompleted
     | ReportAborted
     | TriggerDeclined
+    | TriggerMasterHooks
+    | RestoreMasterHooks
+    | CloseMasterHooks
     | Restore
+    | RestoreFailed
     | ReportStopped
     | Ignore
 )

@@ -17,6 +17,10 @@ from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
@@ -91,6 +95,7 @@ class RestoreRequested:
     """New attempts are about to be made: from what? `version` comes back with the answer."""
 
     version: int
+    allow_unmatched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,7 @@ class CheckpointAdopted:
 
     version: int
     checkpoint: CompletedCheckpoint
+    allow_unmatched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +136,10 @@ CoordinatorEvent = (
     | CheckpointTimedOut
     | MetadataWritten
     | MetadataWriteFailed
+    | MasterHooksTriggered
+    | MasterHookFailed
+    | MasterHooksRestored
+    | MasterHookRestoreFailed
     | FinalCheckpointRequested
     | StopRequested
     | FinalCheckpointRetryDue

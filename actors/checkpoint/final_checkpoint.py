@@ -66,6 +66,11 @@ class FinalCheckpoint:
         """Whether it has begun, or begins as soon as the tasks run and nothing else is pending."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
+    @property
+    def is_to_be_retried(self) -> bool:
+        """Whether it has failed and is wanted all the same."""
+        return self.phase is FinalPhase.WAITING_TO_RETRY
+
     def properties(self) -> CheckpointProperties:
         """What it is to be, for those who want it now."""
         if self._stop is not None and self._stop.target_location is not None:

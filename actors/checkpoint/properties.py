@@ -5,11 +5,11 @@ Mirrors Flink's CheckpointProperties and CheckpointRetentionPolicy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from flykka.messages.checkpoint import CheckpointOptions, SnapshotType
+from flykka.messages.checkpoint import AlignmentType, CheckpointOptions, SnapshotType
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.job_graph import CheckpointingMode, CheckpointingSettings, ExternalizedCheckpointRetention
 
 DISCARDED_WHEN: dict[ExternalizedCheckpointRetention, frozenset[JobStatus]] = {
     ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: frozenset(
@@ -79,6 +79,25 @@ def for_sync_savepoint(
 def for_final_checkpoint(*, drain: bool = False) -> CheckpointProperties:
     """The checkpoint that a job ends with, whether its input is at its end or it is stopped."""
     return CheckpointProperties(options=CheckpointOptions(is_final=True, drain=drain), forced=True)
+
+
+def with_alignment(properties: CheckpointProperties, settings: CheckpointingSettings) -> CheckpointProperties:
+    """The same, with its barriers aligned or not as the job wants it (CheckpointOptions.forConfig).
+
+    Savepoints are aligned, so that they may be restored with any parallelism, and so is what a job ends with: what
+    barriers overtake is processed behind them, and there nobody reads any more.
+    """
+    return replace(properties, options=_aligned(properties.options, settings))
+
+
+def _aligned(options: CheckpointOptions, settings: CheckpointingSettings) -> CheckpointOptions:
+    if settings.mode is CheckpointingMode.AT_LEAST_ONCE:
+        return replace(options, alignment=AlignmentType.AT_LEAST_ONCE)
+    if not settings.unaligned or options.is_final or options.snapshot_type is SnapshotType.SAVEPOINT:
+        return replace(options, alignment=AlignmentType.ALIGNED)
+    if settings.aligned_timeout_ms == 0:
+        return replace(options, alignment=AlignmentType.UNALIGNED)
+    return replace(options, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=settings.aligned_timeout_ms)
 
 
 def _kept(options: CheckpointOptions, *, forced: bool) -> CheckpointProperties:

@@ -45,7 +45,7 @@ class StoredCheckpoints:
         self._retention = retention
         self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
-        self._restores_waiting: list[int] = []
+        self._restores_waiting: list[tuple[int, bool]] = []
         self._adopted: int | None = None
         self._adopted_path: str | None = None
         self._closing = _Closing.OPEN
@@ -135,9 +135,9 @@ class StoredCheckpoints:
         assert self._disposals > 0, "a deletion ends once"
         self._disposals -= 1
 
-    def restore(self, version: int) -> None:
+    def restore(self, version: int, *, allow_unmatched: bool = False) -> None:
         """Somebody wants to know what to start from; `settle` answers when nothing is being written."""
-        self._restores_waiting.append(version)
+        self._restores_waiting.append((version, allow_unmatched))
 
     def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
         """The job has ended: when nothing is under way any more, `settle` cleans up and reports.
@@ -153,8 +153,8 @@ class StoredCheckpoints:
         """Take the steps that waited for a write or a deletion to end."""
         if self._writing:
             return
-        for version in self._restores_waiting:
-            yield Restore(version=version, checkpoint=self.store.latest)
+        for version, allow_unmatched in self._restores_waiting:
+            yield Restore(version=version, checkpoint=self.store.latest, allow_unmatched=allow_unmatched)
         self._restores_waiting = []
         if self._closing is _Closing.WAITING and not self._disposals:
             self._closing = _Closing.CLEANING

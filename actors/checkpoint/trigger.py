@@ -175,7 +175,7 @@ class CheckpointTrigger:
         stop = self.final.fail()
         if stop is not None:
             yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure, request_id=stop.request_id)
-        if self.final.phase is FinalPhase.WAITING_TO_RETRY:
+        if self.final.is_to_be_retried:
             yield StartTimer(kind=TimerKind.FINAL_RETRY, delay_ms=FINAL_RETRY_MS)
 
     # --- the final checkpoint ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
+from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.messages.checkpoint import (
@@ -91,7 +92,7 @@ class Coordination:
         self, *tasks: PlannedTask, operator_coordinators: bool = False, storage_answers: bool = True, **changed: Any
     ) -> None:
         self.machine = CheckpointCoordinatorMachine(
-            JOB, settings(**changed), operator_coordinators=operator_coordinators
+            CoordinatedJob(job_id=JOB), settings(**changed), operator_coordinators=operator_coordinators
         )
         self.now = 0
         self.log: list[CoordinatorEffect] = []

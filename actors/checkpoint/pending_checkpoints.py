@@ -1,0 +1,78 @@
+"""The pending checkpoints of a job, and what is remembered of those that are over.
+
+Late acknowledgements are told from doubled ones by the ids of the last checkpoints and the attempts that acknowledged
+them (Flink's recentPendingCheckpoints).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.messages.ids import ExecutionAttemptId
+
+RECENT_CHECKPOINTS = 16
+"""How many checkpoints that are over are remembered."""
+
+
+class PendingCheckpoints:
+    """By id, oldest first."""
+
+    def __init__(self) -> None:
+        self._pending: dict[int, PendingCheckpoint] = {}
+        self._recent: dict[int, set[ExecutionAttemptId]] = {}
+        self._last_id = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __iter__(self) -> Iterator[PendingCheckpoint]:
+        """Those that are pending now, whatever becomes of them meanwhile."""
+        return iter(tuple(self._pending.values()))
+
+    def __contains__(self, checkpoint_id: int) -> bool:
+        return checkpoint_id in self._pending
+
+    def get(self, checkpoint_id: int) -> PendingCheckpoint | None:
+        """One that is pending."""
+        return self._pending.get(checkpoint_id)
+
+    def use_id(self, checkpoint_id: int) -> None:
+        """An id was drawn, or has been used by an earlier job. Ids only grow."""
+        assert checkpoint_id > self._last_id, f"{checkpoint_id} comes after {self._last_id}"
+        self._last_id = checkpoint_id
+
+    def skip_to(self, checkpoint_id: int) -> None:
+        """Ids up to this one have been used by an earlier job."""
+        self._last_id = max(self._last_id, checkpoint_id)
+
+    def add(self, pending: PendingCheckpoint) -> None:
+        """A checkpoint begins."""
+        assert pending.checkpoint_id == self._last_id, "a checkpoint begins with the id drawn last"
+        self._pending[pending.checkpoint_id] = pending
+
+    def remove(self, pending: PendingCheckpoint) -> None:
+        """A checkpoint is over, one way or the other."""
+        del self._pending[pending.checkpoint_id]
+        self._recent[pending.checkpoint_id] = set(pending.acknowledged)
+        if len(self._recent) > RECENT_CHECKPOINTS:
+            del self._recent[min(self._recent)]
+
+    def expects(self, checkpoint_id: int, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
+        """What an acknowledgement would mean. Of a checkpoint that is over, each late one is DISCARDED once."""
+        pending = self._pending.get(checkpoint_id)
+        if pending is not None:
+            return pending.expects(attempt)
+        acknowledged = self._recent.get(checkpoint_id)
+        if acknowledged is None:
+            return TaskAcknowledgeResult.UNKNOWN
+        if attempt in acknowledged:
+            return TaskAcknowledgeResult.DUPLICATE
+        acknowledged.add(attempt)
+        return TaskAcknowledgeResult.DISCARDED
+
+    def check(self) -> None:
+        """Raise `AssertionError` where one is in a state that cannot be."""
+        for checkpoint_id, pending in self._pending.items():
+            pending.check()
+            assert checkpoint_id == pending.checkpoint_id <= self._last_id
