@@ -26,11 +26,15 @@ class WindowOperatorState(Value):
 
 @value("operator_state.pending_file")
 class PendingFile(Value):
-    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete."""
+    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete.
+
+    What is `in_savepoint` is a copy, which stays.
+    """
 
     checkpoint_id: int
     staged: str
     target: str
+    in_savepoint: bool = False
 
 
 @value("operator_state.staging_folder")
@@ -42,9 +46,12 @@ class StagingFolder(Value):
 
 @value("operator_state.staged_batch")
 class StagedBatch(Value):
-    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON."""
+    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON.
+
+    What is `in_savepoint` is a copy, which stays.
+    """
 
     checkpoint_id: int
     path: str
     schema: str
-
+    in_savepoint: bool = False

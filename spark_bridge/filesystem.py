@@ -33,6 +33,7 @@ class FileSystem:
         context = session.sparkContext
         assert context._jvm is not None
         self._path = context._jvm.org.apache.hadoop.fs.Path
+        self._file_util = context._jvm.org.apache.hadoop.fs.FileUtil
         self._configuration = context._jsc.hadoopConfiguration()
 
     def absolute(self, path: str) -> str:
@@ -86,6 +87,22 @@ class FileSystem:
         """Rename a file; False where the file system refuses, which says nothing of the reason."""
         hadoop_path = self._path(source)
         return bool(self._of(hadoop_path).rename(hadoop_path, self._path(target)))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file, or a folder and all in it, to a place where there is nothing; folders above it are made.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        source_path, target_path = self._path(source), self._path(target)
+        source_fs, target_fs = self._of(source_path), self._of(target_path)
+        try:
+            target_fs.mkdirs(target_path.getParent())
+            copied = self._file_util.copy(source_fs, source_path, target_fs, target_path, False, self._configuration)
+        except Py4JJavaError as refused:
+            raise OSError(str(refused.java_exception.getMessage())) from refused
+        if not copied:
+            raise OSError(f"{source} cannot be copied to {target}")
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder and all in it; nothing happens where there is none."""

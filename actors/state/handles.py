@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.codec import decode, encode
 from flykka.messages.ids import OperatorId
@@ -12,6 +13,7 @@ from flykka.messages.job_graph import JobGraph
 from flykka.messages.operator_state import PendingFile, StagedBatch
 from flykka.messages.state import (
     ExclusiveStateHandle,
+    OperatorListState,
     OperatorSubtaskState,
     SharedStateHandle,
     TaskStateSnapshot,
@@ -93,38 +95,34 @@ def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
 
 
 def with_paths(checkpoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
-    """The checkpoint with every path of state replaced by `named(path)`, those that sinks have kept included."""
+    """The checkpoint with the paths of its files replaced by `named(path)`: of a savepoint, those that sinks keep too.
+
+    The rows in flight of an unaligned checkpoint are not among them: they never lie in its own folder.
+    """
+    has_copies = checkpoint.snapshot_type is SnapshotType.SAVEPOINT
+
+    def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
+        return replace(
+            operator,
+            operator_state=_lists_renamed(operator.operator_state, named) if has_copies else operator.operator_state,
+            shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
+            exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
+        )
+
     return replace(
         checkpoint,
         task_states=tuple(
-            replace(
-                entry,
-                state=replace(entry.state, operators=tuple(_renamed(each, named) for each in entry.state.operators)),
-            )
-            if entry.state is not None
-            else entry
+            entry
+            if entry.state is None
+            else replace(entry, state=replace(entry.state, operators=tuple(map(renamed, entry.state.operators))))
             for entry in checkpoint.task_states
         ),
     )
 
 
-def _renamed(operator: OperatorSubtaskState, named: Callable[[str], str]) -> OperatorSubtaskState:
-    return replace(
-        operator,
-        operator_state=tuple(
-            replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements))
-            for each in operator.operator_state
-        ),
-        shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
-        exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
-        input_channels=tuple(
-            replace(handle, in_flight=replace(handle.in_flight, path=named(handle.in_flight.path)))
-            for handle in operator.input_channels
-        ),
-        result_subpartitions=tuple(
-            replace(handle, in_flight=replace(handle.in_flight, path=named(handle.in_flight.path)))
-            for handle in operator.result_subpartitions
-        ),
+def _lists_renamed(lists: tuple[OperatorListState, ...], named: Callable[[str], str]) -> tuple[OperatorListState, ...]:
+    return tuple(
+        replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements)) for each in lists
     )
 
 

@@ -22,6 +22,7 @@ from flykka.messages.operator_state import PendingFile
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.sinks.sink import SinkContext, SinkWriter, Staged
 from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ class FileWriter(SinkWriter):
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds, discard the rest."""
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
         self._publish(tuple(file for file in pending if not self._was_taken_away(file)))
         self._staging.restore(folders)

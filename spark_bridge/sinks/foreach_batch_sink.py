@@ -19,6 +19,7 @@ from flykka.spark_bridge.files import PARQUET
 from flykka.spark_bridge.sinks.sink import Sink, SinkContext, SinkWriter, Staged
 from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.sinks.written_columns import check_written
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,6 +99,7 @@ class ForeachBatchWriter(SinkWriter):
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
         self._give(pending)
         self._staging.restore(folders)

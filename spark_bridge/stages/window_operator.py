@@ -136,14 +136,14 @@ class WindowOperator:
         self._store.release(firing.read, firing.holder)
         self._blocks.let_go(firing.finished)
 
-    def at_barrier(self, checkpoint_id: int) -> StateAtBarrier:
-        """The state as it is now, for a snapshot."""
+    def at_barrier(self, checkpoint_id: int, *, everything: bool = False) -> StateAtBarrier:
+        """The state as it is now, for a snapshot; `everything` of it is to be written where nothing is shared."""
         holder = f"{self._attempt} snapshot {checkpoint_id}"
         with self._lock:
             state = StateAtBarrier(
                 emitted_to_ms=self._segments.emitted_to_ms,
-                durable=self._segments.durable(),
-                to_write=self._segments.to_write(),
+                durable={} if everything else self._segments.durable(),
+                to_write=self._segments.to_write(everything=everything),
                 holder=holder,
             )
             for batch_id in state.held:

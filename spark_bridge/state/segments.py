@@ -119,14 +119,15 @@ class Segments(Generic[Frame]):
         """How to read all of a segment that some window still needs."""
         return self._reading(segment, None)
 
-    def to_write(self) -> tuple[Unwritten[Frame], ...]:
+    def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
         """What no complete checkpoint has, in parts that are each written by themselves: the segments of one level.
 
         They are for the same windows, too: so they are merged with all others that are alike, and at once, or fire.
+        With `everything` it is what such checkpoints have as well.
         """
         parts: dict[tuple[int, int | None], list[Reading[Frame]]] = {}
         for segment in self._live:
-            if not segment.is_durable:
+            if everything or not segment.is_durable:
                 parts.setdefault((segment.level, self._closed_to(segment)), []).append(self.reading(segment))
         return tuple(
             Unwritten(readings=tuple(readings), closed_to_ms=closed_to) for (_, closed_to), readings in parts.items()

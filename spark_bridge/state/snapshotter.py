@@ -7,16 +7,17 @@ are staged, new state is written, and the handles are told. When the checkpoint 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from flykka.actors.state.key_groups import key_groups_of
 from flykka.actors.state.operator_state import elements_of, list_state
-from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
 from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator
+from flykka.spark_bridge.state.savepoint import exclusive, into_savepoint
 from flykka.spark_bridge.state.segments import Written
 from flykka.spark_bridge.state.storage import shared_folder, write_state
 from flykka.spark_bridge.state.window_state import restored_windows, window_state
@@ -36,11 +37,12 @@ COMMITTABLES = "committables"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
-    """The attempt's state as it was at a barrier."""
+    """The attempt's state as it was at a barrier; `savepoint` is the folder of the savepoint that it is for, if any."""
 
     checkpoint_id: int
     windows: StateAtBarrier | None
     staged: Staged
+    savepoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +87,14 @@ class Snapshotter:
         with self._lock:
             self._staged += staged
 
-    def at_barrier(self, checkpoint_id: int, staged: Staged) -> Barrier:
+    def at_barrier(self, checkpoint_id: int, staged: Staged, savepoint: str | None = None) -> Barrier:
         """Note the state as it is now, in the order of the stages; `staged` was fired before the barrier."""
         with self._lock:
             staged, self._staged = self._staged + staged, ()
-        windows = None if self._windows is None else self._windows.at_barrier(checkpoint_id)
-        return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged)
+        windows = None
+        if self._windows is not None:
+            windows = self._windows.at_barrier(checkpoint_id, everything=savepoint is not None)
+        return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged, savepoint=savepoint)
 
     def prepare_commit(self, barrier: Barrier, staged: Staged) -> tuple[OperatorSubtaskState, ...]:
         """The sinks' part of a snapshot, with what was `staged` for it since the barrier.
@@ -119,9 +123,11 @@ class Snapshotter:
             if self._windows is not None and barrier.windows is not None:
                 self._windows.written(barrier.windows, ())
             return None
+        if barrier.savepoint is not None:
+            states = self._copied(sinks, barrier.savepoint)
         if barrier.windows is not None:
-            state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
-            states = (state, *sinks)
+            state, written = self._write_windows(barrier.windows, barrier)
+            states = (state, *states)
         return WrittenSnapshot(
             state=TaskStateSnapshot(operators=states),
             size_bytes=sum(map(_size_bytes, states)),
@@ -150,26 +156,45 @@ class Snapshotter:
         vertex = self._descriptor.vertex
         return key_groups_of(self._descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
 
-    def _write_windows(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[OperatorSubtaskState, int]:
+    def _copied(self, sinks: tuple[OperatorSubtaskState, ...], savepoint: str) -> tuple[OperatorSubtaskState, ...]:
+        """The sinks' part of a savepoint, with what they have staged in a folder of its own for each."""
+        filesystem, copied = self._services.filesystem, []
+        folders = [filesystem.qualified(f"{savepoint}/{self._descriptor.attempt}-{sink.operator_id}") for sink in sinks]
+        try:
+            for sink, folder in zip(sinks, folders, strict=True):
+                prepared = into_savepoint(filesystem, elements_of([sink], COMMITTABLES), folder)
+                size = sum(file.size_bytes for file in filesystem.files_below(folder))
+                handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if prepared else ()
+                copied.append(replace(sink, operator_state=(list_state(COMMITTABLES, prepared),), exclusive=handles))
+        except BaseException:
+            for folder in folders:
+                filesystem.delete(folder)
+            raise
+        return tuple(copied)
+
+    def _write_windows(self, state: StateAtBarrier, barrier: Barrier) -> tuple[OperatorSubtaskState, int]:
         assert self._windows is not None
+        checkpoint_id, is_shared = barrier.checkpoint_id, barrier.savepoint is None
         written: tuple[Written, ...] = ()
         try:
-            handles = self._write(state, checkpoint_id)
+            handles = self._write(state, barrier)
             written = tuple(Written(handles=(handle,), checkpoint_id=checkpoint_id) for handle in handles)
         finally:
-            self._windows.written(state, written)
+            # No later checkpoint may refer to what is a savepoint's own.
+            self._windows.written(state, written if is_shared else ())
         parts = {**state.durable, **dict(zip(written, (part.closed_to_ms for part in state.to_write), strict=True))}
         snapshot = window_state(self._head, self._owned, state.emitted_to_ms, parts)
-        return snapshot, sum(handle.size_bytes for handle in handles)
+        return snapshot if is_shared else exclusive(snapshot), sum(handle.size_bytes for handle in handles)
 
-    def _write(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[SharedStateHandle, ...]:
-        descriptor, filesystem = self._descriptor, self._services.filesystem
+    def _write(self, state: StateAtBarrier, barrier: Barrier) -> tuple[SharedStateHandle, ...]:
+        descriptor, filesystem, checkpoint_id = self._descriptor, self._services.filesystem, barrier.checkpoint_id
         handles: list[SharedStateHandle] = []
         paths: list[str] = []
         try:
             for number, part in enumerate(state.to_write):
                 state_id = f"{descriptor.attempt}-{checkpoint_id}" + (f"-{number}" if number else "")
-                paths.append(shared_folder(descriptor.checkpoint_directory, descriptor.job_id, state_id))
+                shared = shared_folder(descriptor.checkpoint_directory, descriptor.job_id, state_id)
+                paths.append(shared if barrier.savepoint is None else f"{barrier.savepoint}/{state_id}")
                 rows = sum(reading.segment.rows for reading in part.readings)
                 state_rows = read_segments(part.readings)
                 handles.append(write_state(filesystem, state_rows, rows, paths[-1], state_id, self._owned))
@@ -187,4 +212,5 @@ class Snapshotter:
 
 def _size_bytes(state: OperatorSubtaskState) -> int:
     own = sum(len(element) for each in state.operator_state for element in each.elements)
-    return own + len(state.keyed_state) + sum(handle.size_bytes for handle in state.shared)
+    shared = sum(handle.size_bytes for handle in state.shared)
+    return own + len(state.keyed_state) + shared + sum(handle.size_bytes for handle in state.exclusive)

@@ -14,7 +14,7 @@ from flykka.spark_bridge.files import read_parquet, write_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flykka.messages.state import KeyGroupRange
+    from flykka.messages.state import ExclusiveStateHandle, KeyGroupRange
     from flykka.spark_bridge.filesystem import FileSystem
 
 _ROWS_PER_FILE = 1_000_000
@@ -42,6 +42,6 @@ def write_state(
     )
 
 
-def read_state(session: SparkSession, handle: SharedStateHandle) -> DataFrame:
+def read_state(session: SparkSession, handle: SharedStateHandle | ExclusiveStateHandle) -> DataFrame:
     """The rows behind a handle, of all of its key groups."""
     return read_parquet(session, [handle.path])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.messages.ids import OperatorId
-    from flykka.messages.state import KeyGroupRange, SharedStateHandle
+    from flykka.messages.state import ExclusiveStateHandle, KeyGroupRange, SharedStateHandle
     from flykka.spark_bridge.stages.partitioning import KeyGroups
 
 
@@ -63,7 +63,7 @@ class _Part:
     """Handles of one bound: those that are the attempt's own, and those of which it reads some key groups."""
 
     own: list[SharedStateHandle] = field(default_factory=list)
-    among_others: list[tuple[SharedStateHandle, KeyGroupRange]] = field(default_factory=list)
+    among_others: list[tuple[SharedStateHandle | ExclusiveStateHandle, KeyGroupRange]] = field(default_factory=list)
 
 
 def restored_windows(
@@ -84,6 +84,10 @@ def restored_windows(
                 part.own.append(handle)
             else:
                 part.among_others.append((handle, state.key_groups))
+        for owned in state.exclusive:
+            # A savepoint's: what is read of it is written anew, so that it may be deleted.
+            closed_to = closed.get(owned.path.rsplit("/", 1)[-1], noted.emitted_to_ms)
+            parts.setdefault(closed_to, _Part()).among_others.append((owned, state.key_groups))
     emitted = None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
     rows = (each for closed_to, part in parts.items() for each in _rows(session, closed_to, part, groups))
     return RestoredWindows(emitted_to_ms=emitted, parts=tuple(rows))
