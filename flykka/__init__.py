@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flykka.jobs.job_client import JobClient as JobClient
     from flykka.local_cluster import LocalCluster as LocalCluster
     from flykka.messages.job import JobStatus as JobStatus
+    from flykka.messages.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.reader import Trace as Trace
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from flykka.streams.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
 
 _MODULES = {
+    "CheckpointingMode": "messages.job_graph",
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.sinks.console_sink",
     "DataGenSource": "spark_bridge.sources.datagen_source",

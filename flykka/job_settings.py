@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Self
 
+from flykka.alignment_settings import AlignmentSettings
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import (
     CheckpointingSettings,
@@ -19,7 +20,7 @@ from flykka.streams.program import at_least_one, not_negative
 from flykka.streams.stream_graph_generator import Defaults
 
 
-class JobSettings:
+class JobSettings(AlignmentSettings):
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:
@@ -90,10 +91,10 @@ class JobSettings:
 
         Raises:
             DurationError: a length of time cannot be read, or is none where there must be one.
-            ProgramError: a number is below 1, or that of tolerable failures below 0.
+            ProgramError: a number is below 1, or that of tolerable failures below 0, or checkpoints may overlap and are
+                unaligned.
         """
-        self.checkpointing = replace(
-            self.checkpointing,
+        return self._set_checkpointing(
             interval_ms=positive_duration_ms(interval, "checkpoint interval"),
             timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
             min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
@@ -101,7 +102,6 @@ class JobSettings:
             tolerable_failures=not_negative(tolerable_failures, "number of tolerable checkpoint failures"),
             retained=at_least_one(retained, "number of retained checkpoints"),
         )
-        return self
 
     def set_checkpoint_dir(self, directory: str) -> Self:
         """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.

@@ -9,6 +9,7 @@ import pytest
 from flykka.errors import DurationError, ProgramError
 from flykka.job_settings import JobSettings
 from flykka.messages.job_graph import (
+    CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     RestartStrategyConfiguration,
@@ -89,3 +90,32 @@ def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
     assert JobSettings().from_checkpoint("latest").restore_from == "latest"
     with pytest.raises(ProgramError, match="must be a path or 'latest'"):
         JobSettings().from_checkpoint("")
+
+
+def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
+    settings = JobSettings().enable_checkpointing("1s").enable_unaligned_checkpoints()
+
+    settings.set_aligned_checkpoint_timeout("3s").set_max_alignment_size(1_000)
+
+    assert settings.checkpointing.unaligned
+    assert settings.checkpointing.aligned_timeout_ms == 3_000
+    assert settings.checkpointing.alignment_limit_bytes == 1_000
+    assert not settings.enable_unaligned_checkpoints(False).checkpointing.unaligned
+
+
+def test_unaligned_checkpoints_do_not_overlap_whichever_is_said_first() -> None:
+    with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
+        JobSettings().enable_unaligned_checkpoints().enable_checkpointing("1s", max_concurrent=2)
+    with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
+        JobSettings().enable_checkpointing("1s", max_concurrent=2).enable_unaligned_checkpoints()
+
+
+@pytest.mark.parametrize("mode", [CheckpointingMode.AT_LEAST_ONCE, "AT_LEAST_ONCE"])
+def test_unaligned_checkpoints_are_exactly_once(mode: CheckpointingMode | str) -> None:
+    with pytest.raises(ProgramError, match="need the checkpointing mode EXACTLY_ONCE, not AT_LEAST_ONCE"):
+        JobSettings().enable_unaligned_checkpoints().set_checkpointing_mode(mode)
+
+
+def test_a_checkpointing_mode_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ProgramError, match="must be one of EXACTLY_ONCE, AT_LEAST_ONCE, not 'ONCE'"):
+        JobSettings().set_checkpointing_mode("ONCE")
