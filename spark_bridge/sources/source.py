@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Split = TypeVar("Split", bound=SourceSplit)
 
+SPLITS_PER_LOOK = 256
+"""About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRows:
