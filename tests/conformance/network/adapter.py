@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.conformance.case_files import Case, UnknownWordError
+from tests.conformance.network.channel_queue import run_channel_queue
 from tests.conformance.network.gate import run_gate, run_gate_property, run_union_gate
 from tests.conformance.network.partition import run_partition
 from tests.conformance.network.partition_request import run_partition_request
@@ -19,6 +20,7 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "partition": run_partition,
     "subpartition": run_subpartition,
     "partition_request": run_partition_request,
+    "channel_queue": run_channel_queue,
     "gate": run_gate,
     "union_gate": run_union_gate,
     "gate_property": run_gate_property,
