@@ -220,10 +220,12 @@ class StreamExecutionEnvironment(JobSettings):
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary
         record = None if survives else surviving_flight_record_path(graph)
-        client = self.cluster.submit(graph, restore_path, flight_record=record)
+        client = self.cluster.submit(
+            graph, restore_path, allow_non_restored_state=self.allow_non_restored_state, flight_record=record
+        )
         remember_job(client, self)
         client.wait_submitted()
-        self.restore_from = None
+        self.restore_from, self.allow_non_restored_state = None, False
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
@@ -304,7 +306,7 @@ class StreamExecutionEnvironment(JobSettings):
         if self.restore_from is None:
             return None
         checkpoint = find_checkpoint(self.restore_from, self.checkpointing.directory)
-        check_restorable(checkpoint, graph)
+        check_restorable(checkpoint, graph, allow_non_restored_state=self.allow_non_restored_state)
         return checkpoint.path
 
     def _refuse_running_uids(self) -> None:

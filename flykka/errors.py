@@ -12,6 +12,7 @@ FlykkaError
 │   └── CheckpointNotFoundError there is none where one was looked for
 ├── JobCancellationError        there was nothing to cancel
 ├── JobStoppingError            the job was not stopped
+├── SavepointError              no savepoint was taken; the job goes on
 ├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
@@ -70,6 +71,10 @@ class JobCancellationError(FlykkaError):
 
 class JobStoppingError(FlykkaError):
     """The job was not stopped: it was not running, or its last checkpoint failed and it goes on."""
+
+
+class SavepointError(FlykkaError):
+    """No savepoint was taken; the text says why. It is nothing to the job, which goes on."""
 
 
 class CheckpointError(FlykkaError):

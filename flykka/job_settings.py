@@ -27,6 +27,7 @@ class JobSettings(AlignmentSettings):
         self.defaults = Defaults()
         self.checkpointing = CheckpointingSettings(directory="")
         self.restore_from: str | None = None
+        self.allow_non_restored_state = False
         self.task_cancellation = TaskCancellationSettings()
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
@@ -108,9 +109,20 @@ class JobSettings(AlignmentSettings):
 
         Unless set it is a temporary folder, which `close` removes with all that is in it.
         """
-        # The driver and the executors need not have the same working directory.
-        absolute = directory if "://" in directory else os.path.abspath(directory)
-        self.checkpointing = replace(self.checkpointing, directory=absolute)
+        self.checkpointing = replace(self.checkpointing, directory=absolute_directory(directory))
+        return self
+
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Where savepoints go when whoever triggers one names no directory; a path or an fsspec address, as above.
+
+        Each has a folder of its own there, `savepoint-<job>-<...>`, that no job deletes and that may be moved.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not directory:
+            raise ProgramError("the default savepoint directory must be a path, not an empty text")
+        self.checkpointing = replace(self.checkpointing, savepoint_directory=absolute_directory(directory))
         return self
 
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
@@ -143,7 +155,23 @@ class JobSettings(AlignmentSettings):
         """
         if not checkpoint:
             raise ProgramError("the checkpoint to continue from must be a path or 'latest', not an empty text")
-        self.restore_from = checkpoint
+        self.restore_from, self.allow_non_restored_state = checkpoint, False
+        return self
+
+    def from_savepoint(self, path: str, allow_non_restored_state: bool = False) -> Self:
+        """Let the next job that is executed start from a savepoint; the one after it starts from the beginning.
+
+        `path` is its folder, wherever that was moved to, or its `_metadata` file; a checkpoint will do as well. It is
+        read when the job is executed, and stays as it is: once the job has completed a checkpoint of its own, it may be
+        deleted. Operators find their state by uid. State that no operator has is refused, unless
+        `allow_non_restored_state` lets go of it; operators that are new begin without any.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not path:
+            raise ProgramError("the savepoint to start from must be a path, not an empty text")
+        self.restore_from, self.allow_non_restored_state = path, allow_non_restored_state
         return self
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:
@@ -163,3 +191,8 @@ class JobSettings(AlignmentSettings):
         if self.checkpointing.interval_ms is None:
             return RestartStrategies.no_restart()
         return RestartStrategies.fixed_delay_restart(delay="1s")
+
+
+def absolute_directory(directory: str) -> str:
+    """As it is meant here: the driver and the executors need not have the same working directory."""
+    return directory if "://" in directory else os.path.abspath(directory)

@@ -89,9 +89,14 @@ class LocalCluster:
         self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
 
     def submit(
-        self, job_graph: JobGraph, restore_path: str | None = None, *, flight_record: str | None = None
+        self,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        flight_record: str | None = None,
     ) -> JobClient:
-        """Submit a job; the client says what becomes of it.
+        """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
 
         When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 
@@ -100,7 +105,14 @@ class LocalCluster:
         """
         self._check_slots(job_graph)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
-        client = JobClient(self._system, self._job_manager, job_graph, restore_path, write)
+        client = JobClient(
+            self._system,
+            self._job_manager,
+            job_graph,
+            restore_path,
+            write,
+            allow_non_restored_state=allow_non_restored_state,
+        )
         # Who has ended holds nothing any more, and a cluster may run any number of jobs.
         self._clients = [*self._running(), client]
         return client

@@ -46,8 +46,8 @@ FLIGHT_RECORD_TIMEOUT_MS = 30_000
 class JobExecutionResult:
     """A job that has FINISHED; the time is from its submission to the news of its end.
 
-    `checkpoint_path` is the checkpoint that is kept where the job was stopped; one that came to the end of its input
-    keeps none.
+    `checkpoint_path` is the checkpoint, or the savepoint, that is kept where the job was stopped; one that came to the
+    end of its input keeps none.
     """
 
     job_id: JobId
@@ -80,11 +80,14 @@ class JobClientActor(Actor):
         view: JobView,
         restore_path: str | None = None,
         write_flight_record: WriteFlightRecord | None = None,
+        *,
+        allow_non_restored_state: bool = False,
     ) -> None:
         self._job_manager = job_manager
         self._graph = job_graph
         self._view = view
         self._restore_path = restore_path
+        self._allow_non_restored_state = allow_non_restored_state
         self._write_flight_record = write_flight_record
         self._untold: JobResultFailure | None = None
         """The failure whose flight record is being written."""
@@ -100,7 +103,12 @@ class JobClientActor(Actor):
         self._submitted_ms = self.context.now()
         self.context.watch(self._job_manager)
         self._job_manager.tell(
-            SubmitJob(job_graph=self._graph, client=self.context.ref, restore_path=self._restore_path)
+            SubmitJob(
+                job_graph=self._graph,
+                client=self.context.ref,
+                restore_path=self._restore_path,
+                allow_non_restored_state=self._allow_non_restored_state,
+            )
         )
 
     def handle_message(self, message: Message) -> None:
