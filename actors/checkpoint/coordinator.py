@@ -78,7 +78,7 @@ class CheckpointCoordinatorMachine:
         self._operator_coordinators = operator_coordinators
         self._hooks = MasterHookRestores(master_hooks)
         self._tasks = CheckpointPlanCalculator(after_tasks_finish=rules.checkpoints_after_tasks_finish)
-        self._stored = StoredCheckpoints(CompletedCheckpointStore(settings.retained), settings.retention)
+        self._stored = StoredCheckpoints(CompletedCheckpointStore(settings.retained, settings.retention))
         gate = request_gate(rules, settings)
         self._trigger = CheckpointTrigger(settings, gate, self._tasks, self._load)
         failures = CheckpointFailureManager(settings.tolerable_failures, rules.counted_failures)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
-from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, is_savepoint
 from flykka.actors.checkpoint.effects import DeleteJob, Dispose, ReportStopped, Restore, WriteMetadata
-from flykka.actors.checkpoint.properties import DISCARDED_WHEN
 from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.state.handles import (
     exclusive_state,
@@ -20,10 +19,8 @@ from flykka.actors.state.handles import (
     shared_state_of,
     with_shared_state,
 )
-from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 
 Handle = ExclusiveStateHandle | SharedStateHandle
@@ -39,10 +36,9 @@ class _Closing(Enum):
 class StoredCheckpoints:
     """The completed checkpoints, the shared state, and how many writes and deletions are under way."""
 
-    def __init__(self, store: CompletedCheckpointStore, retention: ExternalizedCheckpointRetention) -> None:
+    def __init__(self, store: CompletedCheckpointStore) -> None:
         self.store = store
         self.registry = SharedStateRegistry()
-        self._retention = retention
         self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
         self._restores_waiting: list[tuple[int, bool]] = []
@@ -51,6 +47,7 @@ class StoredCheckpoints:
         self._closing = _Closing.OPEN
         self._status: JobStatus | None = None
         self._keeps_latest = False
+        self._kept: tuple[str, ...] = ()
 
     @property
     def writing(self) -> frozenset[int]:
@@ -105,7 +102,7 @@ class StoredCheckpoints:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
         assert not len(self.store), "a job starts from somebody else's checkpoint before it has one"
         self._adopted, self._adopted_path = checkpoint.checkpoint_id, checkpoint.path
-        if not _is_savepoint(checkpoint):
+        if not is_savepoint(checkpoint):
             self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
         self.registry.register(_registered(checkpoint))
         self.store.add(checkpoint)
@@ -161,14 +158,20 @@ class StoredCheckpoints:
             yield from self._clean_up()
         if self._closing is _Closing.CLEANING and not self._disposals:
             self._closing = _Closing.CLOSED
-            yield ReportStopped(retained=self._retained())
+            yield ReportStopped(retained=self._kept)
 
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
-        if self._retained():
-            yield from self._let_go(self.store.keep_latest() if self._keeps_latest else [], None)
+        assert self._status is not None
+        checkpoints, continued = tuple(self.store), self._continued()
+        kept = self.store.shutdown(self._status)
+        if self._keeps_latest:
+            kept = [checkpoints[-1]]
+        self._kept = tuple(checkpoint.path for checkpoint in kept if self._is_owned(checkpoint))
+        if self._kept:
+            yield from self._let_go([checkpoint for checkpoint in checkpoints if checkpoint not in kept], None)
         else:
             self._disposals += 1
-            yield DeleteJob(continued=self._continued())
+            yield DeleteJob(continued=continued)
 
     def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
         for older in gone:
@@ -184,19 +187,10 @@ class StoredCheckpoints:
         latest = self.store.latest
         return None if latest is None or latest.checkpoint_id == self._adopted else self._adopted_path
 
-    def _retained(self) -> tuple[str, ...]:
-        if self._status in DISCARDED_WHEN[self._retention] and not self._keeps_latest:
-            return ()
-        return tuple(checkpoint.path for checkpoint in self.store if self._is_owned(checkpoint))
-
     def _is_owned(self, checkpoint: CompletedCheckpoint) -> bool:
-        return checkpoint.checkpoint_id != self._adopted and not _is_savepoint(checkpoint)
-
-
-def _is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
-    return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
+        return checkpoint.checkpoint_id != self._adopted and not is_savepoint(checkpoint)
 
 
 def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
     """The shared state that is counted. A savepoint shares nothing: it is the user's, with all that it refers to."""
-    return () if _is_savepoint(checkpoint) else shared_state_of(checkpoint)
+    return () if is_savepoint(checkpoint) else shared_state_of(checkpoint)

@@ -176,6 +176,7 @@ class Coordinating(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """However it went: when the job ends, everything ends, and a finished job leaves what it was stopped with."""
+        latest = [checkpoint.path for checkpoint in self.world.machine.completed][-1:]
         self.world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
         while self._under_way():
             self._write_ends(self._under_way()[0])
@@ -183,7 +184,7 @@ class Coordinating(RuleBasedStateMachine):
             self.disposals += 1
             self.world.handle(events.DisposalEnded())
         [stopped] = self.world.effects(effects.ReportStopped)
-        kept = [checkpoint.path for checkpoint in self.world.machine.completed] if stopped.retained else []
+        kept = latest if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
         assert len(self.world.effects(effects.DeleteJob)) == (0 if kept else 1)
