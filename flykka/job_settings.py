@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Self
 
 from flykka.alignment_settings import AlignmentSettings
+from flykka.directories import absolute_directory
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import (
     CheckpointingSettings,
@@ -191,8 +191,3 @@ class JobSettings(AlignmentSettings):
         if self.checkpointing.interval_ms is None:
             return RestartStrategies.no_restart()
         return RestartStrategies.fixed_delay_restart(delay="1s")
-
-
-def absolute_directory(directory: str) -> str:
-    """As it is meant here: the driver and the executors need not have the same working directory."""
-    return directory if "://" in directory else os.path.abspath(directory)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.state.handles import operator_metadata
+from flykka.directories import absolute_directory
 from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.jobs.state_compatibility import StateCompatibility, state_compatibility
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
@@ -64,7 +64,7 @@ def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
         CheckpointError: it cannot be read, because it is no checkpoint, a newer version has written it, or state that
             it refers to is missing.
     """
-    path = wanted if "://" in wanted else os.path.abspath(wanted)
+    path = absolute_directory(wanted)
     try:
         storage = CheckpointStorage(directory if wanted == LATEST else path)
         found = _latest(directory) if wanted == LATEST else storage.read_metadata(path)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flykka.directories import absolute_directory
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
-from flykka.job_settings import absolute_directory
 from flykka.jobs.checkpoint_frame import checkpoint_frame
 from flykka.jobs.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
 from flykka.jobs.flight_record import WriteFlightRecord
