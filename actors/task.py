@@ -22,6 +22,7 @@ from flykka.actors.execution.effects import (
     TellBridge,
     TellJobMaster,
     TellPeer,
+    TellSender,
 )
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.actors.execution.stream_task import StreamTask
@@ -96,6 +97,9 @@ class Task(Actor):
                     self.context.parent.tell(message)
             case TellPeer(receiver=receiver, message=message):
                 receiver.tell(message)
+            case TellSender(message=message):
+                if self.context.sender is not None:
+                    self.context.sender.tell(message)
             case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):
                 due = PartitionRequestDue(channel=channel)
                 self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)

@@ -51,11 +51,14 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """Where one channel of a gate reads: a subpartition, through the TaskManager that runs its producer."""
+    """Where one channel of a gate reads: a subpartition, through the TaskManager that runs its producer.
+
+    None: nobody knows yet where the producer runs.
+    """
 
     partition_id: ResultPartitionId
     subpartition: int
-    task_manager: Ref
+    task_manager: Ref | None
 
 
 @value("task.input_gate_descriptor")

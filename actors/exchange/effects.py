@@ -13,6 +13,7 @@ from flykka.messages.exchange import (
     BufferResponse,
     CancelPartitionRequest,
     ErrorResponse,
+    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ResultPartitionId
@@ -79,7 +80,14 @@ class TellProducer:
 
     channel: int
     task_manager: Ref
-    message: AddCredit | CancelPartitionRequest
+    message: AddCredit | CancelPartitionRequest | TaskEventMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAway:
+    """Answer the sender of the message at hand, whom no channel reads from."""
+
+    message: CancelPartitionRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +104,8 @@ class ChannelFailureKind(StrEnum):
 
     SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
     CREDIT_OVERRUN = "CREDIT_OVERRUN"
+    NOT_REQUESTED = "NOT_REQUESTED"
+    PARTITION_CONNECTION = "PARTITION_CONNECTION"
     PARTITION_NOT_FOUND = "PARTITION_NOT_FOUND"
     PRODUCER_FAILED = "PRODUCER_FAILED"
     REFUSED = "REFUSED"
@@ -114,4 +124,6 @@ class ChannelFailed:
     cause: SerializedThrowable
 
 
-GateEffect = RequestPartition | RetryRequest | TellProducer | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
+GateEffect = (
+    RequestPartition | RetryRequest | TellProducer | TurnAway | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
+)

@@ -12,6 +12,7 @@ from enum import Enum
 
 from flykka.actors.exchange.alignment import as_unaligned, is_unaligned, may_time_out
 from flykka.actors.exchange.barriers import BarrierAnnouncement
+from flykka.actors.exchange.channel_producer import ChannelProducer
 from flykka.actors.exchange.credits import ChannelCredits
 from flykka.actors.exchange.effects import (
     PRODUCER_FAILED_ERROR,
@@ -24,13 +25,12 @@ from flykka.actors.exchange.effects import (
 from flykka.actors.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
-    AddCredit,
     Buffer,
     BufferResponse,
-    CancelPartitionRequest,
     CheckpointBarrier,
     EndOfPartition,
     ErrorResponse,
+    ResumeConsumption,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.task import InputChannelDescriptor
@@ -59,6 +59,11 @@ class Queued:
     buffer: Buffer | BarrierAnnouncement
 
 
+def is_without_rows(buffer: Buffer) -> bool:
+    """Data with nothing in it: it takes a number and tells of a backlog, but takes no credit and is not queued."""
+    return isinstance(buffer, BatchRef) and buffer.rows == 0
+
+
 class InputChannel:
     """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task.
 
@@ -74,6 +79,7 @@ class InputChannel:
     ) -> None:
         self.channel = channel
         self.descriptor = descriptor
+        self.producer = ChannelProducer(channel, descriptor)
         self.credits = channel_credits
         self.state = ChannelState.CREATED
         self.next_sequence_number = 0
@@ -94,31 +100,39 @@ class InputChannel:
         """Ask for the subpartition, for the first time or again, with the channel's own credits."""
         assert self.state in (ChannelState.CREATED, ChannelState.REQUESTED), f"{self} is {self.state.value}"
         self.state = ChannelState.REQUESTED
-        return RequestPartition(
-            channel=self.channel,
-            task_manager=self.descriptor.task_manager,
-            partition_id=self.descriptor.partition_id,
-            subpartition=self.descriptor.subpartition,
-            credit=self.credits.exclusive,
-        )
+        return self.producer.request(self.credits.exclusive)
+
+    def on_credit_available(self) -> TellProducer | ChannelFailed | None:
+        """The channel has credits that the producer may not know of: tell it when that is due.
+
+        A channel that has not asked for its subpartition has nobody to tell; it fails, and keeps them to its end.
+        """
+        if self.state is ChannelState.CREATED and self.credits.unannounced:
+            cause = SerializedThrowable(
+                type_name="IllegalStateError", message="a credit came before the subpartition was asked for"
+            )
+            return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
+        return self.announce() if self.is_open and self.credits.is_announcement_due else None
 
     def announce(self) -> TellProducer:
         """Tell the producer of the credits that it does not know of."""
-        descriptor = self.descriptor
-        return self._tell_producer(
-            AddCredit(
-                partition_id=descriptor.partition_id,
-                subpartition=descriptor.subpartition,
-                credit=self.credits.take_announcement(),
-            )
-        )
+        return self.producer.add_credit(self.credits.take_announcement())
 
     def cancel(self) -> TellProducer:
         """Tell the producer that nobody reads on."""
-        descriptor = self.descriptor
-        return self._tell_producer(
-            CancelPartitionRequest(partition_id=descriptor.partition_id, subpartition=descriptor.subpartition)
+        return self.producer.cancel()
+
+    def resume_consumption(self) -> list[TellProducer]:
+        """The barrier that came last is aligned: have the producer send on (since Flink 1.11 it waits for that)."""
+        return self.producer.send_event(ResumeConsumption()) if self.is_open else []
+
+    def on_connection_failed(self) -> ChannelFailed:
+        """The TaskManager of the producer is gone, and has not answered the request."""
+        cause = SerializedThrowable(
+            type_name="PartitionConnectionError",
+            message=f"the TaskManager {self.producer.task_manager} cannot be reached",
         )
+        return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 
     def on_buffer(self, response: BufferResponse) -> ChannelFailed | None:
         """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
@@ -127,12 +141,14 @@ class InputChannel:
             text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
             cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
             return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
-        if isinstance(response.buffer, BatchRef) and not self.credits.spend():
+        is_empty = is_without_rows(response.buffer)
+        if isinstance(response.buffer, BatchRef) and not is_empty and not self.credits.spend():
             text = f"element {response.sequence_number} came without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
         self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
-        self._enqueue(Queued(response.sequence_number, response.buffer))
+        if not is_empty:
+            self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
         self.credits.on_backlog(response.backlog)
         return None
@@ -232,9 +248,6 @@ class InputChannel:
             if may_time_out(buffer):
                 self.priority.append(Queued(queued.sequence_number, BarrierAnnouncement(barrier=buffer)))
         self.queue.append(queued)
-
-    def _tell_producer(self, message: AddCredit | CancelPartitionRequest) -> TellProducer:
-        return TellProducer(channel=self.channel, task_manager=self.descriptor.task_manager, message=message)
 
     def _fail(self, kind: ChannelFailureKind, cause: SerializedThrowable) -> ChannelFailed:
         self.state = ChannelState.FAILED

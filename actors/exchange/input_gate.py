@@ -13,20 +13,24 @@ from enum import Enum
 
 from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch
-from flykka.actors.exchange.input_channel import ChannelState, InputChannel
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
+from flykka.actors.exchange.input_channel import ChannelState, InputChannel, is_without_rows
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import (
     BacklogAnnouncement,
     Buffer,
     BufferResponse,
+    CancelPartitionRequest,
     EndOfData,
     EndOfPartition,
     ErrorResponse,
+    TaskEvent,
 )
 from flykka.messages.ids import ResultPartitionId
+from flykka.messages.ref import Ref
 from flykka.messages.task import InputGateDescriptor
 
 EXCLUSIVE_CREDIT = 2
@@ -72,6 +76,8 @@ class InputGate:
             for number, channel in enumerate(descriptor.channels, first_channel)
         )
         self.failure: ChannelFailed | None = None
+        self.is_released = False
+        self._are_requested = False
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
         # Channels with something to read, in the order of their turns. An ordered set: a blocked one leaves the line.
@@ -118,7 +124,33 @@ class InputGate:
 
     def request_partitions(self) -> list[GateEffect]:
         """Ask for every subpartition; called once, when the task runs."""
-        return [channel.request() for channel in self.channels]
+        self._are_requested = True
+        return [channel.request() for channel in self.channels if channel.producer.task_manager is not None]
+
+    def on_producer_known(self, channel: int, task_manager: Ref) -> list[GateEffect]:
+        """The producer of `channel` runs there: ask it, if the others were asked, and send it what it has missed."""
+        located = self._channel(channel)
+        located.producer.locate(task_manager)
+        return [located.request(), *located.producer.send_kept()] if self._are_requested else []
+
+    @property
+    def checkpoint_decline(self) -> CheckpointDeclineReason | None:
+        """Why no checkpoint can be taken of this gate now: it would have no barrier from a producer not known yet."""
+        if all(channel.producer.task_manager is not None for channel in self.channels):
+            return None
+        return CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+
+    def send_task_event(self, event: TaskEvent) -> list[GateEffect]:
+        """Tell every producer; those that are not known yet, when they are."""
+        return [told for channel in self.channels for told in channel.producer.send_event(event)]
+
+    def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
+        """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others."""
+        effects: list[GateEffect] = []
+        for channel in self.channels:
+            if channel.state is ChannelState.REQUESTED and channel.producer.task_manager == task_manager:
+                effects.append(self._failed(channel.on_connection_failed()))
+        return effects
 
     def retry(self, channel: int) -> list[GateEffect]:
         """The delay of a `RetryRequest` is over."""
@@ -136,9 +168,10 @@ class InputGate:
             return [channel.cancel(), *_release(response.buffer)]
         failure = channel.on_buffer(response)
         if failure is not None:
-            self.failure = self.failure or failure
             is_ours = response.sequence_number >= channel.next_sequence_number
-            return [failure, *(_release(response.buffer) if is_ours else [])]
+            return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
+        if is_without_rows(response.buffer):
+            return [*_release(response.buffer), *self._announce([channel.credits])]
         if channel.channel in self._blocked and isinstance(response.buffer, BatchRef):
             self.held_back_bytes += response.buffer.size_bytes
         # A channel that is in the line already keeps its place.
@@ -160,12 +193,11 @@ class InputGate:
         if channel is None or not channel.is_open:
             return [Ignore(reason="an error of a channel that is not open")]
         effect = channel.on_error(response)
-        if isinstance(effect, ChannelFailed):
-            self.failure = self.failure or effect
-        return [effect]
+        return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
 
     def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none, and after a failure."""
+        assert not self.is_released, f"gate {self.gate} is released: nobody may read from it"
         if not self.has_data:
             return None
         number, _ = (self._priority_turns or self._turns).popitem(last=False)
@@ -232,17 +264,27 @@ class InputGate:
 
     def release(self) -> list[GateEffect]:
         """Read no further: producers that would send more are told, and what was not read is released."""
-        effects: list[GateEffect] = []
-        for channel in self.channels:
-            if channel.is_open:
-                effects.append(channel.cancel())
-            channel.credits.release()
-            effects.extend(ReleaseBatch(batch=batch) for batch in channel.release())
-        self._turns.clear()
-        self._priority_turns.clear()
-        self._blocked.clear()
-        self.held_back_bytes = 0
+        self.is_released = True
+        effects = [effect for channel in self.channels for effect in self.release_channel(channel.channel)]
         self.failure = None
+        return effects
+
+    def release_channel(self, channel: int) -> list[GateEffect]:
+        """Read no further from one channel; a failure of its own goes with it."""
+        released = self._channel(channel)
+        effects: list[GateEffect] = [released.cancel()] if released.is_open else []
+        if channel in self._blocked:
+            self._blocked.remove(channel)
+            self.held_back_bytes -= released.queued_bytes
+        self._turns.pop(channel, None)
+        self._priority_turns.pop(channel, None)
+        if self.failure is not None and self.failure.channel == channel:
+            self.failure = None
+        takers = released.credits.release()
+        batches = released.release()
+        takers += [taker for _ in batches if (taker := released.credits.give_back()) is not None]
+        effects += [] if self.is_released else self._announce(takers)
+        effects += (ReleaseBatch(batch=batch) for batch in batches)
         return effects
 
     def check(self) -> None:
@@ -276,16 +318,20 @@ class InputGate:
     def _announce(self, takers: Iterable[ChannelCredits]) -> list[GateEffect]:
         effects: list[GateEffect] = []
         for taker in takers:
-            channel = self._channel(taker.channel)
-            if channel.is_open and taker.is_announcement_due:
-                effects.append(channel.announce())
+            effect = self._channel(taker.channel).on_credit_available()
+            if effect is not None:
+                effects.append(self._failed(effect) if isinstance(effect, ChannelFailed) else effect)
         return effects
+
+    def _failed(self, failure: ChannelFailed) -> ChannelFailed:
+        self.failure = self.failure or failure
+        return failure
 
 
 def turn_away(response: BufferResponse) -> list[GateEffect]:
-    """Drop an element of a subpartition that nobody here has asked for."""
-    reason = f"subpartition {response.subpartition} of {response.partition_id} is read by no gate"
-    return [Ignore(reason=reason), *_release(response.buffer)]
+    """Drop an element of a subpartition that nobody here has asked for, and have no more of them sent."""
+    cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
+    return [TurnAway(message=cancel), *_release(response.buffer)]
 
 
 def _release(buffer: Buffer) -> list[GateEffect]:

@@ -34,6 +34,13 @@ class TellPeer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TellSender:
+    """Answer whoever has sent the message at hand."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPartitionRequest:
     """Come back with `PartitionRequestDue(channel)` after `delay_ms`."""
 
@@ -78,6 +85,7 @@ TaskEffect = (
     TellBridge
     | TellJobMaster
     | TellPeer
+    | TellSender
     | RetryPartitionRequest
     | StartIdleTimer
     | StartAlignmentTimer

@@ -32,12 +32,13 @@ from flykka.actors.exchange.effects import (
     RequestPartition,
     RetryRequest,
     TellProducer,
+    TurnAway,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus
 from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.actors.exchange.watermarks import WatermarkValve
 from flykka.actors.execution.channel_state import ChannelStateWriter
-from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer
+from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer, TellSender
 from flykka.actors.execution.input_elements import (
     BatchArrived,
     CheckpointElement,
@@ -259,6 +260,8 @@ class TaskInputs:
                 return [TellPeer(receiver=effect.task_manager, message=request)]
             case RetryRequest(channel=channel, delay_ms=delay_ms):
                 return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
+            case TurnAway(message=message):
+                return [TellSender(message=message)]
             case TellProducer(task_manager=task_manager, message=message):
                 return [TellPeer(receiver=task_manager, message=message)]
             case ReleaseBatch(batch=batch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.actors.exchange.effects import (
@@ -13,10 +15,20 @@ from flykka.actors.exchange.effects import (
     RequestPartition,
     RetryRequest,
     TellProducer,
+    TurnAway,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, CheckpointBarrier, EndOfData, EndOfPartition
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    ResumeConsumption,
+)
+from flykka.messages.task import InputGateDescriptor
 from tests.actors.exchange.builders import (
     PRODUCERS,
     announcement,
@@ -45,6 +57,27 @@ def cancel(channel: int = 0) -> TellProducer:
         task_manager=PRODUCERS,
         message=CancelPartitionRequest(partition_id=partition_id(channel), subpartition=0),
     )
+
+
+def unknown_producers(descriptor: InputGateDescriptor, *channels: int) -> InputGateDescriptor:
+    """The same gate, where nobody knows who produces for these channels."""
+    return replace(
+        descriptor,
+        channels=tuple(
+            replace(channel, task_manager=None) if number in channels else channel
+            for number, channel in enumerate(descriptor.channels)
+        ),
+    )
+
+
+def asked_or_told(effect: GateEffect) -> tuple[str, int]:
+    match effect:
+        case RequestPartition(channel=channel):
+            return "ask", channel
+        case TellProducer(channel=channel):
+            return "event", channel
+        case _:
+            raise AssertionError(effect)
 
 
 def failure_of(effects: list[GateEffect]) -> ChannelFailed:
@@ -255,16 +288,76 @@ def test_a_released_gate_cancels_what_may_still_come_and_releases_what_has_come(
 
     assert effects == [cancel(0), ReleaseBatch(batch=batch("a"))]
     assert late == [cancel(0), ReleaseBatch(batch=batch("b"))]
-    assert gate.poll() is None
+    with pytest.raises(AssertionError, match="released"):
+        gate.poll()
 
 
-def test_an_element_of_a_subpartition_that_nobody_reads_is_dropped() -> None:
+def test_one_channel_may_be_released_and_the_others_read_on_with_its_credits() -> None:
+    gate = requested_gate(2, exclusive=1, floating=1)
+    gate.on_backlog(announcement(1, channel=0))
+    gate.on_backlog(announcement(1, channel=1))
+    gate.on_buffer(response(batch("a"), 0, channel=0))
+    gate.on_buffer(response(batch("b"), 0, channel=1))
+
+    effects = gate.release_channel(0)
+    gate.check()
+
+    assert effects == [cancel(0), credit(1, 1), ReleaseBatch(batch=batch("a"))]
+    assert [channel for channel, _ in iter(gate.poll, None)] == [1]
+
+
+def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     gate = requested_gate()
 
     effects = gate.on_buffer(response(batch(), channel=7))
 
-    assert isinstance(effects[0], Ignore)
-    assert effects[1:] == [ReleaseBatch(batch=batch())]
+    stop = CancelPartitionRequest(partition_id=partition_id(7), subpartition=0)
+    assert effects == [TurnAway(message=stop), ReleaseBatch(batch=batch())]
+
+
+def test_a_batch_without_rows_takes_a_number_but_no_credit_and_is_not_read() -> None:
+    gate = requested_gate(exclusive=1)
+
+    effects = gate.on_buffer(response(replace(batch("empty"), rows=0), 0))
+    gate.on_buffer(response(batch("next"), 1))
+    gate.check()
+
+    assert effects == [ReleaseBatch(batch=replace(batch("empty"), rows=0))]
+    assert gate.poll() == (0, batch("next"))
+
+
+def test_nothing_is_asked_of_a_producer_that_is_not_known_and_what_it_missed_is_sent_when_it_is() -> None:
+    gate = InputGate(unknown_producers(gate_descriptor(2), 1))
+
+    first = gate.request_partitions() + gate.send_task_event(ResumeConsumption())
+    declined = gate.checkpoint_decline
+    known = gate.on_producer_known(1, PRODUCERS)
+
+    assert [asked_or_told(effect) for effect in first] == [("ask", 0), ("event", 0)]
+    assert declined is CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+    assert [asked_or_told(effect) for effect in known] == [("ask", 1), ("event", 1)]
+    assert gate.checkpoint_decline is None
+
+
+def test_a_producer_that_becomes_known_before_the_task_runs_is_asked_when_it_runs() -> None:
+    gate = InputGate(unknown_producers(gate_descriptor(1), 0))
+
+    before = gate.on_producer_known(0, PRODUCERS)
+
+    assert before == []
+    assert [asked_or_told(effect) for effect in gate.request_partitions()] == [("ask", 0)]
+
+
+def test_a_task_manager_that_is_gone_before_it_has_answered_fails_the_channel_and_names_the_partition() -> None:
+    gate = requested_gate(2)
+    gate.on_buffer(response(batch(), 0, channel=0))
+
+    (failure,) = gate.on_connection_failed(PRODUCERS)
+
+    assert isinstance(failure, ChannelFailed)
+    assert (failure.channel, failure.kind) == (1, ChannelFailureKind.PARTITION_CONNECTION)
+    assert partition_id(1) in failure.cause.message
+    assert gate.failure is failure
 
 
 @pytest.mark.parametrize(
