@@ -82,10 +82,11 @@ def run_channel_queue(case: Case) -> None:
         channel = Channel(first, len(case["steps"]))
         for step in case["steps"]:
             channel.do(*step)
+        in_flight = channel.in_flight()
         for word, wanted in expect.items():
             match word:
                 case "in_flight":
-                    assert channel.in_flight() == wanted
+                    assert in_flight == wanted
                 case "read_order":
                     while len(channel.read) < len(wanted):
                         channel.take()
