@@ -175,9 +175,10 @@ class Names:
 class Stage:
     """Two TaskManagers with two slots each, and a client."""
 
-    def __init__(self, system: SeededSystem, folder: Path) -> None:
+    def __init__(self, system: SeededSystem, folder: Path, data_plane: Names | None = None) -> None:
         self.system = system
-        self.data_plane = Names()
+        self.data_plane = data_plane or Names()
+        self.checkpointing: dict[str, Any] = {}
 
         def task_manager(name: TaskManagerId, resource_manager: Ref) -> Props:
             return Props(TaskManager, name, 2, resource_manager, self.data_plane)
@@ -201,7 +202,7 @@ class Stage:
             vertex("source", parallelism, outputs=1),
             vertex("sink", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH),
         )
-        checkpointing = CheckpointingSettings(directory=str(self.folder), interval_ms=1_000)
+        checkpointing = CheckpointingSettings(directory=str(self.folder), interval_ms=1_000, **self.checkpointing)
         self._ask(
             SubmitJob(
                 job_graph=replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed),
