@@ -1,0 +1,118 @@
+"""The whole cast where a job goes on with another parallelism: no row is lost, none counts twice, none comes late."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from flykka.jobs.checkpoints import list_checkpoints
+from flykka.messages.checkpoint import NotifyCheckpointComplete
+from flykka.messages.ids import JobId
+from flykka.messages.job import CancelJob, CheckpointCompleted, JobResultSuccess, StoppingSuccess
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Stage, is_a
+from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.peer import Utter
+
+RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+
+
+@pytest.mark.parametrize("parallelisms", [(1, 2), (2, 4), (4, 1), (2, 3), (3, 2)])
+@pytest.mark.parametrize("after_ms", [100, 480, 1_010])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
+    parallelisms: tuple[int, int], after_ms: int, seed: int, tmp_path: Path
+) -> None:
+    before, after = parallelisms
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.submit("first", vertices=keyed_job(before))
+        system.advance(after_ms)
+        stage.stop("first")
+        system.advance(2_000)
+
+        path = stage.client.expect(StoppingSuccess).checkpoint_path
+        published = len(plane.world.published)
+        stage.submit("second", restore_path=path, vertices=keyed_job(after))
+        stage.run(seconds=10)
+
+        assert published < len(ALL_ROWS)
+        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        path = None
+        for number, parallelism in enumerate((1, 2, 4)):
+            stage.submit(f"job-{number}", restore_path=path, vertices=keyed_job(parallelism))
+            system.advance(400)
+            stage.stop(f"job-{number}")
+            system.advance(1_000)
+            path = stage.client.heard(StoppingSuccess)[-1].checkpoint_path
+
+        stage.submit("last", restore_path=path, vertices=keyed_job(1))
+        stage.run(seconds=10)
+
+        assert stage.client.heard(JobResultSuccess)[-1].job_id == "last"
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("parallelisms", list(pairwise((1, 2, 4, 1))))
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
+    parallelisms: tuple[int, int], seed: int, tmp_path: Path
+) -> None:
+    before, after = parallelisms
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.checkpointing = {"retention": RETAINED}
+        stage.submit("first", vertices=keyed_job(before))
+        kill = kill_when(system, "/user/task-manager-1", is_a(NotifyCheckpointComplete))
+        while not kill.done:
+            system.advance(10)
+        cancel = CancelJob(job_id=JobId("first"), client=stage.client.ref)
+        stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
+        stage.run(seconds=5)
+
+        [kept] = list_checkpoints(str(tmp_path)).completed
+        stage.submit("second", restore_path=kept.path, vertices=keyed_job(after))
+        stage.run(seconds=10)
+
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("moment", [CheckpointCompleted, NotifyCheckpointComplete])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
+    moment: type[CheckpointCompleted | NotifyCheckpointComplete], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.submit("first", vertices=keyed_job(4))
+        system.advance(480)
+        stage.stop("first")
+        system.advance(1_000)
+
+        path = stage.client.expect(StoppingSuccess).checkpoint_path
+        kill = kill_when(system, "/user/task-manager-1", is_a(moment))
+        stage.submit("second", restore_path=path, vertices=keyed_job(3))
+        stage.run(seconds=15)
+
+        assert kill.done
+        assert stage.client.heard(JobResultSuccess)[-1].job_id == "second"
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
