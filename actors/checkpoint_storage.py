@@ -257,13 +257,14 @@ def initialize_savepoint(directory: str, name: str) -> str:
     cannot = f"the savepoint directory {directory!r} cannot be"
     try:
         savepoints = CheckpointStorage(directory)
-        folder = f"{savepoints._root}/{name}"
-        savepoints._fs.makedirs(folder, exist_ok=False)
     except CheckpointDirectoryError as unknown:
         raise CheckpointDirectoryError(f"{cannot} used: {unknown.__context__}") from None
+    fs, folder = savepoints._fs, f"{savepoints._root}/{name}"
+    if fs.isfile(savepoints._root):
+        raise CheckpointDirectoryError(f"{cannot} written: it is a file")
+    try:
+        fs.makedirs(folder, exist_ok=False)
     except FileExistsError as there:
-        if savepoints._fs.isfile(savepoints._root):
-            raise CheckpointDirectoryError(f"{cannot} written: it is a file") from there
         raise CheckpointDirectoryError(f"{folder!r} is there already: a savepoint never replaces another") from there
     except OSError as refusal:
         raise CheckpointDirectoryError(f"{cannot} written: {refusal.strerror or refusal}") from refusal

@@ -12,7 +12,7 @@ FlykkaError
 │   └── CheckpointNotFoundError there is none where one was looked for
 ├── JobCancellationError        there was nothing to cancel
 ├── JobStoppingError            the job was not stopped
-├── SavepointError              no savepoint was taken; the job goes on
+├── SavepointError              no savepoint was taken
 ├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
@@ -74,7 +74,10 @@ class JobStoppingError(FlykkaError):
 
 
 class SavepointError(FlykkaError):
-    """No savepoint was taken; the text says why. It is nothing to the job, which goes on."""
+    """No savepoint was taken, and nothing is left of it; the text says why.
+
+    The job goes on. What a task could not write counts as a failed checkpoint, of which so many are tolerable.
+    """
 
 
 class CheckpointError(FlykkaError):

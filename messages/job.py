@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
@@ -64,6 +65,7 @@ class JobResultSuccess(Message):
 
     job_id: JobId
     checkpoint_path: str | None = None
+    accumulators: AccumulatorResults = AccumulatorResults()
 
 
 @message("job.result_failure")
@@ -152,7 +154,7 @@ class TriggerSavepointSuccess(Message):
 
 @message("job.trigger_savepoint_failure")
 class TriggerSavepointFailure(Message):
-    """JobMaster -> JobManager -> client: there is no savepoint, and nothing is left of it; the job goes on."""
+    """JobMaster -> JobManager -> client: there is no savepoint, and nothing is left of it."""
 
     job_id: JobId
     client: Ref
@@ -234,6 +236,7 @@ class MetricsReported(Message):
     metrics: TaskIOMetrics
     vertex_id: JobVertexId = JobVertexId("")
     subtask: int = 0
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("job.add_listener")

@@ -1,8 +1,8 @@
 """Who waits for a savepoint of a job, and for its stop: what is asked of the coordinator, and what is answered.
 
 A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
-coordinator is asked, and says what came of it. Whoever asked is answered once, whatever becomes of the job meanwhile; a
-savepoint that fails is nothing to the job, which goes on (Flink's StopWithSavepointTerminationHandler).
+coordinator is asked, and says what came of it. Whoever asked is answered once, whatever becomes of the job meanwhile,
+and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler).
 
 Not here: how a savepoint is taken, which is the coordinator's, and when a stopped job has FINISHED, the JobManager's.
 """
@@ -158,12 +158,12 @@ class SavepointRequests:
             case SavepointLocationInitialized(request_id=request_id, location=location):
                 return self._on_location(request_id, location)
             case SavepointLocationRefused(request_id=request_id, cause=cause):
-                return self._give_up(request_id, cause, f"{cause.message}; the job goes on")
+                return self._give_up(request_id, cause)
             case SavepointCompleted(request_id=request_id, path=path):
                 return self._on_completed(request_id, path)
             case SavepointFailed(request_id=request_id):
-                why = f"the savepoint failed with {event.reason}{_because(event.cause)}; the job goes on"
-                return self._give_up(request_id, _savepoint_error(why), why)
+                why = f"the savepoint failed with {event.reason}{_because(event.cause)}"
+                return self._give_up(request_id, _savepoint_error(why))
             case StopCheckpointFailed():
                 return self._on_stop_failed(event)
             case JobMoved():
@@ -235,12 +235,12 @@ class SavepointRequests:
             " sinks may not be published; starting a job from it publishes that"
         )
 
-    def _give_up(self, request_id: str, cause: SerializedThrowable, why: str) -> list[SavepointEffect]:
+    def _give_up(self, request_id: str, cause: SerializedThrowable) -> list[SavepointEffect]:
         if request_id in self._savepoints:
             self._savepoints.remove(request_id)
             return [RefuseSavepoint(request_id=request_id, cause=cause), *self._discard(request_id)]
         if self._stop is not None and request_id == self._stop.request_id:
-            return self._refuse_stop(why)
+            return self._refuse_stop(f"{cause.message}; the job goes on")
         return [Ignore(reason=f"nobody waits for {request_id} any more")]
 
     def _refuse_stop(self, why: str) -> list[SavepointEffect]:
