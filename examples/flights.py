@@ -191,6 +191,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         options.master, task_managers=options.task_managers, slots_per_task_manager=SLOTS, record=options.record
     ) as env:
         env.enable_checkpointing(options.checkpoint_interval).set_checkpoint_dir(str(folder / "checkpoints"))
+        env.enable_unaligned_checkpoints(options.unaligned)
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay="0s"))
         define_job(env, arrivals, output, options.parallelism)
         console = Console()
@@ -227,6 +228,7 @@ def main() -> int:
     parser.add_argument(
         "--checkpoint-interval", type=interval, default="1s", metavar="TIME", help="such as 1s or 500ms (default 1s)"
     )
+    parser.add_argument("--unaligned", action="store_true", help="let checkpoints overtake what waits in channels")
     parser.add_argument("--master", default="local[*]", help="where Spark runs (default local[*])")
     parser.add_argument("--record", metavar="FILE", help="record every actor's every turn in this file")
     options = parser.parse_args()

@@ -60,9 +60,11 @@ class AllAtOnce(OneFileAtATime):
 
     interval_ms = None
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         splits = tuple(FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1) for name in ALL_FILES)
-        return SplitsDiscovered(operator_id=self._operator_id, splits=splits, finished=True)
+        return SplitsDiscovered(
+            operator_id=self._operator_id, splits=splits, finished=True, begun_at=position, position=b"all"
+        )
 
 
 @dataclass
@@ -196,8 +198,8 @@ class SlowBridge(Actor):
 
     def _write(self, command: WriteChannelState) -> ChannelStateWritten:
         checkpoint_id = command.checkpoint_id
-        for entry in (*command.inputs, *command.outputs):
-            assert checkpoint_id in self._batches.held[entry.batch.batch_id], f"{entry} is not held"
+        for batch in [entry.batch for entry in command.inputs] + [entry.batch for entry in command.outputs]:
+            assert checkpoint_id in self._batches.held[batch.batch_id], f"{batch} is not held"
         inputs = tuple(
             InputChannelStateHandle(gate=entry.gate, in_flight=self._batches.write(entry.batch))
             for entry in command.inputs
@@ -211,11 +213,10 @@ class SlowBridge(Actor):
             )
             for entry in command.outputs
         )
+        paths = [part.in_flight.path for part in inputs] + [part.in_flight.path for part in outputs]
         state = OperatorSubtaskState(
             operator_id=self._descriptor.vertex.operators[0].operator_id,
-            exclusive=tuple(
-                ExclusiveStateHandle(path=part.in_flight.path, size_bytes=8) for part in (*inputs, *outputs)
-            ),
+            exclusive=tuple(ExclusiveStateHandle(path=path, size_bytes=8) for path in paths),
             input_channels=inputs,
             result_subpartitions=outputs,
         )

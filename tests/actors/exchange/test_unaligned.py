@@ -163,7 +163,7 @@ def names(gate: InputGate, checkpoint_id: int) -> list[str]:
 
 
 def read_all(gate: InputGate) -> list[object]:
-    elements = []
+    elements: list[object] = []
     while (element := gate.poll()) is not None:
         elements.append(element[1])
         gate.check()
