@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.messages.state import StateSchema
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -78,6 +80,13 @@ class WindowCode:
         windows = self.windows
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
+
+    @property
+    def state_schema(self) -> StateSchema:
+        """What a checkpoint tells of the state to those who look into it."""
+        windows = self.windows
+        cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
+        return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl, windows=cut)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

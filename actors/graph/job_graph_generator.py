@@ -107,6 +107,7 @@ def _operator(node: StreamNode, reads: int | None, wiring: _Wiring) -> Operator:
         name=node.name,
         kind=node.kind,
         input_operator=reads,
+        state_schema=node.state_schema,
         user_defined_operator_id=None if node.uid_hash is None else OperatorId(node.uid_hash),
     )
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from flykka.actors.errors import GraphError
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ResourceSpec, ScheduleMode, ShipStrategy
+from flykka.messages.state import StateSchema
 
 
 class ChainingStrategy(StrEnum):
@@ -42,6 +43,7 @@ class StreamNode:
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
     id that the user gave beside it. A source `has_own_thread` where it does not take turns with the operators of its
     task (Flink's legacy source); an operator that `yields` gives its turn away and cannot run behind such a source.
+    `state_schema` is what an operator with keyed state keeps.
     """
 
     uid: str
@@ -63,6 +65,7 @@ class StreamNode:
     resources: ResourceSpec = field(default_factory=ResourceSpec)
     has_own_thread: bool = False
     yields: bool = False
+    state_schema: StateSchema | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

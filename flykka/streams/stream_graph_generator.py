@@ -14,7 +14,7 @@ from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
-from flykka.spark_bridge.code import LateRowsCode
+from flykka.spark_bridge.code import LateRowsCode, WindowCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +98,7 @@ class _Generator:
                 event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
                 watermark_delay_ms=transformation.watermark_delay_ms,
                 idle_timeout_ms=transformation.idle_timeout_ms,
+                state_schema=transformation.code.state_schema if isinstance(transformation.code, WindowCode) else None,
             )
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):
