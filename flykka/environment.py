@@ -14,8 +14,8 @@ from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.job_settings import JobSettings
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint
-from flykka.jobs.client_actor import JobExecutionResult
 from flykka.jobs.flight_record import surviving_flight_record_path
+from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_id import new_job_id
 from flykka.launch import current_launch
 from flykka.local_cluster import (
@@ -216,6 +216,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
+        launch.job_defined(graph)
         restore_path = self._checkpoint_to_restore(graph)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobGraph
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment
@@ -90,6 +90,9 @@ class Launch:
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """The app has made an environment."""
+
+    def job_defined(self, job_graph: JobGraph) -> None:
+        """The app wants this job to run; next it is submitted. A launcher that only wants to see it raises here."""
 
     def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
         """A job was accepted; its checkpoint folder outlives the environment, or does not."""
