@@ -253,8 +253,8 @@ def _release_and_find_checkpoint(data_plane: DataPlane, job_graph: JobGraph) -> 
 
 def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:
     match end:
-        case JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path=path):
-            return JobResultSuccess(job_id=job_id, checkpoint_path=path)
+        case JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path=path, accumulators=accumulators):
+            return JobResultSuccess(job_id=job_id, checkpoint_path=path, accumulators=accumulators)
         case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status, checkpoint_path=path):
             cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
             return JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=path)

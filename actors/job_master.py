@@ -183,7 +183,7 @@ class JobMaster(Actor):
                 self._decide([events.TaskStateUpdated(update=update)])
             case NotifyEndOfData(attempt=attempt):
                 self._decide([events.EndOfDataReported(attempt=attempt)])
-            case ReportTaskMetrics(attempt=attempt, metrics=metrics):
+            case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
                     self._tell_listeners(
@@ -194,6 +194,7 @@ class JobMaster(Actor):
                             metrics=metrics,
                             vertex_id=execution.vertex_id,
                             subtask=execution.subtask,
+                            accumulators=accumulators,
                         )
                     )
             case _:
@@ -358,7 +359,13 @@ class JobMaster(Actor):
                 status = self._graph.status
                 why = self._graph.failure_cause if status is JobStatus.FAILED else None
                 self.context.parent.tell(
-                    JobEnded(job_id=self._job_id, status=status, cause=why, checkpoint_path=self._checkpoint_path)
+                    JobEnded(
+                        job_id=self._job_id,
+                        status=status,
+                        cause=why,
+                        checkpoint_path=self._checkpoint_path,
+                        accumulators=self._graph.accumulators(),
+                    )
                 )
                 self.context.stop()
             case _:

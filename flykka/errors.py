@@ -13,6 +13,7 @@ FlykkaError
 ├── JobCancellationError        there was nothing to cancel
 ├── JobStoppingError            the job was not stopped
 ├── SavepointError              no savepoint was taken
+├── AccumulatorError        a result has no accumulator of this name, or none that could be merged
 ├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
@@ -86,6 +87,10 @@ class CheckpointError(FlykkaError):
 
 class CheckpointNotFoundError(CheckpointError):
     """There is no checkpoint where one was looked for."""
+
+
+class AccumulatorError(FlykkaError, LookupError):
+    """The result of a job has no accumulator of this name, or one whose parts are of different kinds."""
 
 
 class FlightRecordError(FlykkaError):

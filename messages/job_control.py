@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, OperatorId
 from flykka.messages.job import JobStatus
@@ -34,6 +35,7 @@ class JobEnded(Message):
     status: JobStatus
     cause: SerializedThrowable | None = None
     checkpoint_path: str | None = None
+    accumulators: AccumulatorResults = AccumulatorResults()
 
 
 @message("job_control.attempts_ended")

@@ -6,6 +6,7 @@ answers `StageFailed`, and no later stage of that attempt is answered.
 
 from __future__ import annotations
 
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.failure import SerializedThrowable
@@ -100,7 +101,8 @@ class StageFinished(Message):
     """bridge -> Task: what the stage made. Event time in ms, None where there is none; it concerns the rows read.
 
     `late_rows` were dropped because their windows were closed. `event_time_min` is looked for only where the order of
-    rows is watched. Where rows mark watermarks, event time is that of the rows that do.
+    rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
+    attempt so far.
     """
 
     stage: int
@@ -111,6 +113,7 @@ class StageFinished(Message):
     late_rows: int = 0
     duration_ms: int = 0
     event_time_min: int | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("stage.failed")
@@ -208,7 +211,9 @@ class CloseBridge(Message):
 
 @message("stage.bridge_closed")
 class BridgeClosed(Message):
-    """bridge -> Task: nothing of the attempt runs any more."""
+    """bridge -> Task: nothing of the attempt runs any more. `accumulators` are what it has counted in the end."""
+
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 BridgeCommand = (

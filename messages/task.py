@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.exchange import TaskBuffers
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
@@ -119,11 +120,12 @@ class FailTask(Message):
 
 @value("task.execution_state")
 class TaskExecutionState(Value):
-    """A state an attempt has reached, the failure if it is FAILED."""
+    """A state an attempt has reached, the failure if it is FAILED; with a terminal state, its accumulators."""
 
     attempt: ExecutionAttemptId
     state: ExecutionState
     failure: SerializedThrowable | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("task.update_execution_state")
@@ -174,6 +176,7 @@ class ReportTaskMetrics(Message):
 
     attempt: ExecutionAttemptId
     metrics: TaskIOMetrics
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("task.cancellation_due")

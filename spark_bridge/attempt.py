@@ -305,6 +305,7 @@ class Attempt:
                 event_time_max=event_time_max,
                 late_rows=late_rows,
                 duration_ms=_since(begun),
+                accumulators=self._functions.accumulators(),
             )
         )
 

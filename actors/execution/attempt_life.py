@@ -15,6 +15,7 @@ from flykka.actors.execution.partition_producer import CancelSelf, Consequence, 
 from flykka.actors.execution.task_cancellation import TaskCancellation
 from flykka.actors.graph.states import execution_may_move
 from flykka.actors.ignore import Ignore
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job_graph import TaskCancellationSettings
@@ -98,11 +99,11 @@ class AttemptLife:
             case _:
                 assert_never(consequence)
 
-    def bridge_closed(self) -> list[TaskEffect]:
-        """Nothing of the attempt runs any more: report its end."""
+    def bridge_closed(self, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> list[TaskEffect]:
+        """Nothing of the attempt runs any more: report its end, and what it has counted."""
         assert self._end is not None, "the bridge closed without being told to"
         self._move(self._end.state)
-        return [self._report(self._end), EndAttempt()]
+        return [self._report(self._end, accumulators), EndAttempt()]
 
     def bridge_lost(self, failure: SerializedThrowable) -> list[TaskEffect]:
         """The bridge died. Where it was closing anyway, that is as good as closed."""
@@ -117,8 +118,10 @@ class AttemptLife:
         closing = TellBridge(message=CloseBridge(cancel=cancel))
         return [closing, *(self.cancellation.begin(self._now) if cancel else ())]
 
-    def _report(self, end: _End) -> TellJobMaster:
-        reached = TaskExecutionState(attempt=self._attempt, state=end.state, failure=end.failure)
+    def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> TellJobMaster:
+        reached = TaskExecutionState(
+            attempt=self._attempt, state=end.state, failure=end.failure, accumulators=accumulators
+        )
         return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
 
     def _move(self, target: ExecutionState) -> None:

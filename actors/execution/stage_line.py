@@ -8,7 +8,7 @@ it. What is to be begun, and when, is decided by `StreamTask`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from flykka.actors.exchange.watermark_generators import (
@@ -20,6 +20,7 @@ from flykka.actors.execution.effects import TaskEffect, TellJobMaster
 from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.actors.execution.stage_pipeline import StagePipeline
 from flykka.actors.execution.task_outputs import TaskOutputs
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.exchange import (
     AddCredit,
     CancelPartitionRequest,
@@ -93,6 +94,7 @@ class StageLine:
         self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
         self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
+        self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
         # Behind the reader of a source; other tasks have their watermarks from their inputs.
         self._watermarks = None
         if descriptor.vertex.operators[0].kind is OperatorKind.SOURCE:
@@ -136,6 +138,7 @@ class StageLine:
         """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
         self._meter.count(finished, was_input=isinstance(purpose, Read | Process))
+        self._accumulators = finished.accumulators
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)
@@ -172,7 +175,8 @@ class StageLine:
 
     def report(self) -> TaskEffect:
         """Tell the JobMaster what was counted so far."""
-        return TellJobMaster(message=self._meter.report(self._attempt))
+        report = self._meter.report(self._attempt)
+        return TellJobMaster(message=replace(report, accumulators=self._accumulators))
 
     def check(self) -> None:
         """Assert the invariants of the parts."""

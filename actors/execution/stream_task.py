@@ -124,8 +124,8 @@ class StreamTask:
             case StartTask():
                 self._life.deploy(self._descriptor.task_cancellation)
                 return [self._open_bridge()]
-            case BridgeClosed():
-                return [self._line.report(), *self._life.bridge_closed()]
+            case BridgeClosed(accumulators=accumulators):
+                return [self._line.report(), *self._life.bridge_closed(accumulators)]
             case BridgeLost(cause=cause):
                 return self._life.bridge_lost(cause)
             case StageFailed(cause=cause) | FailTask(cause=cause):

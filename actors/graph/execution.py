@@ -13,6 +13,7 @@ from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
 from flykka.actors.graph.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_sharing import AssignedSlot
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot
@@ -55,6 +56,7 @@ class Execution:
         self.failure: SerializedThrowable | None = None
         self.restore: TaskStateSnapshot | None = None
         self.has_reached_end_of_data = False
+        self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
     @property
     def is_terminal(self) -> bool:
@@ -108,7 +110,9 @@ class Execution:
         return self._end(ExecutionState.FAILED, now)
 
     def update(self, update: TaskExecutionState, now: int) -> list[AttemptEffect]:
-        """A report of the task."""
+        """A report of the task. What it has counted is final with its end, and nothing before that is."""
+        if update.state in EXECUTION_TERMINAL and not self.is_terminal:
+            self.accumulators = update.accumulators
         match update.state:
             case ExecutionState.RUNNING:
                 return self._on_running(now)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.graph.accumulators import merged
 from flykka.actors.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
@@ -53,6 +54,7 @@ from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
 from flykka.actors.scheduling.restart_strategy import RestartStrategy
 from flykka.actors.scheduling.slot_sharing import ReturnSlot, SlotSharing
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
@@ -126,6 +128,16 @@ class ExecutionGraph:
     def live_attempts(self) -> int:
         """How many attempts have not come to an end."""
         return len(self._subtask_of) - self._in(*EXECUTION_TERMINAL)
+
+    def accumulators(self) -> AccumulatorResults:
+        """What the job has counted: the accumulators of the attempts that have FINISHED, of no former ones."""
+        executions = (subtask.execution for subtask in self._subtasks())
+        return merged(
+            snapshot
+            for execution in executions
+            if execution.state is ExecutionState.FINISHED
+            for snapshot in execution.accumulators
+        )
 
     def subtask(self, vertex_id: JobVertexId, subtask: int) -> ExecutionVertex:
         """A subtask and its attempts."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_history import JobHistory
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.failure import SerializedThrowable
@@ -40,20 +41,6 @@ _TOLD_RESTARTS = frozenset(10**power for power in range(10))
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobExecutionResult:
-    """A job that has FINISHED; the time is from its submission to the news of its end.
-
-    `checkpoint_path` is the checkpoint, or the savepoint, that is kept where the job was stopped; one that came to the
-    end of its input keeps none.
-    """
-
-    job_id: JobId
-    job_name: str
-    net_runtime_ms: int
-    checkpoint_path: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,8 +114,8 @@ class JobClientActor(Actor):
                     self._on_restart(cause)
             case CheckpointCompleted(path=path) if self._keeps_checkpoints:
                 self._checkpoint_path = path
-            case JobResultSuccess(checkpoint_path=checkpoint_path):
-                self._on_success(checkpoint_path)
+            case JobResultSuccess():
+                self._on_success(message)
             case JobResultFailure() if self._is_to_be_recorded(message):
                 self._begin_flight_record(message)
                 return
@@ -180,14 +167,15 @@ class JobClientActor(Actor):
             cause.message,
         )
 
-    def _on_success(self, checkpoint_path: str | None) -> None:
+    def _on_success(self, success: JobResultSuccess) -> None:
         self._view.status = JobStatus.FINISHED
         self._view.outcome.try_set(
             JobExecutionResult(
                 job_id=self._graph.job_id,
                 job_name=self._graph.name,
                 net_runtime_ms=self.context.now() - self._submitted_ms,
-                checkpoint_path=checkpoint_path,
+                checkpoint_path=success.checkpoint_path,
+                accumulators=success.accumulators,
             )
         )
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flykka.directories import absolute_directory
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
 from flykka.jobs.checkpoint_frame import checkpoint_frame
-from flykka.jobs.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
+from flykka.jobs.client_actor import JobClientActor, JobListenerActor, JobView
 from flykka.jobs.flight_record import WriteFlightRecord
 from flykka.jobs.job_details import JobDetails
+from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
