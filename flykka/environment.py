@@ -212,6 +212,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._check_open()
         launch = current_launch()
         launch.settle(self)
+        launch.program_written(self, job_name)
         # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))

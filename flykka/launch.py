@@ -94,6 +94,9 @@ class Launch:
     def job_defined(self, job_graph: JobGraph) -> None:
         """The app wants this job to run; next it is submitted. A launcher that only wants to see it raises here."""
 
+    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+        """The app executes: what was written down in the environment is about to become a job of this name."""
+
     def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
         """A job was accepted; its checkpoint folder outlives the environment, or does not."""
 

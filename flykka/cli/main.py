@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from flykka.cli.exit_codes import CANCELLED, EXIT_CODES
+from flykka.cli.plan_command import add_plan_command
 from flykka.cli.run_command import add_run_command, unknown_option
 from flykka.cli.trace import add_trace_commands
 
@@ -25,6 +26,7 @@ _EPILOG = f"""\
 examples:
   flykka run delays.py                         run an app
   flykka run --help                            the options of a run
+  flykka plan delays.py                        draw its graphs, without running it
   flykka trace show flight-record.trace        what happened before a failure
 
 {EXIT_CODES}"""
@@ -58,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flykka {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_run_command(commands)
+    add_plan_command(commands)
     add_trace_commands(commands)
     return parser
 
