@@ -59,6 +59,11 @@ class ChannelCredits:
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
+    def assign_exclusive(self, exclusive: int) -> None:
+        """Have these credits as its own from now on; they go with the request, which has not been made."""
+        assert not self.exclusive, f"channel {self.channel} has credits of its own"
+        self.exclusive = self.required = self._exclusive_available = exclusive
+
     def take_announcement(self) -> int:
         """The credits that the sender has not been told of; from now on it has."""
         announced, self.unannounced = self.unannounced, 0

@@ -70,7 +70,8 @@ class InputGate:
             InputChannel(
                 number,
                 channel,
-                ChannelCredits(number, exclusive_credit, self.floating),
+                # Who has no producer to offer them to has no credits of its own yet.
+                ChannelCredits(number, 0 if channel.task_manager is None else exclusive_credit, self.floating),
                 PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
             )
             for number, channel in enumerate(descriptor.channels, first_channel)
@@ -78,6 +79,7 @@ class InputGate:
         self.failure: ChannelFailed | None = None
         self.is_released = False
         self._are_requested = False
+        self._exclusive_credit = exclusive_credit
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
         # Channels with something to read, in the order of their turns. An ordered set: a blocked one leaves the line.
@@ -131,6 +133,7 @@ class InputGate:
         """The producer of `channel` runs there: ask it, if the others were asked, and send it what it has missed."""
         located = self._channel(channel)
         located.producer.locate(task_manager)
+        located.credits.assign_exclusive(self._exclusive_credit)
         return [located.request(), *located.producer.send_kept()] if self._are_requested else []
 
     @property

@@ -8,6 +8,7 @@ from typing import assert_never
 from flykka.actors.exchange.alignment import is_unaligned, unaligned_unsupported
 from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.record_writer import RecordWriter
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
@@ -41,6 +42,7 @@ class TaskOutputs:
             )
             for number, descriptor in enumerate(descriptors)
         }
+        self._writers = {output: RecordWriter(partition) for output, partition in self._by_output.items()}
         self._partitions = ResultPartitionManager()
         for partition in self._by_output.values():
             self._partitions.register(partition)
@@ -70,13 +72,11 @@ class TaskOutputs:
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
         """Give a batch to the subpartition it was made for."""
-        return _effects(self._by_output[output].add_batch(batch))
+        return _effects(self._writers[output].emit(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
         """Send an event down every output, behind all batches."""
-        return [
-            effect for partition in self._by_output.values() for effect in _effects(partition.broadcast_event(event))
-        ]
+        return [effect for writer in self._writers.values() for effect in _effects(writer.broadcast_event(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
         """Send a barrier down every output, and say which batches it has overtaken.

@@ -8,6 +8,7 @@ from tests.conformance.barrier_alignment import adapter as barrier_alignment
 from tests.conformance.case_files import Case
 from tests.conformance.job_graph import adapter as job_graph
 from tests.conformance.key_groups import adapter as key_groups
+from tests.conformance.network import adapter as network
 from tests.conformance.states import adapter as states
 from tests.conformance.watermarks import adapter as watermarks
 
@@ -17,6 +18,7 @@ ADAPTERS: dict[str, Callable[[Case], None]] = {
     "02": barrier_alignment.run,
     "07": key_groups.run,
     "08": watermarks.run,
+    "09": network.run,
 }
 """By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
 `UnknownWordError` where the case uses a word that it does not know."""

@@ -9,10 +9,12 @@ from tests.conformance.network.channel_queue import run_channel_queue
 from tests.conformance.network.gate import run_gate, run_gate_property, run_union_gate
 from tests.conformance.network.partition import run_partition
 from tests.conformance.network.partition_request import run_partition_request
-from tests.conformance.network.pools import run_global_pool, run_local_pool
+from tests.conformance.network.pools import run_global_pool, run_local_pool, run_task_network_memory
 from tests.conformance.network.receiver import run_receiver
 from tests.conformance.network.sender import run_sender
 from tests.conformance.network.subpartition import run_subpartition
+from tests.conformance.network.task_events import run_task_events
+from tests.conformance.network.writer import run_writer
 
 KINDS: dict[str, Callable[[Case], None]] = {
     "receiver": run_receiver,
@@ -26,6 +28,9 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "gate_property": run_gate_property,
     "global_pool": run_global_pool,
     "local_pool": run_local_pool,
+    "task_network_memory": run_task_network_memory,
+    "task_events": run_task_events,
+    "writer": run_writer,
 }
 
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
+
+from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.effects import ChannelFailureKind
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import Buffer, EndOfData, EndOfPartition
+from flykka.messages.task import InputGateDescriptor
 from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1000
+UNKNOWN = "unknown location"
 
 ERRORS = {
     ChannelFailureKind.PARTITION_NOT_FOUND: "PARTITION_NOT_FOUND",
     ChannelFailureKind.PRODUCER_FAILED: "CANCEL_TASK",
+    ChannelFailureKind.PARTITION_CONNECTION: "PARTITION_CONNECTION",
 }
 
 
@@ -36,7 +43,19 @@ def _element(word: str | list[str]) -> Buffer:
             raise UnknownWordError(f"element: {word}")
 
 
-def _word(buffer: Buffer) -> str:
+def _known(channels: dict[str, Any]) -> InputGateDescriptor:
+    """A gate that knows its producers, but those whose location the case calls unknown."""
+    gate = gate_descriptor(len(channels))
+    located = zip(gate.channels, channels.values(), strict=True)
+    return replace(
+        gate,
+        channels=tuple(
+            replace(channel, task_manager=None) if word == UNKNOWN else channel for channel, word in located
+        ),
+    )
+
+
+def _word(buffer: Buffer | BarrierAnnouncement) -> str:
     match buffer:
         case BatchRef():
             return "data"
@@ -68,14 +87,18 @@ class Gate:
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "channels", "notified_in_order"})
-        self.gate = InputGate(gate_descriptor(len(given["channels"])), PLENTY, 0, initial_backoff_ms=0)
+        channels = given["channels"]
+        self.waiting_reader: str | None = None
+        self.declined: str | None = None
+        self.gate = InputGate(_known(channels), PLENTY, 0, initial_backoff_ms=0)
         self.gate.request_partitions()
         self.read: list[list[Any]] = []
         self._statuses: list[EndOfDataStatus] = []
         self._finished: list[bool] = []
         self._feed = Feed(self.gate)
         for channel in given.get("notified_in_order", range(len(given["channels"]))):
-            self._feed.give(channel, given["channels"][str(channel)])
+            if channels[str(channel)] != UNKNOWN:
+                self._feed.give(channel, channels[str(channel)])
 
     def poll(self) -> str | None:
         element = self.gate.poll()
@@ -90,6 +113,20 @@ class Gate:
 
     def do(self, step: Case) -> None:
         match step:
+            case {"do": "read_blocking"}:
+                # Who waits is a task with nothing to read, which is told when that changes.
+                only_known_words("step", step, {"do", "in"})
+                assert not self.gate.is_available
+                self.waiting_reader = "waits"
+            case {"do": "close"}:
+                self.gate.release()
+                if self.waiting_reader is not None:
+                    with pytest.raises(AssertionError):
+                        self.gate.poll()
+                    self.waiting_reader = "illegal_state"
+            case {"do": "checkpoint_started"}:
+                only_known_words("step", step, {"do", "checkpoint"})
+                self.declined = None if self.gate.checkpoint_decline is None else "declined"
             case {"do": "read_all"}:
                 while self.poll() is not None:
                     pass
@@ -122,6 +159,14 @@ class Gate:
                 assert self._statuses.index(EndOfDataStatus.DRAINED) == wanted
             case "not_finished_after_read_index":
                 assert not self._finished[wanted]
+            case "waiting_reader":
+                # Newer versions cancel the reader; the task is on its way to its end in both.
+                assert self.waiting_reader is not None
+                assert wanted.startswith(self.waiting_reader)
+            case "reader_returns":
+                assert (self.waiting_reader != "waits") == wanted
+            case "checkpoint":
+                assert self.declined == wanted
             case "error":
                 assert error_word(self.gate) == wanted
             case "error_names_partition":

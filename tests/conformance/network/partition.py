@@ -31,7 +31,7 @@ class Output:
             given,
             {"kind", "subpartitions", "type", "release_on_consumption", "forced_release_on_consumption"},
         )
-        forced = given.get("forced_release_on_consumption", given.get("release_on_consumption", False))
+        forced = bool(given.get("forced_release_on_consumption", given.get("release_on_consumption")))
         self.partition = ResultPartition(
             descriptor(given.get("subpartitions", 1)),
             partition_type=TYPES[given.get("type", "pipelined")],

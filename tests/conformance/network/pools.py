@@ -10,9 +10,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from flykka.actors.errors import NetworkBufferError
+from flykka.actors.errors import InsufficientNetworkBuffersError, NetworkBufferError
 from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool, NotificationResult
 from flykka.actors.exchange.network_buffer_pool import NetworkBufferPool
+from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.messages.ids import ExecutionAttemptId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1_000_000
@@ -125,7 +127,7 @@ class Global:
             assert word == "ok"
             self._expect(wanted, pool)
 
-    def _create_at_random(self, pools: int, minimum: str, maximum: str, wanted: str) -> None:
+    def _create_at_random(self, pools: int, minimum: str, maximum: str, wanted: str | None) -> None:
         assert wanted == "after each: sum of sizes = min(1024, sum of max)"
         low, high = (int(figure) for figure in minimum.split(".."))
         beyond = re.fullmatch(r"unbounded or min\+(\d+)\.\.(\d+)", maximum)
@@ -284,3 +286,30 @@ def run_local_pool(case: Case) -> None:
         pool.do(step)
     for word, wanted in case["expect"].items():
         pool.expect(word, wanted)
+
+
+def run_task_network_memory(case: Case) -> None:
+    """Run a case about whether a task fits into the buffers of its TaskManager."""
+    given, expect = case["given"], case["expect"]
+    known = {"kind", "buffers", "result_partitions_subpartitions", "gates_remote_channels", "exclusive_per_channel"}
+    only_known_words("given", given, known | {"floating_per_gate"})
+    settings = NetworkSettings(
+        network_buffers=given["buffers"],
+        buffers_per_channel=given["exclusive_per_channel"],
+        floating_buffers_per_gate=given.get("floating_per_gate", 8),
+    )
+    environment = ShuffleEnvironment(settings)
+    assert not case.get("steps")
+
+    error = None
+    try:
+        environment.register_task(
+            ExecutionAttemptId("attempt"), given["result_partitions_subpartitions"], given["gates_remote_channels"]
+        )
+    except InsufficientNetworkBuffersError:
+        error = "insufficient network buffers"
+    environment.check()
+
+    only_known_words("expect", expect, {"registered", "error"})
+    assert expect.get("error") == error
+    assert expect["registered"] == (error is None)
