@@ -120,9 +120,7 @@ class PipelinedSubpartition:
     @property
     def in_flight(self) -> tuple[BatchRef, ...]:
         """The data in the queue, which a barrier that overtakes it has to store."""
-        return tuple(
-            entry.buffer for entry in self._queue if isinstance(entry.buffer, BatchRef) and not entry.is_read
-        )
+        return tuple(entry.buffer for entry in self._queue if isinstance(entry.buffer, BatchRef) and not entry.is_read)
 
     @property
     def backlog(self) -> int:
@@ -233,4 +231,3 @@ class PipelinedSubpartition:
 
     def __str__(self) -> str:
         return self._name
-
