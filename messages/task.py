@@ -146,7 +146,8 @@ class NotifyEndOfData(Message):
 class TaskIOMetrics(Value):
     """Counted since the attempt began; times in ms, watermark in ms of event time.
 
-    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle.
+    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The lengths
+    of queues are those of now: batches that have come and are not processed, and those that wait for their readers.
     """
 
     rows_in: int = 0
@@ -158,6 +159,8 @@ class TaskIOMetrics(Value):
     watermark_ms: int | None = None
     back_pressured_ms: int = 0
     idle_ms: int = 0
+    input_queue_length: int = 0
+    output_queue_length: int = 0
 
 
 @message("task.metrics_due")

@@ -78,6 +78,7 @@ class InputGate:
         )
         self.failure: ChannelFailed | None = None
         self.is_released = False
+        self.buffers_in_use = 0
         self._are_requested = False
         self._exclusive_credit = exclusive_credit
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
@@ -175,8 +176,9 @@ class InputGate:
             return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
         if is_without_rows(response.buffer):
             return [*_release(response.buffer), *self._announce([channel.credits])]
-        if channel.channel in self._blocked and isinstance(response.buffer, BatchRef):
-            self.held_back_bytes += response.buffer.size_bytes
+        if isinstance(response.buffer, BatchRef):
+            self.buffers_in_use += 1
+            self.held_back_bytes += response.buffer.size_bytes if channel.channel in self._blocked else 0
         # A channel that is in the line already keeps its place.
         self._take_turn(channel)
         takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
@@ -217,17 +219,13 @@ class InputGate:
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
         """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
+        self.buffers_in_use -= 1
         taker = self._channel(channel).credits.give_back()
         return [] if taker is None else self._announce([taker])
 
     def resize(self, floating: int) -> list[GateEffect]:
         """There is another number of floating credits from now on; who waited for one may have it."""
         return self._announce(self.floating.resize(floating))
-
-    @property
-    def buffers_in_use(self) -> int:
-        """Batches that have arrived and are not yet processed."""
-        return sum(channel.credits.in_use for channel in self.channels)
 
     def block(self, channel: int) -> None:
         """Do not read from `channel` until `unblock_all`."""
@@ -285,6 +283,7 @@ class InputGate:
             self.failure = None
         takers = released.credits.release()
         batches = released.release()
+        self.buffers_in_use -= len(batches)
         takers += [taker for _ in batches if (taker := released.credits.give_back()) is not None]
         effects += [] if self.is_released else self._announce(takers)
         effects += (ReleaseBatch(batch=batch) for batch in batches)
@@ -297,6 +296,7 @@ class InputGate:
             is_in_line = channel.channel in self._turns
             assert is_in_line == (bool(channel.queue) and channel.channel not in self._blocked)
             assert (channel.channel in self._priority_turns) == bool(channel.priority)
+        assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
         assert self.held_back_bytes == sum(self._channel(channel).queued_bytes for channel in self._blocked)
         held = sum(channel.credits.floating for channel in self.channels)
         assert self.floating.free + held == self.floating.size, "a floating credit is lost"

@@ -23,6 +23,7 @@ class TaskMeter:
 
     def __init__(self) -> None:
         self.activity = Activity.NOT_RUNNING
+        self.input_queue_length = self.output_queue_length = 0
         self._counted_to_ms = 0
         self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
         self._rows_in = self._rows_out = self._late_rows = 0
@@ -70,5 +71,7 @@ class TaskMeter:
             back_pressured_ms=self._back_pressured_ms,
             idle_ms=self._idle_ms,
             watermark_ms=self._watermark_ms,
+            input_queue_length=self.input_queue_length,
+            output_queue_length=self.output_queue_length,
         )
         return ReportTaskMetrics(attempt=attempt, metrics=metrics)

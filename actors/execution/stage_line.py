@@ -114,8 +114,10 @@ class StageLine:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
         self._meter.pass_time(now)
 
-    def spend_time(self, *, is_running: bool, has_input: bool) -> None:
-        """What the attempt does until the next event."""
+    def spend_time(self, *, is_running: bool, has_input: bool, input_queue_length: int = 0) -> None:
+        """What the attempt does until the next event, and what waits at its input meanwhile."""
+        self._meter.input_queue_length = input_queue_length
+        self._meter.output_queue_length = self._outputs.buffers_in_use
         if not is_running:
             self._meter.activity = Activity.NOT_RUNNING
         elif self._pipeline.in_flight > 0:

@@ -116,7 +116,11 @@ class StreamTask:
         self._line.pass_time(now)
         self._life.pass_time(now)
         effects = self._on_event(event, now)
-        self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
+        self._line.spend_time(
+            is_running=self._life.is_running,
+            has_input=self._has_input,
+            input_queue_length=self._inputs.buffers_in_use,
+        )
         return effects
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:

@@ -120,13 +120,14 @@ def _fitting(width: int, *, ascii_only: bool) -> list[_Column]:
     lag = _Column("lag", 7, lambda vertex: Text(format_lag(vertex.watermark_lag_ms)))
     busy = _Column("busy", _BAR + 5, lambda vertex: _shares(vertex.shares, ascii_only=ascii_only), right=False)
     back_pressured = _Column("back-pressured", 14, _back_pressured)
+    queued = _Column("queued", 9, _queued)
     chosen: list[_Column] = []
-    for column in (tasks, rows_in, rate, busy, lag, watermark, back_pressured, rows_out):
+    for column in (tasks, rows_in, rate, busy, lag, watermark, back_pressured, rows_out, queued):
         width -= _GAP + column.width
-        if width < (_MORE_NAME if column in (watermark, back_pressured, rows_out) else 0):
+        if width < (_MORE_NAME if column in (watermark, back_pressured, rows_out, queued) else 0):
             break
         chosen.append(column)
-    order = (tasks, rows_in, rows_out, rate, watermark, lag, busy, back_pressured)
+    order = (tasks, rows_in, rows_out, rate, watermark, lag, busy, back_pressured, queued)
     return [column for column in order if column in chosen]
 
 
@@ -163,6 +164,11 @@ def _back_pressured(vertex: JobVertexDetails) -> Text:
     if vertex.shares is None:
         return Text(NOTHING)
     return Text(f"{vertex.shares.back_pressured:.0%}", "red" if vertex.shares.back_pressured >= 0.5 else "")
+
+
+def _queued(vertex: JobVertexDetails) -> Text:
+    """Batches before its subtasks, and behind them."""
+    return Text(f"{vertex.input_queue_length}|{vertex.output_queue_length}")
 
 
 def _checkpoint(checkpoint: CheckpointStatistics) -> Text:

@@ -55,6 +55,7 @@ class JobVertexDetails:
     `sources` and `sinks` are the names of such operators in its chain. `subtasks` says how many of them are in each
     state. The watermark is the least of all subtasks, in ms of event time, and None while one of them has none; at
     the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
+    The queue lengths are the batches that its running subtasks have before them, and those that wait for their readers.
     """
 
     vertex_id: JobVertexId
@@ -73,6 +74,8 @@ class JobVertexDetails:
     watermark_lag_ms: int | None = None
     event_time_ended: bool = False
     shares: TimeShares | None = None
+    input_queue_length: int = 0
+    output_queue_length: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

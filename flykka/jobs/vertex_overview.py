@@ -100,6 +100,7 @@ class VertexOverview:
         ended = event_time_has_ended(watermark)
         watermark = None if ended else watermark
         rows_in, rows_out = self._rates()
+        running = [subtask.now for subtask in self._subtasks if subtask.state is ExecutionState.RUNNING]
         return JobVertexDetails(
             vertex_id=self._vertex.vertex_id,
             name=self._vertex.name,
@@ -117,6 +118,8 @@ class VertexOverview:
             watermark_lag_ms=None if watermark is None else at_ms - watermark,
             event_time_ended=ended,
             shares=self._shares(),
+            input_queue_length=sum(metrics.input_queue_length for metrics in running),
+            output_queue_length=sum(metrics.output_queue_length for metrics in running),
         )
 
     def _names(self, kind: OperatorKind) -> tuple[str, ...]:
