@@ -132,7 +132,9 @@ class AccumulatorRegistry:
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
         """Register an accumulator. Raises `AccumulatorConflictError` where the name is taken, or it has one."""
         if not isinstance(accumulator, Accumulator):
-            raise AccumulatorConflictError(f"the accumulator {name!r} is a {type(accumulator).__name__}, and is none")
+            raise AccumulatorConflictError(
+                f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"
+            )
         with self._lock:
             if name in self._accumulators:
                 raise AccumulatorConflictError(
@@ -159,7 +161,7 @@ class AccumulatorRegistry:
                 found._register(context)
         if not isinstance(found, kind):
             raise AccumulatorConflictError(
-                f"the accumulator {name!r} is a {found.type}, and was asked for as a {kind.__name__}"
+                f"the accumulator {name!r} is of kind {found.type}, and was asked for as {kind.__name__}"
             )
         return found
 
