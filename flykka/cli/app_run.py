@@ -9,6 +9,7 @@ from rich.console import Console as RichConsole
 
 from flykka.cli.interrupts import Interrupts, Wish
 from flykka.console.job_console import JobConsole
+from flykka.directories import is_savepoint
 from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
 from flykka.job_settings import JobSettings
@@ -117,7 +118,7 @@ class AppRun(Launch):
 
     def _epilogue(self, client: JobClient) -> Iterator[tuple[str, str]]:
         kept = client.details.kept_checkpoint
-        if kept is not None and client.job_id in self._kept_for_long:
+        if kept is not None and (client.job_id in self._kept_for_long or is_savepoint(kept)):
             yield "kept", kept
             if client is self._clients[0]:
                 yield "continue", self._continue_with(kept)

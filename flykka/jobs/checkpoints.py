@@ -56,6 +56,27 @@ def list_checkpoints(directory: str) -> CheckpointListing:
     return CheckpointListing(directory=directory, completed=tuple(completed), unreadable=tuple(unreadable))
 
 
+def read_checkpoint(path: str) -> CompletedCheckpoint:
+    """The checkpoint at `path`, its folder or its metadata file, whole or not. Raises as `find_checkpoint`."""
+    absolute = absolute_directory(path)
+    try:
+        return CheckpointStorage(absolute).read_metadata(absolute)
+    except NoSuchCheckpointError:
+        there = _what_is_there(CheckpointStorage(absolute), absolute)
+        raise CheckpointNotFoundError(f"{path!r} is no checkpoint: {there}") from None
+    except CheckpointStorageError as refusal:
+        raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
+
+
+def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
+    """What the checkpoint refers to and is not there, or not whole, as a sentence; None where it is complete."""
+    try:
+        CheckpointStorage(checkpoint.path).check_state(checkpoint)
+    except CheckpointStorageError as missing:
+        return str(missing)
+    return None
+
+
 def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
     """The checkpoint at the path `wanted`, its folder or its metadata file, or the latest below `directory`.
 
@@ -64,17 +85,10 @@ def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
         CheckpointError: it cannot be read, because it is no checkpoint, a newer version has written it, or state that
             it refers to is missing.
     """
-    path = absolute_directory(wanted)
-    try:
-        storage = CheckpointStorage(directory if wanted == LATEST else path)
-        found = _latest(directory) if wanted == LATEST else storage.read_metadata(path)
-        storage.check_state(found)
-        return found
-    except NoSuchCheckpointError:
-        there = _what_is_there(CheckpointStorage(path), path)
-        raise CheckpointNotFoundError(f"{wanted!r} is no checkpoint: {there}") from None
-    except CheckpointStorageError as refusal:
-        raise CheckpointError(f"{wanted!r} cannot be continued from: {refusal}") from refusal
+    found = _latest(directory) if wanted == LATEST else read_checkpoint(wanted)
+    if (missing := missing_state(found)) is not None:
+        raise CheckpointError(f"{wanted!r} cannot be continued from: {missing}")
+    return found
 
 
 def check_restorable(

@@ -14,7 +14,13 @@ from flykka.jobs.checkpoints import UnreadableCheckpoint, check_restorable, find
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph
-from flykka.messages.state import KeyGroupRange, OperatorListState, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state import (
+    KeyGroupRange,
+    OperatorListState,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
 from tests.actors.graph.graphs import graph_of, vertex
 
 GRAPH = graph_of(vertex("source", outputs=1), vertex("sums", reads=("source",)))
@@ -130,7 +136,7 @@ def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> 
 def test_a_folder_without_metadata_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "chk-1").mkdir()
 
-    with pytest.raises(CheckpointNotFoundError, match=r"it is neither the folder of a checkpoint \(chk-<n>\) nor its"):
+    with pytest.raises(CheckpointNotFoundError, match=r"of a checkpoint \(chk-<n>\) or a savepoint .* nor its"):
         find_checkpoint(str(tmp_path / "chk-1"), "")
 
 
@@ -171,7 +177,10 @@ def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there
     with pytest.raises(CheckpointError, match=r"job 'job' cannot continue from '.*chk-3'") as refused:
         check_restorable(kept(tmp_path, GRAPH, state("source"), state("sums")), renamed)
 
-    assert "operators that the job does not have: 'sums' (sums). The job has 'source', 'totals'" in str(refused.value)
+    assert (
+        "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
+        " The job has 'source', 'totals'; give its operators the uids that they had"
+    ) in str(refused.value)
 
 
 def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:

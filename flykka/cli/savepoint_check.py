@@ -1,0 +1,129 @@
+"""`flykka savepoint check`: an app held against a savepoint before anything of it runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from flykka.cli.app import App
+from flykka.cli.exit_codes import FAILED, OK
+from flykka.console.formats import NOTHING, format_bytes
+from flykka.console.output import Output
+from flykka.errors import CheckpointError
+from flykka.jobs.checkpoints import compatibility, find_checkpoint
+from flykka.jobs.state_compatibility import OperatorMatch, StateCompatibility
+from flykka.launch import Launch, LaunchOptions, launched
+
+if TYPE_CHECKING:
+    from flykka.environment import StreamExecutionEnvironment
+    from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+    from flykka.messages.job_graph import JobGraph
+
+_STYLES = {
+    OperatorMatch.MATCHED: "green",
+    OperatorMatch.ADDED: "cyan",
+    OperatorMatch.REMOVED: "yellow",
+    OperatorMatch.RENAMED: "yellow",
+    OperatorMatch.INCOMPATIBLE: "bold red",
+}
+
+
+class JobSeen(BaseException):
+    """The app has come to its first job: nothing of it that follows is run. No error that an app would handle."""
+
+
+class _DryRun(Launch):
+    """Lets an app go as far as its first job."""
+
+    shows_jobs = True
+
+    def __init__(self, options: LaunchOptions) -> None:
+        super().__init__(options)
+        self.job_graph: JobGraph | None = None
+        self.environments: list[StreamExecutionEnvironment] = []
+
+    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+        """Note an environment, to close it if the app does not."""
+        self.environments.append(environment)
+
+    def job_defined(self, job_graph: JobGraph) -> None:
+        """Raises `JobSeen`."""
+        self.job_graph = job_graph
+        raise JobSeen
+
+
+def check(path: str, app: App, options: LaunchOptions, *, as_json: bool) -> int:
+    """Hold the first job of the app against the savepoint at `path`, and say what came of it; the exit code."""
+    try:
+        # First: it is known at once, and an app takes seconds.
+        checkpoint = find_checkpoint(path, "")
+    except CheckpointError as unreadable:
+        return _refused(str(unreadable))
+    dry_run = _DryRun(options)
+    try:
+        _run(app, dry_run)
+    except JobSeen:
+        pass
+    except Exception as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
+        return _refused(app.explained(raised))
+    if dry_run.job_graph is None:
+        return _refused(f"{app.path} made no job")
+    return _verdict(checkpoint, dry_run.job_graph, options, as_json=as_json)
+
+
+def _run(app: App, dry_run: _DryRun) -> None:
+    try:
+        with launched(dry_run):
+            app.run()
+    finally:
+        with ExitStack() as last_first:
+            for environment in dry_run.environments:
+                last_first.callback(environment.close)
+
+
+def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, options: LaunchOptions, *, as_json: bool) -> int:
+    compared = compatibility(checkpoint, job_graph, allow_non_restored_state=options.allow_non_restored_state)
+    if as_json:
+        told = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
+        print(json.dumps({**told, **asdict(compared)}, indent=2))
+    else:
+        _show(checkpoint, job_graph, compared)
+    return FAILED if compared.problems else OK
+
+
+def _show(checkpoint: CompletedCheckpoint, job_graph: JobGraph, compared: StateCompatibility) -> None:
+    output = Output()
+    output.print(_table(compared))
+    for problem in compared.problems:
+        output.print(Text(f"- {problem}"), soft_wrap=True)
+    outcome = "cannot start" if compared.problems else "can start"
+    output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}"), soft_wrap=True)
+
+
+def _table(compared: StateCompatibility) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "uid", "name"):
+        table.add_column(column, overflow="fold")
+    table.add_column("state", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for operator in compared.operators:
+        remark = f"looks like {operator.former_uid}: uid({operator.former_uid!r})" if operator.former_uid else ""
+        table.add_row(
+            Text(operator.match, style=_STYLES[operator.match]),
+            Text(operator.uid or f"id {operator.operator_id}"),
+            Text(operator.name or NOTHING),
+            NOTHING if operator.state_bytes is None else format_bytes(operator.state_bytes),
+            Text(remark),
+        )
+    return table
+
+
+def _refused(why: str) -> int:
+    print(why if why.startswith("Traceback") or "\nflykka: " in why else f"flykka savepoint: {why}", file=sys.stderr)
+    return FAILED
