@@ -9,15 +9,16 @@ from importlib.resources import files
 from itertools import accumulate
 
 from flykka.messages.job_graph import OperatorKind
-from flykka.plan.layers import layers
+from flykka.plan.layers import Layers, layered
 from flykka.plan.program_plan import PlanEdge, PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
 from flykka.plan.reads import told
 
-_WIDTH = 232
-_ACROSS = 96
+_WIDTH = 264
+_ACROSS = 92
 _BETWEEN = 22
 _LINE = 20
 _PADDING = 20
+_PASSING = 16
 _SLOTS_SHOWN = 64
 _CLASSES = {
     OperatorKind.SOURCE: "source",
@@ -30,7 +31,9 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    node: PlanNode
+    """A place on the page; without a node an edge passes there."""
+
+    node: PlanNode | None
     left: int
     top: int
     height: int
@@ -80,52 +83,68 @@ def _section(plan: ProgramPlan, graph: str) -> str:
 
 
 def _drawing(graph: PlanGraph) -> str:
-    boxes = {box.node.key: box for box in _placed(graph)}
+    made = layered([node.key for node in graph.nodes], [(edge.source, edge.target) for edge in graph.edges])
+    boxes = dict(_placed(graph, made))
     width = max(box.left for box in boxes.values()) + _WIDTH
     height = max(box.top + box.height for box in boxes.values())
-    arrows = "\n".join(_arrow(edge, boxes) for edge in graph.edges)
-    nodes = "\n".join(_node(box) for box in boxes.values())
+    arrows = "\n".join(_arrow(edge, made, boxes) for edge in graph.edges)
+    labels = "\n".join(dict.fromkeys(_label(edge, boxes[edge.target]) for edge in graph.edges))
+    nodes = "\n".join(_node(box, box.node) for box in boxes.values() if box.node is not None)
     return f"""<div class="scroll"><div class="graph" style="width:{width}px;height:{height}px">
 <svg width="{width}" height="{height}" aria-hidden="true">
 <defs><marker id="head-{graph.title[0]}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" \
 orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>
 <g marker-end="url(#head-{graph.title[0]})">
 {arrows}
-</g></svg>
+</g>
+{labels}
+</svg>
 {nodes}
 </div></div>"""
 
 
-def _placed(graph: PlanGraph) -> Iterator[_Box]:
+def _placed(graph: PlanGraph, made: Layers) -> Iterator[tuple[str, _Box]]:
     nodes = {node.key: node for node in graph.nodes}
-    made = layers([*nodes], [(edge.source, edge.target) for edge in graph.edges])
-    heights = [[_height(nodes[key]) for key in layer] for layer in made]
+    heights = [[_height(nodes.get(key)) for key in layer] for layer in made.layers]
     tallest = max(sum(each) + _BETWEEN * (len(each) - 1) for each in heights)
-    for number, (layer, each) in enumerate(zip(made, heights, strict=True)):
+    for number, (layer, each) in enumerate(zip(made.layers, heights, strict=True)):
         free = (tallest - sum(each) - _BETWEEN * (len(each) - 1)) // 2
         tops = accumulate([height + _BETWEEN for height in each[:-1]], initial=free)
         for key, height, top in zip(layer, each, tops, strict=True):
-            yield _Box(nodes[key], number * (_WIDTH + _ACROSS), top, height)
+            yield key, _Box(nodes.get(key), number * (_WIDTH + _ACROSS), top, height)
 
 
-def _height(node: PlanNode) -> int:
-    return _LINE * (len(node.names) + len(node.facts)) + _PADDING
+def _height(node: PlanNode | None) -> int:
+    return _PASSING if node is None else _LINE * (len(node.names) + len(node.facts)) + _PADDING
 
 
-def _node(box: _Box) -> str:
-    names = "".join(f'<b title="{escape(name)}">{escape(name)}</b>' for name in box.node.names)
-    facts = "".join(f'<i title="{escape(fact)}">{escape(fact)}</i>' for fact in box.node.facts)
+def _node(box: _Box, node: PlanNode) -> str:
+    names = "".join(f'<b title="{escape(name)}">{escape(name)}</b>' for name in node.names)
+    facts = "".join(f'<i title="{escape(fact)}">{escape(fact)}</i>' for fact in node.facts)
     place = f"left:{box.left}px;top:{box.top}px;width:{_WIDTH}px;height:{box.height}px"
-    return f'<div class="node {_CLASSES[box.node.kind]}" style="{place}">{names}{facts}</div>'
+    return f'<div class="node {_CLASSES[node.kind]}" style="{place}">{names}{facts}</div>'
 
 
-def _arrow(edge: PlanEdge, boxes: dict[str, _Box]) -> str:
+def _arrow(edge: PlanEdge, made: Layers, boxes: dict[str, _Box]) -> str:
     source, target = boxes[edge.source], boxes[edge.target]
-    x1, y1, x2, y2 = source.left + _WIDTH, source.middle, target.left - 2, target.middle
+    x, y = source.left + _WIDTH, source.middle
+    path = [f"M{x} {y}"]
+    for passed in (boxes[key] for key in made.passed[edge.source, edge.target]):
+        path += [_curve(x, y, passed.left, passed.middle), f"H{passed.left + _WIDTH}"]
+        x, y = passed.left + _WIDTH, passed.middle
+    path.append(_curve(x, y, target.left - 2, target.middle))
+    return f'<path d="{" ".join(path)}"/>'
+
+
+def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
     bend = _ACROSS // 2
-    # The label stands before the target: edges that leave one box lie on each other at first.
-    label = f'<text x="{x2 - bend + 2}" y="{y2 - 7}" text-anchor="middle">{escape(edge.label)}</text>'
-    return f'<path d="M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>{label}'
+    return f"C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"
+
+
+def _label(edge: PlanEdge, target: _Box) -> str:
+    """How rows go stands before the target: edges that leave one box lie on each other at first."""
+    x, y = target.left - _ACROSS // 2, target.middle - 7
+    return f'<text x="{x}" y="{y}" text-anchor="middle">{escape(edge.label)}</text>'
 
 
 def _execution(plan: ProgramPlan) -> str:

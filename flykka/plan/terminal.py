@@ -37,6 +37,7 @@ class Beside:
         for number, line in enumerate(lines):
             beside = (self._rest if number else self._first).copy()
             beside.pad_right(margin - beside.cell_len)
+            line.rstrip()
             yield beside.append_text(line)
 
 
