@@ -10,6 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.errors import GraphError
+from flykka.actors.exchange.shuffle_environment import (
+    BUFFERS_PER_CHANNEL,
+    FLOATING_BUFFERS_PER_GATE,
+    NetworkSettings,
+)
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.job_settings import JobSettings
@@ -82,6 +87,10 @@ class StreamExecutionEnvironment(JobSettings):
         flight_recorder_turns: int = DEFAULT_TURNS,
         heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
+        network_buffers: int | None = None,
+        network_memory_bytes: int | None = None,
+        buffers_per_channel: int = BUFFERS_PER_CHANNEL,
+        floating_buffers_per_gate: int = FLOATING_BUFFERS_PER_GATE,
     ) -> Self:
         """An environment over the active Spark session, or over a new one at `master`.
 
@@ -89,8 +98,12 @@ class StreamExecutionEnvironment(JobSettings):
         slots as that job needs. With `record`, every turn of every actor is written to that file; without it the last
         `flight_recorder_turns` are kept in memory (0: none), and written beside the checkpoints of a job that fails.
 
+        Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
+        `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
+
         Raises:
-            ProgramError: a number is below 1, or that of the flight recorder's turns below 0.
+            ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
+                out among buffers whose number is not given.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
@@ -102,6 +115,9 @@ class StreamExecutionEnvironment(JobSettings):
             heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
             record=record,
             flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
+            network=_network_settings(
+                network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
+            ),
         )
         launch = current_launch()
         adopted = session_is_there()
@@ -318,3 +334,18 @@ class StreamExecutionEnvironment(JobSettings):
         for client, uids in self._running:
             if taken := sorted(uids & self.pending_uids):
                 raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")
+
+
+def _network_settings(
+    network_buffers: int | None, network_memory_bytes: int | None, buffers_per_channel: int, floating_per_gate: int
+) -> NetworkSettings:
+    if network_memory_bytes is not None and network_buffers is None:
+        raise ProgramError("network_memory_bytes is shared out among the network buffers: give network_buffers as well")
+    return NetworkSettings(
+        network_buffers=None if network_buffers is None else at_least_one(network_buffers, "number of network buffers"),
+        network_memory_bytes=(
+            None if network_memory_bytes is None else at_least_one(network_memory_bytes, "number of network bytes")
+        ),
+        buffers_per_channel=at_least_one(buffers_per_channel, "number of buffers per channel"),
+        floating_buffers_per_gate=not_negative(floating_per_gate, "number of floating buffers per gate"),
+    )

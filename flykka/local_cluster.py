@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
@@ -39,7 +40,8 @@ class ClusterSettings:
     """How many of what, and how soon silence is taken for death.
 
     `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down; without
-    one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none).
+    one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
+    each TaskManager may hold of batches on their way.
     """
 
     task_managers: int = 1
@@ -48,6 +50,7 @@ class ClusterSettings:
     heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     record: str | None = None
     flight_recorder_turns: int = DEFAULT_TURNS
+    network: NetworkSettings = field(default_factory=NetworkSettings)
 
     def with_slots_for(self, needed: int) -> Self:
         """The same settings with enough slots, unless their number was given."""
@@ -199,7 +202,8 @@ class LocalCluster:
 
     def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
         self._names.append(name)
-        return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
+        network = self._settings.network
+        return Props(TaskManager, name, self._slots, resource_manager, self._data_plane, network=network)
 
 
 def _new_system(settings: ClusterSettings) -> ActorSystem:
