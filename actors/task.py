@@ -18,6 +18,7 @@ from flykka.actors.execution.effects import (
     RetryPartitionRequest,
     StartCancellationTimer,
     StartIdleTimer,
+    StartLatencyTimer,
     TaskEffect,
     TellBridge,
     TellJobMaster,
@@ -35,6 +36,7 @@ from flykka.messages.task import (
     CancellationDue,
     FatalErrorOccurred,
     IdleDue,
+    LatencyMarkerDue,
     MetricsDue,
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
@@ -109,6 +111,8 @@ class Task(Actor):
                 self.context.timers.start_once("alignment", delay_ms, timeout)
             case StartIdleTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
+            case StartLatencyTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("latency-marker", delay_ms, LatencyMarkerDue())
             case LogWarning(text=text):
                 _log.warning("%s: %s", self._descriptor.attempt, text)
             case StartCancellationTimer(delay_ms=delay_ms):

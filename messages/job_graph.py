@@ -203,7 +203,10 @@ class CheckpointingSettings(Value):
 
 @value("job_graph.job_graph")
 class JobGraph(Value):
-    """What is submitted. `vertices` are in topological order; ids and uids are unique."""
+    """What is submitted. `vertices` are in topological order; ids and uids are unique.
+
+    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never).
+    """
 
     job_id: JobId
     name: str
@@ -214,3 +217,4 @@ class JobGraph(Value):
     restart_strategy: RestartStrategyConfiguration = RestartStrategyConfiguration()
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
+    latency_tracking_interval_ms: int | None = None

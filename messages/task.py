@@ -93,6 +93,7 @@ class TaskDeploymentDescriptor(Value):
     alignment_limit_bytes: int | None = None
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
     buffers: TaskBuffers | None = None
+    latency_tracking_interval_ms: int | None = None
 
 
 @message("task.submit")
@@ -142,6 +143,20 @@ class NotifyEndOfData(Message):
     attempt: ExecutionAttemptId
 
 
+@value("task.latency_statistics")
+class LatencyStatistics(Value):
+    """How long the last latency markers from one source subtask took (ms); `count` is how many those are."""
+
+    operator_id: str
+    subtask: int
+    count: int
+    min_ms: int
+    max_ms: int
+    median_ms: int
+    p95_ms: int
+    p99_ms: int
+
+
 @value("task.io_metrics")
 class TaskIOMetrics(Value):
     """Counted since the attempt began; times in ms, watermark in ms of event time.
@@ -161,11 +176,17 @@ class TaskIOMetrics(Value):
     idle_ms: int = 0
     input_queue_length: int = 0
     output_queue_length: int = 0
+    latencies: tuple[LatencyStatistics, ...] = ()
 
 
 @message("task.metrics_due")
 class MetricsDue(Message):
     """Task's timer -> itself: time to report what it has done so far."""
+
+
+@message("task.latency_marker_due")
+class LatencyMarkerDue(Message):
+    """Task's timer -> itself: time for the source to send a latency marker."""
 
 
 @message("task.idle_due")

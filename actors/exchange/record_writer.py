@@ -24,6 +24,7 @@ class RecordWriter:
         self.buffers_requested = 0
         self._buffer_bytes = buffer_bytes
         self._length_prefix_bytes = length_prefix_bytes
+        self._turn = 0
         # The bytes in the buffer of each channel that is not full.
         self._open: dict[int, int] = {}
 
@@ -47,6 +48,16 @@ class RecordWriter:
     def broadcast_event(self, event: Event) -> list[PartitionEffect]:
         """Write an event behind everything, in every channel."""
         return [*self.flush(), *self.partition.broadcast_event(event)]
+
+    def emit_in_turn(self, event: Event) -> list[PartitionEffect]:
+        """Write an event behind everything in one channel, each time in another: Flink's randomEmit, without chance."""
+        unread = self.partition.unread_subpartitions
+        if not unread:
+            return []
+        channel = unread[self._turn % len(unread)]
+        self._turn += 1
+        closed = self._close(channel) if channel in self._open else []
+        return [*closed, *self.partition.add_event(channel, event)]
 
     def flush(self) -> list[PartitionEffect]:
         """Let what is written be read, full buffers or not."""

@@ -80,6 +80,11 @@ class ResultPartition:
         return not self._unconsumed
 
     @property
+    def unread_subpartitions(self) -> tuple[int, ...]:
+        """Those whose reader has not had everything and has not left."""
+        return tuple(self._unconsumed)
+
+    @property
     def is_available(self) -> bool:
         """There is a buffer for another batch: without one the task had better not make more."""
         return self.is_blocking or self.pool.is_available

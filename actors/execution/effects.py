@@ -56,6 +56,13 @@ class StartIdleTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartLatencyTimer:
+    """Come back with `LatencyMarkerDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogWarning:
     """Something is odd in the data of the user, who may want to know."""
 
@@ -88,6 +95,7 @@ TaskEffect = (
     | TellSender
     | RetryPartitionRequest
     | StartIdleTimer
+    | StartLatencyTimer
     | StartAlignmentTimer
     | LogWarning
     | StartCancellationTimer

@@ -34,6 +34,7 @@ from flykka.messages.task import (
     CancelTask,
     FailTask,
     IdleDue,
+    LatencyMarkerDue,
     MetricsDue,
     PartitionProducerState,
 )
@@ -58,6 +59,7 @@ TaskEvent = (
     | AlignmentTimeoutDue
     | MetricsDue
     | IdleDue
+    | LatencyMarkerDue
     | BridgeOpened
     | StageFinished
     | StageFailed

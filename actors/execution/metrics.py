@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from flykka.actors.execution.latency_stats import LatencyStats
+from flykka.messages.exchange import LatencyMarker
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.stage import StageFinished
 from flykka.messages.task import ReportTaskMetrics, TaskIOMetrics
@@ -29,6 +31,7 @@ class TaskMeter:
         self._rows_in = self._rows_out = self._late_rows = 0
         self._batches_in = self._batches_out = 0
         self._watermark_ms: int | None = None
+        self._latencies = LatencyStats()
 
     def pass_time(self, now: int) -> None:
         """It is `now`: the attempt has been at its `activity` since the last time."""
@@ -55,6 +58,10 @@ class TaskMeter:
         """Rows left the chain while a snapshot was written, behind the stage that began it."""
         self._rows_out += rows_out
 
+    def latency(self, marker: LatencyMarker) -> None:
+        """A latency marker has come through the chain, now."""
+        self._latencies.report_latency(marker, self._counted_to_ms)
+
     def watermark(self, watermark_ms: int) -> None:
         """A watermark went down the outputs."""
         self._watermark_ms = watermark_ms
@@ -71,6 +78,7 @@ class TaskMeter:
             back_pressured_ms=self._back_pressured_ms,
             idle_ms=self._idle_ms,
             watermark_ms=self._watermark_ms,
+            latencies=self._latencies.statistics(),
             input_queue_length=self.input_queue_length,
             output_queue_length=self.output_queue_length,
         )

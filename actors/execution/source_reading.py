@@ -5,11 +5,11 @@ Composes the reader of the splits with the idleness of the source; stages and ev
 
 from __future__ import annotations
 
-from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import StartLatencyTimer, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.idleness import SourceIdleness
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.actors.execution.stage_line import STAGES_IN_FLIGHT, Read, StageLine
-from flykka.messages.exchange import WATERMARK_MAX, EndOfData, Watermark, WatermarkStatus
+from flykka.messages.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark, WatermarkStatus
 from flykka.messages.job_graph import OperatorKind
 from flykka.messages.source import AddSplits, RequestSplits
 from flykka.messages.stage import ReadSplits
@@ -29,6 +29,8 @@ class SourceReading:
         self._restore = descriptor.restore
         self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
         self._idleness = SourceIdleness(descriptor.vertex.idle_timeout_ms)
+        self._subtask = descriptor.subtask
+        self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
         self._line = line
 
     @property
@@ -43,7 +45,7 @@ class SourceReading:
 
     def start(self, now: int) -> list[TaskEffect]:
         """The task runs."""
-        return [*self._idleness.start(now)]
+        return [*self._idleness.start(now), *self._start_latency_timer()]
 
     def add(self, assigned: AddSplits) -> None:
         """Splits arrive."""
@@ -97,6 +99,17 @@ class SourceReading:
             self._idleness.read(now)
         timer = self._idleness.on_due(now)
         return [*timer, *(self._line.follow(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
+
+    def on_latency_marker_due(self, now: int) -> list[TaskEffect]:
+        """Send a latency marker, until the last row is read."""
+        if self.end_of_data:
+            return []
+        marker = LatencyMarker(marked_ms=now, operator_id=self._reader.operator_id, subtask=self._subtask)
+        return [*self._start_latency_timer(), *self._line.follow(marker)]
+
+    def _start_latency_timer(self) -> list[TaskEffect]:
+        interval_ms = self._latency_tracking_interval_ms
+        return [] if interval_ms is None else [StartLatencyTimer(delay_ms=interval_ms)]
 
     def _wake(self, now: int) -> list[TaskEffect]:
         said = self._line.follow(WatermarkStatus(idle=False)) if self._idleness.is_idle else []

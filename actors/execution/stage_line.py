@@ -27,6 +27,7 @@ from flykka.messages.exchange import (
     CheckpointBarrier,
     EndOfData,
     Event,
+    LatencyMarker,
     PartitionRequest,
     TaskBuffers,
     TaskEventMessage,
@@ -215,6 +216,9 @@ class StageLine:
         return event
 
     def _send_down(self, event: Event) -> list[TaskEffect]:
+        if isinstance(event, LatencyMarker):
+            self._meter.latency(event)
+            return self._outputs.emit_in_turn(event)
         effects = self._outputs.broadcast(event)
         if isinstance(event, Watermark):
             self._meter.watermark(event.timestamp_ms)

@@ -83,6 +83,7 @@ from flykka.messages.task import (
     CancelTask,
     FailTask,
     IdleDue,
+    LatencyMarkerDue,
     MetricsDue,
     PartitionProducerState,
     TaskDeploymentDescriptor,
@@ -188,6 +189,8 @@ class StreamTask:
                 return [self._line.report()]
             case IdleDue() if self._source is not None:
                 return self._source.on_idle_due(now)
+            case LatencyMarkerDue() if self._source is not None:
+                return self._source.on_latency_marker_due(now)
             case TriggerCheckpoint():
                 return self._on_trigger(event, now)
             case SnapshotFailed():
@@ -272,7 +275,7 @@ class StreamTask:
             case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
                 return self._checkpoints.all_barriers_received(checkpoint_id, alignment)
             case InFlightGivenUp(checkpoint_id=checkpoint_id):
-                return self._checkpoints.on_given_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
+                return self._checkpoints.on_in_flight_given_up(checkpoint_id)
             case StartAlignmentTimer() as timer:
                 return [timer]
             case EndOfDataReached(drain=drain):

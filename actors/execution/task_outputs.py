@@ -78,6 +78,10 @@ class TaskOutputs:
         """Send an event down every output, behind all batches."""
         return [effect for writer in self._writers.values() for effect in _effects(writer.broadcast_event(event))]
 
+    def emit_in_turn(self, event: Event) -> list[TaskEffect]:
+        """Send an event down every output to one consumer, another one each time."""
+        return [effect for writer in self._writers.values() for effect in _effects(writer.emit_in_turn(event))]
+
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
         """Send a barrier down every output, and say which batches it has overtaken.
 

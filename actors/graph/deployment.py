@@ -40,6 +40,7 @@ def deployment_descriptor(
         restore=execution.restore,
         restored_checkpoint_id=restored_checkpoint_id,
         metrics_interval_ms=job_graph.heartbeat_interval_ms,
+        latency_tracking_interval_ms=job_graph.latency_tracking_interval_ms,
         task_cancellation=job_graph.task_cancellation,
         checkpointing_mode=job_graph.checkpointing.mode,
         alignment_limit_bytes=job_graph.checkpointing.alignment_limit_bytes,
