@@ -15,8 +15,10 @@ class CheckpointHandles:
         self._entries: dict[int, CompletedCheckpoint] = {}
         self._holders: dict[int, set[object]] = {}
 
-    def __contains__(self, checkpoint_id: int) -> bool:
-        return checkpoint_id in self._entries
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The checkpoints that are there, oldest first."""
+        return tuple(sorted(self._entries))
 
     def is_held(self, checkpoint_id: int) -> bool:
         """Whether anybody holds it."""
@@ -31,7 +33,7 @@ class CheckpointHandles:
         """Hold everything that is there, oldest first."""
         for holders in self._holders.values():
             holders.add(holder)
-        return [self._entries[checkpoint_id] for checkpoint_id in sorted(self._entries)]
+        return [self._entries[checkpoint_id] for checkpoint_id in self.ids]
 
     def remove(self, holder: object, checkpoint_id: int) -> bool:
         """Hold it no longer; whether it is gone with that."""

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from flykka.actors.checkpoint.checkpoint_handles import CheckpointHandles
-from flykka.actors.checkpoint.properties import DISCARDED_WHEN
+from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
 from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
 
 
 class CompletedCheckpointStore:
@@ -23,13 +22,14 @@ class CompletedCheckpointStore:
     def __init__(
         self,
         retained: int,
-        retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        properties: CheckpointProperties | None = None,
         handles: CheckpointHandles | None = None,
     ) -> None:
+        """`properties` are those of the job's checkpoints: when they are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
         self._retained = retained
-        self._discarded_when = DISCARDED_WHEN[retention]
+        self._properties = properties or for_checkpoint()
         self._handles = handles
         self._checkpoints: list[CompletedCheckpoint] = []
 
@@ -63,6 +63,10 @@ class CompletedCheckpointStore:
         gone, self._checkpoints = self._checkpoints[:too_many], self._checkpoints[too_many:]
         return [subsumed for subsumed in gone if self._let_go(subsumed)]
 
+    def is_discarded_when_subsumed(self, checkpoint: CompletedCheckpoint) -> bool:
+        """Whether one that is subsumed is deleted."""
+        return self._properties_of(checkpoint).discard_subsumed
+
     def recover(self) -> None:
         """Take over what the handles hold; nothing of it goes while this store holds it as well."""
         assert self._handles is not None, "a store without handles begins empty"
@@ -79,14 +83,18 @@ class CompletedCheckpointStore:
             return checkpoints
         for checkpoint in checkpoints:
             self._let_go(checkpoint)
-        is_discarded = status in self._discarded_when
-        return [checkpoint for checkpoint in checkpoints if is_savepoint(checkpoint) or not is_discarded]
+        return [
+            checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
+        ]
 
     def check(self) -> None:
         """Raise `AssertionError` where too many are retained or their ids do not grow."""
         ids = [checkpoint.checkpoint_id for checkpoint in self._checkpoints]
         assert len(ids) <= self._retained
         assert all(older < newer for older, newer in pairwise(ids)), ids
+
+    def _properties_of(self, checkpoint: CompletedCheckpoint) -> CheckpointProperties:
+        return for_savepoint() if is_savepoint(checkpoint) else self._properties
 
     def _let_go(self, checkpoint: CompletedCheckpoint) -> bool:
         return self._handles is None or self._handles.remove(self, checkpoint.checkpoint_id)

@@ -27,7 +27,7 @@ from flykka.actors.checkpoint.master_states import MasterHookRestores
 from flykka.actors.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
 from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator, PlannedTask
-from flykka.actors.checkpoint.properties import with_alignment
+from flykka.actors.checkpoint.properties import for_checkpoint, with_alignment
 from flykka.actors.checkpoint.request_decider import CheckpointLoad, CheckpointTriggerRequest
 from flykka.actors.checkpoint.rules import CoordinatorRules, request_gate
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
@@ -78,7 +78,8 @@ class CheckpointCoordinatorMachine:
         self._operator_coordinators = operator_coordinators
         self._hooks = MasterHookRestores(master_hooks)
         self._tasks = CheckpointPlanCalculator(after_tasks_finish=rules.checkpoints_after_tasks_finish)
-        self._stored = StoredCheckpoints(CompletedCheckpointStore(settings.retained, settings.retention))
+        store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
+        self._stored = StoredCheckpoints(store, prefers_checkpoints=rules.prefers_checkpoints)
         gate = request_gate(rules, settings)
         self._trigger = CheckpointTrigger(settings, gate, self._tasks, self._load)
         failures = CheckpointFailureManager(settings.tolerable_failures, rules.counted_failures)
@@ -100,6 +101,10 @@ class CheckpointCoordinatorMachine:
     def completed(self) -> CompletedCheckpointStore:
         """The retained completed checkpoints."""
         return self._stored.store
+
+    def registrations(self, state_id: str) -> int:
+        """How many retained checkpoints refer to this shared state."""
+        return self._stored.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:

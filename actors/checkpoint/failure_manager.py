@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from flykka.messages.checkpoint import CheckpointDeclineReason
 
-COUNTED = frozenset(
-    {
-        CheckpointDeclineReason.IO_EXCEPTION,
-        CheckpointDeclineReason.CHECKPOINT_DECLINED,
-        CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION,
-        CheckpointDeclineReason.EXPIRED,
-        CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE,
-    }
-)
-"""The reasons that tell of a checkpoint that should have succeeded."""
+FIRST_COUNTED = {
+    CheckpointDeclineReason.CHECKPOINT_DECLINED: (1, 9),
+    CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION: (1, 11),
+    CheckpointDeclineReason.EXPIRED: (1, 11),
+    CheckpointDeclineReason.IO_EXCEPTION: (1, 12),
+    CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE: (1, 16),
+}
+"""The reasons that tell of a checkpoint that should have succeeded, and the version of Flink that counts them first."""
+
+COUNTED = frozenset(FIRST_COUNTED)
 
 
 class CheckpointFailureManager:

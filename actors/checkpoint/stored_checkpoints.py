@@ -36,8 +36,10 @@ class _Closing(Enum):
 class StoredCheckpoints:
     """The completed checkpoints, the shared state, and how many writes and deletions are under way."""
 
-    def __init__(self, store: CompletedCheckpointStore) -> None:
+    def __init__(self, store: CompletedCheckpointStore, *, prefers_checkpoints: bool = False) -> None:
+        """`prefers_checkpoints`: whether a job goes back to a checkpoint where the store has a newer savepoint."""
         self.store = store
+        self._prefers_checkpoints = prefers_checkpoints
         self.registry = SharedStateRegistry()
         self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
@@ -151,7 +153,8 @@ class StoredCheckpoints:
         if self._writing:
             return
         for version, allow_unmatched in self._restores_waiting:
-            yield Restore(version=version, checkpoint=self.store.latest, allow_unmatched=allow_unmatched)
+            latest = self.store.latest_checkpoint if self._prefers_checkpoints else self.store.latest
+            yield Restore(version=version, checkpoint=latest, allow_unmatched=allow_unmatched)
         self._restores_waiting = []
         if self._closing is _Closing.WAITING and not self._disposals:
             self._closing = _Closing.CLEANING
@@ -188,7 +191,8 @@ class StoredCheckpoints:
         return None if latest is None or latest.checkpoint_id == self._adopted else self._adopted_path
 
     def _is_owned(self, checkpoint: CompletedCheckpoint) -> bool:
-        return checkpoint.checkpoint_id != self._adopted and not is_savepoint(checkpoint)
+        is_ours = checkpoint.checkpoint_id != self._adopted
+        return is_ours and self.store.is_discarded_when_subsumed(checkpoint)
 
 
 def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.conformance.barrier_alignment import adapter as barrier_alignment
 from tests.conformance.case_files import Case
+from tests.conformance.checkpoint_coordinator import adapter as checkpoint_coordinator
 from tests.conformance.job_graph import adapter as job_graph
 from tests.conformance.key_groups import adapter as key_groups
 from tests.conformance.network import adapter as network
@@ -13,6 +14,7 @@ from tests.conformance.states import adapter as states
 from tests.conformance.watermarks import adapter as watermarks
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
+    "01": checkpoint_coordinator.run,
     "05": states.run,
     "06": job_graph.run,
     "02": barrier_alignment.run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from flykka.actors.checkpoint import effects, events
@@ -13,6 +13,9 @@ from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
 from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.rules import CoordinatorRules
+from flykka.actors.errors import MasterHookError
+from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
@@ -22,6 +25,10 @@ from flykka.messages.checkpoint import (
 from flykka.messages.coordination import (
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
@@ -31,6 +38,7 @@ from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, Operator
 from flykka.messages.job_graph import CheckpointingSettings
 from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.task import ExecutionState
+from flykka.runtime.errors import serialized
 
 JOB = JobId("job")
 E = TypeVar("E")
@@ -44,16 +52,8 @@ def settings(**changed: Any) -> CheckpointingSettings:
 def task(
     attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
 ) -> PlannedTask:
-    return PlannedTask(
-        attempt=ExecutionAttemptId(attempt),
-        vertex_id=JobVertexId(attempt),
-        subtask=0,
-        parallelism=1,
-        max_parallelism=128,
-        state=state,
-        is_source=is_source,
-        **changed,
-    )
+    alone = {"vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
+    return PlannedTask(attempt=ExecutionAttemptId(attempt), state=state, is_source=is_source, **{**alone, **changed})
 
 
 def snapshot(*, shared: Iterable[str] = (), exclusive: Iterable[str] = ()) -> TaskStateSnapshot:
@@ -89,10 +89,21 @@ class Coordination:
     """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
 
     def __init__(
-        self, *tasks: PlannedTask, operator_coordinators: bool = False, storage_answers: bool = True, **changed: Any
+        self,
+        *tasks: PlannedTask,
+        operator_coordinators: bool = False,
+        storage_answers: bool = True,
+        hooks: Sequence[MasterTriggerRestoreHook] = (),
+        rules: CoordinatorRules | None = None,
+        **changed: Any,
     ) -> None:
+        self.hooks = MasterHooks(hooks)
         self.machine = CheckpointCoordinatorMachine(
-            CoordinatedJob(job_id=JOB), settings(**changed), operator_coordinators=operator_coordinators
+            CoordinatedJob(job_id=JOB),
+            settings(**changed),
+            operator_coordinators=operator_coordinators,
+            master_hooks=self.hooks.identifiers,
+            rules=rules,
         )
         self.now = 0
         self.log: list[CoordinatorEffect] = []
@@ -180,8 +191,31 @@ class Coordination:
                 self.written(checkpoint.checkpoint_id)
             case effects.Dispose() | effects.DeleteJob() if self.storage_answers:
                 self.handle(events.DisposalEnded())
+            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+                self._run_hooks(effect)
             case _:
                 pass
+
+    def _run_hooks(
+        self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
+    ) -> None:
+        match effect:
+            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+                try:
+                    states = self.hooks.trigger(checkpoint_id, timestamp_ms)
+                except MasterHookError as failure:
+                    self.handle(MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(failure)))
+                else:
+                    self.handle(MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states))
+            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=restored):
+                try:
+                    self.hooks.restore(restored_id, restored)
+                except MasterHookError as failure:
+                    self.handle(MasterHookRestoreFailed(version=version, cause=serialized(failure)))
+                else:
+                    self.handle(MasterHooksRestored(version=version))
+            case effects.CloseMasterHooks():
+                self.hooks.close()
 
 
 def _goes_off(timer: Timer) -> CoordinatorEvent:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
-from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.final_checkpoint import Stop
+from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.state.handles import shared_state_of
-from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions, SnapshotType
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-
-REASONS = {
-    "CHECKPOINT_EXPIRED": CheckpointDeclineReason.EXPIRED,
-    "CHECKPOINT_SUBSUMED": CheckpointDeclineReason.SUBSUMED,
-    "CHECKPOINT_COORDINATOR_SUSPEND": CheckpointDeclineReason.COORDINATOR_SUSPEND,
-}
+from tests.conformance.checkpoint_coordinator.words import reason, rules
 
 CONFIG = {
     "interval_ms": "interval_ms",
@@ -35,24 +34,20 @@ CONFIG = {
 DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_000_000}
 
 
-def reason(word: str) -> CheckpointDeclineReason:
-    return REASONS.get(word) or CheckpointDeclineReason(word)
-
-
 class CoordinatorCase:
     """One case being run."""
 
     def __init__(self, case: Case) -> None:
         given = case["given"]
         self._case = case
-        self._result = "ok"
+        self._result: CheckpointDeclineReason | str = "ok"
         match given["component"]:
             case "coordinator":
                 self._world = self._coordinator(given)
             case "job":
                 only_known_words("given", given, {"component", "tasks", "edges", "restart", "checkpointing"})
                 created = [task(name, ExecutionState.CREATED) for name in given["tasks"]]
-                self._world = Coordination(*created, interval_ms=600_000)
+                self._world = Coordination(*created, interval_ms=600_000, rules=_rules(case))
             case component:
                 raise UnknownWordError(component)
 
@@ -67,7 +62,6 @@ class CoordinatorCase:
         others = {"component", "states", "not_executed", "config", "savepoint_mode", "store_fails"}
         only_known_words("given", given, roles | others | {"checkpoints_after_tasks_finish"})
         only_known_words("config", given.get("config", {}), set(CONFIG))
-        assert given.get("savepoint_mode", "apart") == "apart"
         states = dict.fromkeys(given.get("not_executed", ()), ExecutionState.CREATED)
         states |= {name: ExecutionState(state) for name, state in given.get("states", {}).items()}
         tasks = [
@@ -81,7 +75,7 @@ class CoordinatorCase:
             for name in dict.fromkeys(given["trigger"] + given["ack"] + given["commit"])
         ]
         config = DEFAULTS | {CONFIG[word]: number for word, number in given.get("config", {}).items()}
-        world = Coordination(*tasks, **config)
+        world = Coordination(*tasks, rules=_rules(self._case), **config)
         world.storage_fails = given.get("store_fails", False)
         return world
 
@@ -137,9 +131,9 @@ class CoordinatorCase:
     def _trigger(self, step: dict[str, Any]) -> None:
         only_known_words("trigger", step, {"do", "want", "kind", "periodic", "during_id_assignment", "rpc"})
         self._world.while_an_id_is_drawn = lambda: self._do_all(step.get("during_id_assignment", []))
-        made = self._world.trigger(_properties(step))
+        made = self._world.handle(_request(step))
         declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
-        self._result = declined[-1].value if declined else "ok"
+        self._result = declined[-1] if declined else "ok"
         for name, what in step.get("rpc", {}).items():
             assert what == "task finishes, trigger call fails", what
             self._world.set_state(name, ExecutionState.FINISHED)
@@ -157,7 +151,8 @@ class CoordinatorCase:
             case "all_wants_hold":
                 return True
             case "result":
-                return self._result
+                named = value if value in ("ok", "error") else reason(value)
+                return value if self._result == named else self._result
             case "pending":
                 return list(pending)
             case "pending_count":
@@ -242,14 +237,29 @@ class CoordinatorCase:
         return Counter(state_id for report in completed for state_id in shared_state_of(report.checkpoint))
 
 
-def _properties(step: dict[str, Any]) -> CheckpointProperties:
-    kinds = {"checkpoint": SnapshotType.CHECKPOINT, "savepoint": SnapshotType.SAVEPOINT}
-    kind = step.get("kind", "checkpoint")
-    if kind not in kinds:
-        raise UnknownWordError(kind)
-    return CheckpointProperties(
-        options=CheckpointOptions(snapshot_type=kinds[kind]), periodic=step.get("periodic", False)
+def _rules(case: Case) -> CoordinatorRules:
+    given, chosen = case["given"], rules(case)
+    in_store = chosen.savepoints_in_store
+    if "savepoint_mode" in given:
+        in_store = {"in_store": True, "apart": False}[given["savepoint_mode"]]
+    return replace(
+        chosen,
+        savepoints_in_store=in_store,
+        checkpoints_after_tasks_finish=given.get("checkpoints_after_tasks_finish", False),
     )
+
+
+def _request(step: dict[str, Any]) -> CoordinatorEvent:
+    is_periodic = step.get("periodic", False)
+    match step.get("kind", "checkpoint"):
+        case "checkpoint":
+            return events.TriggerRequested(properties=for_checkpoint(), is_periodic=is_periodic)
+        case "savepoint":
+            return events.TriggerRequested(properties=for_savepoint(), is_periodic=is_periodic)
+        case "sync_savepoint":
+            return events.StopRequested(stop=Stop(target_location="savepoint"))
+        case kind:
+            raise UnknownWordError(kind)
 
 
 def _shared(name: str) -> str:
