@@ -196,10 +196,9 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     def _abort(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> list[BarrierAction]:
         alignment, self._alignment = self._alignment, None
-        actions: list[BarrierAction] = []
+        actions: list[BarrierAction] = [AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason)]
         if alignment is not None and alignment.is_triggered:
             actions.append(StopPersisting(checkpoint_id=alignment.checkpoint_id, is_complete=False))
-        actions.append(AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason))
         if alignment is not None and alignment.blocked:
             actions.append(UnblockAllChannels())
         return actions

@@ -83,6 +83,10 @@ class Snapshots:
         """The turn of the checkpoint has come, whatever has become of it: who snapshots has heard of it."""
         return checkpoint_id <= self._last_begun
 
+    def is_wanted(self, checkpoint_id: int) -> bool:
+        """The snapshot was begun, and is neither acknowledged nor given up."""
+        return checkpoint_id in self._begun
+
     def abort(self, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
         """The checkpoint will not complete. A part that is durable already is told to who deletes it."""
         if checkpoint_id > self._last_begun:
@@ -94,7 +98,7 @@ class Snapshots:
 
     def give_up(self, checkpoint_id: int) -> list[AcknowledgeCheckpoint] | None:
         """The snapshot failed here; None where it was wanted no more, else as `abort`."""
-        return self.abort(checkpoint_id) if checkpoint_id in self._begun else None
+        return self.abort(checkpoint_id) if self.is_wanted(checkpoint_id) else None
 
     def durable(self, part: StateSnapshotted | ChannelStateWritten) -> list[AcknowledgeCheckpoint]:
         """State of a snapshot is durable: what to acknowledge, when it is all of it.

@@ -81,13 +81,18 @@ class SubtaskCheckpointCoordinator:
         self.channel_state.abort(failed.checkpoint_id)
         reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
         declined = self.decline(failed.checkpoint_id, reason, failed.cause)
-        aborted = TellBridge(message=AbortCheckpoint(checkpoint_id=failed.checkpoint_id))
         # Behind the decline: before it, the part that is there would be taken for all of it.
-        return [declined, aborted, *_acknowledged(late)]
+        return [declined, *_acknowledged(late)]
 
     def on_given_up(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> list[TaskEffect]:
         """The inputs have found that a checkpoint is not going to happen here."""
         return [self.decline(checkpoint_id, reason), *self._forget(checkpoint_id)]
+
+    def on_in_flight_given_up(self, checkpoint_id: int) -> list[TaskEffect]:
+        """Barriers of an unaligned checkpoint will not come: a newer one was given up, or this one, and is known."""
+        if not self._snapshots.is_wanted(checkpoint_id):
+            return []
+        return self.on_given_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
 
     def on_aborted(self, checkpoint_id: int) -> list[TaskEffect]:
         """The coordinator has given a checkpoint up."""

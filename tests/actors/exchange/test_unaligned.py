@@ -73,8 +73,8 @@ def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
 
     assert actions[1:] == [
         [
-            StopPersisting(checkpoint_id=1, is_complete=False),
             AbortCheckpointOnBarrier(checkpoint_id=1, reason=CheckpointDeclineReason.CANCELLATION_BARRIER),
+            StopPersisting(checkpoint_id=1, is_complete=False),
         ],
         [],
     ]
@@ -148,7 +148,7 @@ def test_an_alignment_that_holds_back_more_than_it_may_is_given_up() -> None:
 
 
 def give(gate: InputGate, *buffers: Buffer, first: int = 0, channel: int = 0) -> list[str]:
-    persisted = []
+    persisted: list[str] = []
     for number, buffer in enumerate(buffers, first):
         effects = gate.on_buffer(response(buffer, number, channel))
         persisted += [effect.batch.batch_id for effect in effects if isinstance(effect, PersistInFlight)]
