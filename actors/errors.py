@@ -5,7 +5,8 @@ JobRuntimeError
 ├── UnboundOperatorError            the application: a job graph does not fit its code
 ├── RestoreError
 │   ├── RescaleNotSupportedError    the job: an operator runs at another parallelism than its state allows
-│   └── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
+│   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
+│   └── UnreadableStateError        the checkpoint: what it holds of an operator is damaged, or of another kind
 ├── CheckpointStorageError
 │   ├── CheckpointNotFoundError     the address: nothing is there
 │   ├── CheckpointFormatError       the file: not ours, cut off, or altered
@@ -40,6 +41,10 @@ class RestoreError(JobRuntimeError):
 
 class RescaleNotSupportedError(RestoreError):
     """State cannot be handed to another number of subtasks, or to other key groups."""
+
+
+class UnreadableStateError(RestoreError):
+    """What a checkpoint holds of an operator is damaged, or another operator has left it; the text names both."""
 
 
 class StateWithoutOperatorError(RestoreError):

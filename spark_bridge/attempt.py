@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from flykka.actors.errors import RestoreError
 from flykka.messages.job_graph import FiringMode
 from flykka.messages.stage import (
     AbortCheckpoint,
@@ -316,7 +317,9 @@ class Attempt:
         uids = [head.uid] if unread else self._chain.transforming
         where = f"operator {registry.describe(head.uid)}" if unread else what
         lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
-        self._report(StageFailed(cause=serialized(where, raised, tuple(lines))))
+        cause = serialized(where, raised, tuple(lines))
+        # A restart would read the same checkpoint.
+        self._report(StageFailed(cause=replace(cause, suppress_restarts=isinstance(raised, RestoreError))))
 
     def _what(self, stage: int) -> str:
         return f"stage {stage} of {self._chain.name!r}"

@@ -41,11 +41,13 @@ class SplitReader:
         return self._no_more and not self._unread
 
     def restore(self, states: Iterable[OperatorSubtaskState]) -> None:
-        """Take back the splits that a checkpoint found unread."""
-        restored = elements_of((state for state in states if state.operator_id == self.operator_id), _STATE)
-        unread = [split for split in restored if isinstance(split, UnreadSplit)]
-        assert len(unread) == len(restored), f"{self.operator_id} restored from {restored}"
-        self._unread.extend(sorted(unread, key=lambda split: split.number))
+        """Take back the splits that a checkpoint found unread.
+
+        Raises:
+            UnreadableStateError: they cannot be read.
+        """
+        own = (state for state in states if state.operator_id == self.operator_id)
+        self._unread.extend(sorted(elements_of(own, _STATE, UnreadSplit), key=lambda split: split.number))
 
     def snapshot(self) -> OperatorSubtaskState:
         """What is unread now."""

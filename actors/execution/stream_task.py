@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from flykka.actors.errors import UnreadableStateError
 from flykka.actors.exchange.alignment import is_unaligned, to_send_on
 from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
@@ -128,7 +129,7 @@ class StreamTask:
         match event:
             case StartTask():
                 self._life.deploy(self._descriptor.task_cancellation)
-                return [self._open_bridge()]
+                return self._open()
             case BridgeClosed(accumulators=accumulators):
                 return [self._line.report(), *self._life.bridge_closed(accumulators)]
             case BridgeLost(cause=cause):
@@ -218,12 +219,18 @@ class StreamTask:
 
     # Opening and reading on
 
-    def _open_bridge(self) -> TaskEffect:
-        restore = self._descriptor.restore
+    def _open(self) -> list[TaskEffect]:
         if self._source is not None:
-            self._source.open()
-        opening = OpenBridge(restore=restore, restored_checkpoint_id=self._descriptor.restored_checkpoint_id)
-        return TellBridge(message=opening)
+            try:
+                self._source.open()
+            except UnreadableStateError as misfit:
+                # A restart would read the same.
+                name = type(misfit).__name__
+                cause = SerializedThrowable(type_name=name, message=str(misfit), suppress_restarts=True)
+                return self._life.fail(cause)
+        checkpoint_id = self._descriptor.restored_checkpoint_id
+        opening = OpenBridge(restore=self._descriptor.restore, restored_checkpoint_id=checkpoint_id)
+        return [TellBridge(message=opening)]
 
     def _on_bridge_opened(self, opened: BridgeOpened, now: int) -> list[TaskEffect]:
         running = self._life.run()

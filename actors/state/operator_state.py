@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from flykka.actors.errors import UnreadableStateError
 from flykka.messages.codec import decode, encode
+from flykka.messages.errors import DecodeError
 from flykka.messages.message import Value
 from flykka.messages.state import OperatorListState, OperatorStateMode, OperatorSubtaskState
+
+Element = TypeVar("Element", bound=Value)
 
 Lists = Sequence[OperatorListState]
 """The lists of one subtask; two of one name come from two subtasks."""
@@ -24,14 +29,31 @@ def list_state(
     return OperatorListState(name=name, elements=tuple(encode(element) for element in elements), mode=mode)
 
 
-def elements_of(states: Iterable[OperatorSubtaskState], name: str) -> list[Value]:
+def elements_of(states: Iterable[OperatorSubtaskState], name: str, kind: type[Element]) -> list[Element]:
     """The values of all lists of this name.
 
     Raises:
-        DecodeError: an element is damaged, or of a version that is not known yet.
+        UnreadableStateError: an element is damaged, of a version that is not known yet, or not of this kind.
     """
-    lists = (each for state in states for each in state.operator_state if each.name == name)
-    return [decode(element) for each in lists for element in each.elements]
+    return [
+        _element(element, f"list {name!r} of operator {state.operator_id}", kind)
+        for state in states
+        for each in state.operator_state
+        if each.name == name
+        for element in each.elements
+    ]
+
+
+def _element(data: bytes, of: str, kind: type[Element]) -> Element:
+    try:
+        element = decode(data)
+    except DecodeError as damaged:
+        raise UnreadableStateError(f"the checkpoint's {of} cannot be read: {damaged}") from damaged
+    if not isinstance(element, kind):
+        raise UnreadableStateError(
+            f"the checkpoint's {of} holds a {type(element).__name__} where a {kind.__name__} is expected"
+        )
+    return element
 
 
 def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[OperatorListState]]:

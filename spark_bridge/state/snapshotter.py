@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.state.key_groups import key_groups_of
 from flykka.actors.state.operator_state import elements_of, list_state
+from flykka.messages.message import Value
 from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
@@ -78,7 +79,7 @@ class Snapshotter:
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
         for operator_id, writer in self._writers.items():
-            writer.restore(elements_of(states.get(operator_id, ()), COMMITTABLES))
+            writer.restore(elements_of(states.get(operator_id, ()), COMMITTABLES, Value))
         if self._windows is not None:
             self._restore_windows(self._windows, states.get(self._head, []))
 
@@ -162,7 +163,7 @@ class Snapshotter:
         folders = [filesystem.qualified(f"{savepoint}/{self._descriptor.attempt}-{sink.operator_id}") for sink in sinks]
         try:
             for sink, folder in zip(sinks, folders, strict=True):
-                prepared = into_savepoint(filesystem, elements_of([sink], COMMITTABLES), folder)
+                prepared = into_savepoint(filesystem, elements_of([sink], COMMITTABLES, Value), folder)
                 size = sum(file.size_bytes for file in filesystem.files_below(folder))
                 handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if prepared else ()
                 copied.append(replace(sink, operator_state=(list_state(COMMITTABLES, prepared),), exclusive=handles))

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flykka.actors.errors import UnreadableStateError
 from flykka.actors.state.key_groups import covers
 from flykka.messages.codec import decode, encode
+from flykka.messages.errors import DecodeError
 from flykka.messages.operator_state import ClosedTo, WindowOperatorState
 from flykka.messages.state import OperatorSubtaskState
 from flykka.spark_bridge.stages.materialise import together
@@ -109,6 +111,14 @@ def _together(session: SparkSession, handles: Sequence[SharedStateHandle]) -> Da
 def _noted(state: OperatorSubtaskState) -> WindowOperatorState:
     if not state.keyed_state:
         return WindowOperatorState()
-    noted = decode(state.keyed_state)
-    assert isinstance(noted, WindowOperatorState), f"{state.operator_id} restored from {type(noted).__name__}"
+    try:
+        noted = decode(state.keyed_state)
+    except DecodeError as damaged:
+        raise UnreadableStateError(
+            f"what the checkpoint notes of the windows of operator {state.operator_id} cannot be read: {damaged}"
+        ) from damaged
+    if not isinstance(noted, WindowOperatorState):
+        raise UnreadableStateError(
+            f"the checkpoint's keyed state of operator {state.operator_id} is no windows: {type(noted).__name__}"
+        )
     return noted

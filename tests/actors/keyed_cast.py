@@ -158,7 +158,7 @@ class KeyedBridge(Actor):
                 raise AssertionError(f"{message} was not expected")
 
     def _restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        self._publish(piece for piece in elements_of(states, _COMMITTABLES) if isinstance(piece, StagedBatch))
+        self._publish(elements_of(states, _COMMITTABLES, StagedBatch))
         self._waiting = tuple(
             row
             for state in states

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.errors import UnreadableStateError
 from flykka.actors.state.operator_state import elements_of, list_state, repartition
+from flykka.messages.codec import encode
 from flykka.messages.ids import OperatorId
-from flykka.messages.operator_state import StagingFolder
+from flykka.messages.operator_state import ClosedTo, StagingFolder
 from flykka.messages.state import OperatorListState, OperatorStateMode, OperatorSubtaskState
 
 
@@ -58,7 +61,23 @@ def test_values_come_back_from_all_lists_of_their_name() -> None:
         ),
     ]
 
-    assert elements_of(states, "x") == folders
+    assert elements_of(states, "x", StagingFolder) == folders
+
+
+@pytest.mark.parametrize(
+    ("element", "refusal"),
+    [
+        (b"damaged", r"list 'x' of operator op cannot be read: "),
+        (encode(ClosedTo(state_id="s", closed_to_ms=1)), "holds a ClosedTo where a StagingFolder is expected"),
+    ],
+)
+def test_an_element_that_is_damaged_or_of_another_kind_is_refused_with_its_operator(
+    element: bytes, refusal: str
+) -> None:
+    lists = (OperatorListState(name="x", elements=(element,)),)
+
+    with pytest.raises(UnreadableStateError, match=refusal):
+        elements_of([OperatorSubtaskState(operator_id=OperatorId("op"), operator_state=lists)], "x", StagingFolder)
 
 
 MODES = st.sampled_from(OperatorStateMode)
