@@ -13,7 +13,7 @@ from typing import assert_never
 from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.partition_producer import CancelSelf, Consequence, Wait
 from flykka.actors.execution.task_cancellation import TaskCancellation
-from flykka.actors.graph.states import execution_may_move
+from flykka.actors.graph.states import task_may_move
 from flykka.actors.ignore import Ignore
 from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.failure import SerializedThrowable
@@ -125,5 +125,5 @@ class AttemptLife:
         return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
 
     def _move(self, target: ExecutionState) -> None:
-        assert execution_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"
+        assert task_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"
         self.state = target
