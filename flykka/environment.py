@@ -197,6 +197,7 @@ class StreamExecutionEnvironment(JobSettings):
                 checkpointing=self._checkpointing_settings(),
                 restart_strategy=self.restart_strategy,
                 task_cancellation=self.task_cancellation,
+                latency_tracking_interval_ms=self.latency_tracking_interval_ms,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
             )

@@ -29,6 +29,7 @@ class JobSettings(AlignmentSettings):
         self.restore_from: str | None = None
         self.allow_non_restored_state = False
         self.task_cancellation = TaskCancellationSettings()
+        self.latency_tracking_interval_ms: int | None = None
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -73,6 +74,18 @@ class JobSettings(AlignmentSettings):
             interval_ms=positive_duration_ms(interval, "task cancellation interval"),
             timeout_ms=duration_ms(timeout, "task cancellation timeout"),
         )
+        return self
+
+    def set_latency_tracking_interval(self, interval: Duration) -> Self:
+        """Let every source subtask send a latency marker each `interval`; 0, or nothing set: none are sent.
+
+        A marker takes the way of the rows, behind those before it, and each vertex tells how long it took to get there:
+        `details.vertices` of the client, and the picture of `flykka run`. It does not wait in windows.
+
+        Raises:
+            DurationError: the interval cannot be read.
+        """
+        self.latency_tracking_interval_ms = duration_ms(interval, "latency tracking interval") or None
         return self
 
     def enable_checkpointing(

@@ -41,6 +41,7 @@ def job_graph(
     heartbeat_timeout_ms: int,
     restart_strategy: RestartStrategyConfiguration | None = None,
     task_cancellation: TaskCancellationSettings | None = None,
+    latency_tracking_interval_ms: int | None = None,
 ) -> JobGraph:
     """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
     if not stream_graph.nodes:
@@ -62,6 +63,7 @@ def job_graph(
         heartbeat_timeout_ms=heartbeat_timeout_ms,
         schedule_mode=stream_graph.schedule_mode,
         task_cancellation=task_cancellation or TaskCancellationSettings(),
+        latency_tracking_interval_ms=latency_tracking_interval_ms,
     )
 
 

@@ -14,7 +14,7 @@ from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.task import ExecutionState, LatencyStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,14 @@ class TimeShares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long the last latency markers took (ms) on the slowest way from a subtask of a source to one of a vertex."""
+
+    median_ms: int
+    p99_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobVertexDetails:
     """One vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
 
@@ -74,6 +82,7 @@ class JobVertexDetails:
     watermark_lag_ms: int | None = None
     event_time_ended: bool = False
     shares: TimeShares | None = None
+    latency: Latency | None = None
     input_queue_length: int = 0
     output_queue_length: int = 0
 
@@ -123,6 +132,12 @@ def least_watermark(watermarks: Iterable[int | None]) -> int | None:
     known = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
     least = min(known, default=WATERMARK_MIN)
     return None if least == WATERMARK_MIN else least
+
+
+def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
+    """The way whose median is the greatest; None where there is none."""
+    slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
+    return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:

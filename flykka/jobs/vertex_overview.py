@@ -11,6 +11,7 @@ from flykka.jobs.job_details import (
     aggregate_state,
     event_time_has_ended,
     least_watermark,
+    slowest,
 )
 from flykka.messages.job_graph import JobVertex, OperatorKind
 from flykka.messages.task import ExecutionState, TaskIOMetrics
@@ -118,6 +119,7 @@ class VertexOverview:
             watermark_lag_ms=None if watermark is None else at_ms - watermark,
             event_time_ended=ended,
             shares=self._shares(),
+            latency=slowest(way for subtask in self._subtasks for way in subtask.now.latencies),
             input_queue_length=sum(metrics.input_queue_length for metrics in running),
             output_queue_length=sum(metrics.output_queue_length for metrics in running),
         )
