@@ -27,6 +27,7 @@ from flykka.actors.scheduling.restart_strategy import restart_strategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.state.assignment import StateAssignment, assign
+from flykka.actors.state.user_defined_ids import under_current_ids
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
@@ -117,7 +118,8 @@ class JobMaster(Actor):
         context = self.context
         self._session = LeaderSessionId(context.new_id("job-master-session"))
         context.accept_session(self._session)
-        coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage)
+        hooks = self._data_plane.master_hooks(self._job_id)
+        coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage, hooks)
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
@@ -213,7 +215,7 @@ class JobMaster(Actor):
         if message.version != self._graph.version:
             # Asked for by attempts that are over: those that follow have asked again.
             return
-        checkpoint = message.checkpoint
+        checkpoint = message.checkpoint and under_current_ids(message.checkpoint, self._job_graph.vertices)
         try:
             assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
             self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
@@ -272,7 +274,12 @@ class JobMaster(Actor):
                 )
             case effects.AskForRestoreState(version=version):
                 self._coordinator.tell(
-                    RequestRestoreState(job_id=self._job_id, version=version, path=self._restore_path)
+                    RequestRestoreState(
+                        job_id=self._job_id,
+                        version=version,
+                        path=self._restore_path,
+                        allow_non_restored_state=self._allow_non_restored_state,
+                    )
                 )
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
                 self.context.timers.start_once("restart", delay_ms, JobRestartDue(version=version))

@@ -14,6 +14,7 @@ from functools import cached_property
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.state.key_groups import intersection, key_groups_of, owner
 from flykka.actors.state.operator_state import repartition
+from flykka.actors.state.user_defined_ids import under_current_ids
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.job_graph import JobVertex, Operator
@@ -42,8 +43,9 @@ def assign(
         RescaleNotSupportedError: an operator cannot run as parallel as it is to, or with as many key groups.
         StateWithoutOperatorError: state of the checkpoint has no operator any more, and that is not allowed.
     """
-    states = _by_operator(checkpoint)
     vertices = tuple(vertices)
+    checkpoint = under_current_ids(checkpoint, vertices)
+    states = _by_operator(checkpoint)
     left_over = _left_over(checkpoint, states, vertices)
     if left_over and not allow_non_restored_state:
         raise StateWithoutOperatorError(checkpoint.checkpoint_id, left_over)
