@@ -130,9 +130,10 @@ class CheckpointCoordinator(Actor):
                 self._take(events.PendingAborted(reason=reason))
             case RequestRestoreState():
                 self._on_request_restore_state(message)
-            case MetadataRead(version=version, checkpoint=checkpoint):
+            case MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow):
                 self._ids.skip_to(checkpoint.checkpoint_id + 1)
-                self._take(events.CheckpointAdopted(version=version, checkpoint=checkpoint))
+                adopted = events.CheckpointAdopted(version=version, checkpoint=checkpoint, allow_unmatched=allow)
+                self._take(adopted)
             case MetadataReadFailed(version=version, cause=cause):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
@@ -180,13 +181,13 @@ class CheckpointCoordinator(Actor):
         self._take(events.TasksChanged(tasks=planned))
 
     def _on_request_restore_state(self, message: RequestRestoreState) -> None:
-        version = message.version
+        version, allow = message.version, message.allow_non_restored_state
         if message.path is None or len(self._machine.completed):
-            self._take(events.RestoreRequested(version=version))
+            self._take(events.RestoreRequested(version=version, allow_unmatched=allow))
             return
         self.context.pipe_to_self(
             partial(_read_metadata, message.path),
-            lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint),
+            lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow),
             lambda error: MetadataReadFailed(version=version, cause=serialized(error)),
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import SplitsDiscovered
@@ -39,6 +40,9 @@ class DataPlane(Protocol):
         Raises `UnboundOperatorError`, naming the operators, where the graph does not fit the registered code, and what
         the data plane itself has against it, such as a sink that cannot write where it is to; the job is refused.
         """
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """The user's code that is run beside the coordinator of a job's checkpoints."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of an execution attempt's bridge actor; it is spawned as the Task's child and tells its parent."""

@@ -7,7 +7,7 @@ on the system's I/O pool, one checkpoint after the other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
 from flykka.actors.errors import MasterHookError
@@ -47,6 +47,9 @@ class MasterHooks:
         self._hooks: dict[str, MasterTriggerRestoreHook] = {}
         for hook in hooks:
             self.add(hook)
+
+    def __iter__(self) -> Iterator[MasterTriggerRestoreHook]:
+        return iter(tuple(self._hooks.values()))
 
     @property
     def identifiers(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flykka.actors.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
     from flykka.console.event_lines import Console as Console
     from flykka.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
     from flykka.jobs.job_client import JobClient as JobClient
@@ -57,6 +58,7 @@ _MODULES = {
     "KeyedStream": "streams.data_stream",
     "LocalCluster": "local_cluster",
     "LongCounter": "spark_bridge.accumulators",
+    "MasterTriggerRestoreHook": "actors.master_hooks",
     "OutputTag": "streams.output_tag",
     "RestartStrategies": "restart_strategies",
     "RichFunction": "spark_bridge.rich_function",

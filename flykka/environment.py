@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from flykka.actors.errors import GraphError
+from flykka.actors.errors import GraphError, MasterHookError
 from flykka.actors.exchange.shuffle_environment import (
     BUFFERS_PER_CHANNEL,
     FLOATING_BUFFERS_PER_GATE,
@@ -49,6 +49,7 @@ from flykka.streams.stream_graph_generator import stream_graph
 
 if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
+    from flykka.actors.master_hooks import MasterTriggerRestoreHook
     from flykka.jobs.job_client import JobClient
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.sources.source import Source
@@ -172,6 +173,23 @@ class StreamExecutionEnvironment(JobSettings):
         limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+
+    def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
+        """Have `hook` run in the driver before each checkpoint of a job, and before a job starts from one.
+
+        What it wants back is kept in the checkpoint under its identifier. It is called for every job that is executed
+        from here on.
+
+        Raises:
+            ProgramError: it is no hook, has no identifier, or another one has it.
+        """
+        try:
+            added = self._registry.master_hooks.add(hook)
+        except MasterHookError as refusal:
+            raise ProgramError(str(refusal)) from None
+        if not added:
+            raise ProgramError(f"there is a master hook {hook.identifier!r} already; each has a name of its own")
+        return self
 
     @property
     def program(self) -> Program:

@@ -138,12 +138,14 @@ class RequestRestoreState(Message):
     """JobMaster -> CheckpointCoordinator: what do new attempts start from?
 
     The latest completed checkpoint; where there is none, the one at `path`, which becomes the job's first. `version`
-    comes back with the answer. What is pending is given up: it belongs to attempts that are over.
+    comes back with the answer. What is pending is given up: it belongs to attempts that are over. State of master hooks
+    that the job does not have may be let go of where that was said (`allow_non_restored_state`).
     """
 
     job_id: JobId
     version: int = 0
     path: str | None = None
+    allow_non_restored_state: bool = False
 
 
 @message("coordination.restore_state")
@@ -268,6 +270,7 @@ class MetadataRead(Message):
 
     version: int
     checkpoint: CompletedCheckpoint
+    allow_non_restored_state: bool = False
 
 
 @message("coordination.metadata_read_failed")

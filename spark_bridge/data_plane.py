@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flykka.actors.data_plane import SplitDiscovery
+    from flykka.actors.master_hooks import MasterTriggerRestoreHook
     from flykka.messages.message import Message
     from flykka.spark_bridge.code_registry import CodeRegistry
 
@@ -75,6 +76,10 @@ class SparkDataPlane:
         services.registry.check(job_graph)
         check_sinks(job_graph, services)
         check_sources(job_graph, services)
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """The hooks of the application: those of all of its jobs."""
+        return tuple(self._services.registry.master_hooks)
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from threading import Event
 
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.ids import JobId, OperatorId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.message import Message
@@ -105,6 +106,10 @@ class InstantDataPlane:
 
     def check(self, job_graph: JobGraph) -> None:
         """Everything fits."""
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """None."""
+        return ()
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """A bridge that answers at once."""

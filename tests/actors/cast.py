@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flykka.actors.job_manager import JobManager
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.ids import JobId, OperatorId, SplitId, TaskManagerId
@@ -158,6 +159,9 @@ class Names:
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(Bridge, descriptor, self.sink)
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        return ()
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> OneFileAtATime:
         return OneFileAtATime(operator.operator_id)

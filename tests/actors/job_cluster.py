@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from flykka.actors.job_manager import JobManager
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import (
     ExecutionAttemptId,
@@ -93,6 +94,7 @@ class ScriptedDataPlane:
 
     def __init__(self, *, files: int = 0) -> None:
         self.files = files
+        self.hooks: list[MasterTriggerRestoreHook] = []
         self.refusal: Exception | None = None
         self.cannot_release: Exception | None = None
         self.ended: list[JobId] = []
@@ -105,6 +107,9 @@ class ScriptedDataPlane:
     def check(self, job_graph: JobGraph) -> None:
         if self.refusal is not None:
             raise self.refusal
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        return self.hooks
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         raise AssertionError("the tasks of these tests are never made")
