@@ -115,10 +115,8 @@ class StageLine:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
         self._meter.pass_time(now)
 
-    def spend_time(self, *, is_running: bool, has_input: bool, input_queue_length: int = 0) -> None:
-        """What the attempt does until the next event, and what waits at its input meanwhile."""
-        self._meter.input_queue_length = input_queue_length
-        self._meter.output_queue_length = self._outputs.buffers_in_use
+    def spend_time(self, *, is_running: bool, has_input: bool) -> None:
+        """What the attempt does until the next event."""
         if not is_running:
             self._meter.activity = Activity.NOT_RUNNING
         elif self._pipeline.in_flight > 0:
@@ -176,8 +174,10 @@ class StageLine:
         """A consumer asks, has room, or leaves."""
         return self._outputs.handle(event)
 
-    def report(self) -> TaskEffect:
-        """Tell the JobMaster what was counted so far."""
+    def report(self, *, input_queue_length: int = 0) -> TaskEffect:
+        """Tell the JobMaster what was counted so far, and what waits at the inputs and the outputs now."""
+        self._meter.input_queue_length = input_queue_length
+        self._meter.output_queue_length = self._outputs.buffers_in_use
         report = self._meter.report(self._attempt)
         return TellJobMaster(message=replace(report, accumulators=self._accumulators))
 

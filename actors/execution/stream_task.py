@@ -118,11 +118,7 @@ class StreamTask:
         self._line.pass_time(now)
         self._life.pass_time(now)
         effects = self._on_event(event, now)
-        self._line.spend_time(
-            is_running=self._life.is_running,
-            has_input=self._has_input,
-            input_queue_length=self._inputs.buffers_in_use,
-        )
+        self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
         return effects
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
@@ -158,6 +154,9 @@ class StreamTask:
                 return self._checkpoints.on_durable(event)
             case _ if not self._life.is_running:
                 return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
+            case NotifyCheckpointComplete() | CheckpointCommitted() | MetricsDue():
+                # Nothing comes of these that could be read, nor room for it.
+                return self._on_running(event, now)
             case _:
                 return self._on_running(event, now) + self._read_on(now)
 
@@ -187,7 +186,7 @@ class StreamTask:
                 self._source.no_more()
                 return []
             case MetricsDue():
-                return [self._line.report()]
+                return [self._line.report(input_queue_length=self._inputs.buffers_in_use)]
             case IdleDue() if self._source is not None:
                 return self._source.on_idle_due(now)
             case LatencyMarkerDue() if self._source is not None:
