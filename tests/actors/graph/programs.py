@@ -17,6 +17,8 @@ def node(
     publishes_per_checkpoint: bool = False,
     event_time: bool = False,
     watermark_delay_ms: int | None = None,
+    automatic: bool = False,
+    co_location: str | None = None,
 ) -> StreamNode:
     """An operator that is named like its uid."""
     return StreamNode(
@@ -31,6 +33,8 @@ def node(
         publishes_per_checkpoint=publishes_per_checkpoint,
         event_time=event_time,
         watermark_delay_ms=watermark_delay_ms,
+        has_automatic_uid=automatic,
+        co_location_group=co_location,
     )
 
 

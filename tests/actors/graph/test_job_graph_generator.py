@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.actors.errors import GraphError
@@ -16,10 +18,11 @@ from flykka.messages.job_graph import (
     JobGraph,
     JobVertex,
     OperatorKind,
+    ResourceSpec,
     ShipStrategy,
 )
 from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
-from tests.actors.graph.programs import edge, node, program
+from tests.actors.graph.programs import edge, keyed, node, program
 
 
 def generated(graph: StreamGraph) -> JobGraph:
@@ -242,3 +245,35 @@ def test_a_source_carries_its_watermark_delay() -> None:
     made = generated(program("in > out", late))
 
     assert made.vertices[0].watermark_delay_ms == 3_600_000
+
+
+# Slots
+
+
+def test_where_slots_are_not_shared_every_vertex_has_its_own() -> None:
+    graph = StreamGraph(slot_sharing_enabled=False)
+    graph.add_node(source("in"))
+    graph.add_node(node("sum"))
+    graph.add_edge(keyed("in", "sum"))
+
+    groups = [vertex.slot_sharing_group for vertex in generated(graph).vertices]
+
+    assert len(set(groups)) == 2
+
+
+def test_one_task_cannot_be_co_located_with_two_groups() -> None:
+    graph = program("in > map", source("in"), node("map", co_location="b"))
+    own = program("in > map", node("in", OperatorKind.SOURCE, co_location="a"), node("map", co_location="b"))
+
+    assert generated(graph).vertices[0].co_location_group == "b"
+    with pytest.raises(GraphError, match=r"'a' \(in\), 'b' \(map\)"):
+        generated(own)
+
+
+def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
+    needs = ResourceSpec(cpu_millis=100, heap_mib=50)
+    graph = program("in > map, map > sum", source("in"), replace(node("map"), resources=needs), keys="sum")
+    more = program("in > map", replace(source("in"), resources=needs), replace(node("map"), resources=needs))
+
+    assert [vertex.resources for vertex in generated(graph).vertices] == [needs, ResourceSpec()]
+    assert generated(more).vertices[0].resources == ResourceSpec(cpu_millis=200, heap_mib=100)
