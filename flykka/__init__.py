@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flykka.messages.job import JobStatus as JobStatus
     from flykka.messages.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
+    from flykka.messages.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.reader import Trace as Trace
     from flykka.spark_bridge.accumulators import DoubleCounter as DoubleCounter
@@ -59,6 +60,7 @@ _MODULES = {
     "LocalCluster": "local_cluster",
     "LongCounter": "spark_bridge.accumulators",
     "MasterTriggerRestoreHook": "actors.master_hooks",
+    "MonotonyViolationHandler": "messages.job_graph",
     "OutputTag": "streams.output_tag",
     "RestartStrategies": "restart_strategies",
     "RichFunction": "spark_bridge.rich_function",

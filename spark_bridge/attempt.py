@@ -165,8 +165,14 @@ class Attempt:
 
         def settle(prepared: tuple[SourceNumbers, Moved, int]) -> None:
             numbers, moved, begun = prepared
-            latest = numbers.event_time_max
-            self._finish(command.stage, moved, begun, rows_in=numbers.rows or 0, event_time_max=latest)
+            self._finish(
+                command.stage,
+                moved,
+                begun,
+                rows_in=numbers.rows or 0,
+                event_time_max=numbers.event_time_max,
+                event_time_min=numbers.event_time_min,
+            )
 
         return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)
 
@@ -294,6 +300,7 @@ class Attempt:
         *,
         rows_in: int = 0,
         event_time_max: int | None = None,
+        event_time_min: int | None = None,
         late_rows: int = 0,
     ) -> None:
         self._snapshots.note_staged(moved.staged)
@@ -304,6 +311,7 @@ class Attempt:
                 rows_in=rows_in,
                 rows_out=moved.rows,
                 event_time_max=event_time_max,
+                event_time_min=event_time_min,
                 late_rows=late_rows,
                 duration_ms=_since(begun),
                 accumulators=self._functions.accumulators(),

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCode:
-    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks."""
+    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks.
+
+    Where rows are to come in order, `watches_order`. Where some of them mark watermarks, they are those for which
+    `punctuation` is true.
+    """
 
     source: Source
     watermark_delay_ms: int | None = None
+    watches_order: bool = False
+    punctuation: Column | str | None = None
 
     @property
     def fingerprint(self) -> str:

@@ -94,6 +94,8 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         firing_mode=_firing_mode(graph, chain),
         watermark_delay_ms=head.watermark_delay_ms,
         idle_timeout_ms=head.idle_timeout_ms,
+        on_monotony_violation=head.on_monotony_violation,
+        punctuated_watermarks=head.punctuated_watermarks,
         co_location_group=_co_location_group(chain),
         resources=ResourceSpec(
             cpu_millis=sum(node.resources.cpu_millis for node in chain.nodes),

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flykka.actors.errors import GraphError
-from flykka.messages.job_graph import OperatorKind, OperatorRef, ResourceSpec, ScheduleMode, ShipStrategy
+from flykka.messages.job_graph import (
+    MonotonyViolationHandler,
+    OperatorKind,
+    OperatorRef,
+    ResourceSpec,
+    ScheduleMode,
+    ShipStrategy,
+)
 from flykka.messages.state import StateSchema
 
 
@@ -58,6 +65,8 @@ class StreamNode:
     event_time: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
     has_automatic_uid: bool = False
     uid_hash: str | None = None
     co_location_group: str | None = None

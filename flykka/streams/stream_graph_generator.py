@@ -98,6 +98,8 @@ class _Generator:
                 event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
                 watermark_delay_ms=transformation.watermark_delay_ms,
                 idle_timeout_ms=transformation.idle_timeout_ms,
+                on_monotony_violation=transformation.on_monotony_violation,
+                punctuated_watermarks=transformation.punctuated_watermarks,
                 state_schema=transformation.code.state_schema if isinstance(transformation.code, WindowCode) else None,
             )
         )

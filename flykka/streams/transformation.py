@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.graph.stream_graph import ChainingStrategy
-from flykka.messages.job_graph import OperatorKind, ShipStrategy
+from flykka.messages.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy
 from flykka.spark_bridge.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Transformation:
     publishes_per_checkpoint: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
     explicit_uid: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
