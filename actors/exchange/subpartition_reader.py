@@ -127,7 +127,7 @@ class SubpartitionReader:
         assert self.credit >= 0
 
     def _announce_backlog(self) -> list[PartitionEffect]:
-        if self.has_ended or not self._view.backlog or self._told_backlog:
+        if self.has_ended or not self.is_uninformed:
             return []
         self._told_backlog = self._view.backlog
         announcement = BacklogAnnouncement(

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.effects import GateEffect, PartitionEffect, RequestPartition, Send, TellProducer
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.exchange.result_partition import ResultPartition
@@ -105,6 +106,7 @@ class Exchange(RuleBasedStateMachine):
             if element is not None:
                 channel, buffer = element
                 assert channel not in self.blocked
+                assert not isinstance(buffer, BarrierAnnouncement)
                 self.read[channel].append(buffer)
                 if isinstance(buffer, BatchRef):
                     self.in_processing.append(channel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.exchange.buffer_pool import LocalBufferPool
-from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import (
@@ -51,7 +51,7 @@ def filled(*names: str) -> ResultPartition:
     return output
 
 
-def error_of(effects: list[Send | Refuse | ReleaseBatch | Ignore]) -> ErrorResponse:
+def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
     (effect,) = effects
     assert isinstance(effect, Send | Refuse)
     assert isinstance(effect.response, ErrorResponse)
