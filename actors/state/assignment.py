@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
+from flykka.actors.state.in_flight import check_in_flight, is_in_flight, readers_of
 from flykka.actors.state.key_groups import intersection, key_groups_of, owner
 from flykka.actors.state.operator_state import repartition
 from flykka.actors.state.user_defined_ids import under_current_ids
@@ -49,12 +50,15 @@ def assign(
     left_over = _left_over(checkpoint, states, vertices)
     if left_over and not allow_non_restored_state:
         raise StateWithoutOperatorError(checkpoint.checkpoint_id, left_over)
+    readers = readers_of(vertices)
     assigned: dict[tuple[JobVertexId, int], TaskStateSnapshot] = {}
     taken_over: dict[JobVertexId, int] = {}
     for vertex in vertices:
         own = [
             (operator, states[operator.operator_id]) for operator in vertex.operators if operator.operator_id in states
         ]
+        for operator, state in own:
+            check_in_flight(vertex, operator, state.parallelism, state.by_subtask, readers)
         max_parallelism = _max_parallelism(vertex, own)
         if max_parallelism != vertex.max_parallelism:
             taken_over[vertex.vertex_id] = max_parallelism
@@ -140,12 +144,6 @@ class _Redistribution:
         self._old = old
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
-        if parallelism != old.parallelism and any(map(_is_in_flight, old.states())):
-            raise RescaleNotSupportedError(
-                f"{operator.name} ({operator.ref.uid}) ran with parallelism {old.parallelism} and is to run with"
-                f" {parallelism}, but the checkpoint is unaligned and holds rows that were on their way to or from it:"
-                " start from a savepoint or an aligned checkpoint"
-            )
 
     def of_subtask(self, subtask: int) -> Iterator[OperatorSubtaskState]:
         lists = self._lists[subtask]
@@ -181,9 +179,5 @@ def _holds_state(state: OperatorSubtaskState) -> bool:
         or state.shared
         or state.exclusive
         or state.keyed_state
-        or _is_in_flight(state)
+        or is_in_flight(state)
     )
-
-
-def _is_in_flight(state: OperatorSubtaskState) -> bool:
-    return bool(state.input_channels or state.result_subpartitions)

@@ -1,8 +1,16 @@
 """The splits a source subtask holds."""
 
+from dataclasses import replace
+
+from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.job_graph import OperatorKind
 from flykka.messages.source import FileSplit
+from flykka.messages.stage import BridgeClosed
+from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
+from tests.actors.execution.task_machine import SOURCE, Harness, descriptor, to_job_master
 
 
 def split(name: str) -> FileSplit:
@@ -75,3 +83,18 @@ def test_what_another_operator_of_the_chain_has_kept_is_not_the_readers() -> Non
     restored.restore([other.snapshot()])
 
     assert not restored.has_unread
+
+
+def test_a_source_whose_splits_cannot_be_read_fails_and_is_not_restarted_into_the_same() -> None:
+    damaged = OperatorListState(name="SourceReaderState", elements=(b"damaged",))
+    state = OperatorSubtaskState(operator_id=SOURCE, operator_state=(damaged,))
+    deployed = replace(descriptor(OperatorKind.SOURCE), restore=TaskStateSnapshot(operators=(state,)))
+    task = Harness(deployed)
+
+    effects = task.feed(StartTask(), BridgeClosed())
+
+    [reported] = [told.state for told in to_job_master(effects) if isinstance(told, UpdateTaskExecutionState)]
+    assert reported.state is ExecutionState.FAILED
+    assert reported.failure is not None
+    assert reported.failure.message.startswith("the checkpoint's list 'SourceReaderState' of operator source")
+    assert reported.failure.suppress_restarts
