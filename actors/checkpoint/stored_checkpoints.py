@@ -103,8 +103,10 @@ class StoredCheckpoints:
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
         assert not len(self.store), "a job starts from somebody else's checkpoint before it has one"
-        self._adopted, self._adopted_path = checkpoint.checkpoint_id, checkpoint.path
+        self._adopted = checkpoint.checkpoint_id
         if not is_savepoint(checkpoint):
+            # A savepoint is never looked for as the latest one, so that nobody needs a note in it.
+            self._adopted_path = checkpoint.path
             self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
         self.registry.register(_registered(checkpoint))
         self.store.add(checkpoint)
