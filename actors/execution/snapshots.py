@@ -79,6 +79,14 @@ class Snapshots:
         if (begun := self._begun.get(checkpoint_id)) is not None:
             begun.alignment = alignment
 
+    def go_unaligned(self, checkpoint_id: int) -> bool:
+        """The barrier overtakes batches behind the task, after all; whether that is news of a snapshot under way."""
+        begun = self._begun.get(checkpoint_id)
+        if begun is None or begun.is_unaligned:
+            return False
+        begun.is_unaligned = True
+        return True
+
     def has_begun(self, checkpoint_id: int) -> bool:
         """The turn of the checkpoint has come, whatever has become of it: who snapshots has heard of it."""
         return checkpoint_id <= self._last_begun

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from flykka.actors.exchange.alignment import to_send_on
 from flykka.actors.exchange.watermark_generators import (
     MonotonyViolated,
     TimestampsAndWatermarksOperator,
@@ -78,12 +79,13 @@ Purpose = Read | Process | Fire | Snapshot
 class Finished:
     """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time.
 
-    `overtaken` are the batches that its barrier has left behind.
+    `barrier` went down behind it and has left the batches `overtaken` behind.
     """
 
     purpose: Purpose
     effects: list[TaskEffect]
     violated: MonotonyViolated | None = None
+    barrier: CheckpointBarrier | None = None
     overtaken: tuple[StageOutput, ...] = ()
 
 
@@ -135,7 +137,7 @@ class StageLine:
         self._pipeline.follow(event)
         return self._send_released()
 
-    def finish(self, finished: StageFinished) -> Finished:
+    def finish(self, finished: StageFinished, now: int) -> Finished:
         """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
         self._meter.count(finished, was_input=isinstance(purpose, Read | Process))
@@ -146,12 +148,14 @@ class StageLine:
         violated = self._learn_event_time(finished) if isinstance(purpose, Read) else None
         for event in self._own_events(purpose):
             effects += self._send_down(event)
+        barrier: CheckpointBarrier | None = None
         overtaken: tuple[StageOutput, ...] = ()
         if isinstance(purpose, Snapshot):
-            sent, overtaken = self._outputs.broadcast_barrier(purpose.barrier)
+            barrier = to_send_on(purpose.barrier, now)
+            sent, overtaken = self._outputs.broadcast_barrier(barrier)
             effects += sent
         effects += self._send_released()
-        return Finished(purpose=purpose, effects=effects, violated=violated, overtaken=overtaken)
+        return Finished(purpose=purpose, effects=effects, violated=violated, barrier=barrier, overtaken=overtaken)
 
     def recover(self, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
         """Send down, before anything else, what was on its way when the checkpoint was taken."""

@@ -302,7 +302,7 @@ class StreamTask:
         return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
 
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
-        stage = self._line.finish(finished)
+        stage = self._line.finish(finished, now)
         effects = [*stage.effects, *self._on_violation(stage.violated)]
         match stage.purpose:
             case Read():
@@ -310,8 +310,9 @@ class StreamTask:
                 effects += self._source.has_read(now)
             case Process(channel=channel):
                 effects += self._inputs.processed(channel)
-            case Snapshot(barrier=barrier):
-                effects += self._checkpoints.barrier_sent(barrier.checkpoint_id, stage.overtaken)
+            case Snapshot():
+                assert stage.barrier is not None, "a barrier goes down behind every snapshot"
+                effects += self._checkpoints.barrier_sent(stage.barrier, stage.overtaken)
         return effects
 
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from flykka.actors.exchange.alignment import is_unaligned
 from flykka.actors.execution.channel_state import ChannelStateWriter
 from flykka.actors.execution.declines import decline
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.execution.snapshots import Alignment, Begin, Snapshots
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
+from flykka.messages.exchange import CheckpointBarrier
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.stage import (
     AbortCheckpoint,
@@ -65,8 +67,12 @@ class SubtaskCheckpointCoordinator:
         self._snapshots.aligned(checkpoint_id, alignment)
         return [*self.channel_state.finish_inputs(checkpoint_id)]
 
-    def barrier_sent(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
-        """The barrier went down, and has overtaken these."""
+    def barrier_sent(self, barrier: CheckpointBarrier, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
+        """The barrier went down, and has overtaken these. It may have become unaligned on its way through the task."""
+        checkpoint_id = barrier.checkpoint_id
+        if is_unaligned(barrier) and self._snapshots.go_unaligned(checkpoint_id):
+            self.channel_state.start(checkpoint_id)
+            self.channel_state.finish_inputs(checkpoint_id)
         return [*self.channel_state.finish_outputs(checkpoint_id, overtaken)]
 
     def on_durable(self, part: StateSnapshotted | ChannelStateWritten) -> list[TaskEffect]:

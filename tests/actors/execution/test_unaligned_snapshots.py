@@ -267,3 +267,21 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
     assert task.machine.life.is_running
+
+
+def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request, splits("a"), finished(0, "rows"))
+    options = CheckpointOptions(aligned_timeout_ms=200)
+    task.feed(TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=options))
+
+    task.now += 201
+    effects = task.feed(finished(1))
+    early, late = task.feed(durable(1)), task.feed(written(1))
+
+    overtaken = (StageOutput(output=0, batch=batch("rows")),)
+    assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
+    assert WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken) in to_bridge(effects)
+    assert to_job_master(early) == []
+    assert [type(message) for message in to_job_master(late)] == [AcknowledgeCheckpoint]
