@@ -72,6 +72,7 @@ def plan(
         except ProgramAbort:
             pass
         except KeyboardInterrupt:
+            print("flykka: interrupted", file=sys.stderr)
             return CANCELLED
         except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
             if launch.made is None:

@@ -32,7 +32,8 @@ class Beside:
         self._text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType | Segment]:
-        margin = max(self._first.cell_len, self._rest.cell_len) + 1
+        margin = max(self._first.cell_len, self._rest.cell_len)
+        margin += bool(margin)
         lines = self._text.wrap(console, max(options.max_width - margin, 8))
         for number, line in enumerate(lines):
             beside = (self._rest if number else self._first).copy()
@@ -55,8 +56,8 @@ def rendered(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execu
     return Group(*parts)
 
 
-def _heading(title: str, summary: str) -> Text:
-    return Text.assemble((title, "bold underline"), "  ", (summary, "dim"))
+def _heading(title: str, summary: str) -> RenderableType:
+    return Beside(Text(), Text(), Text.assemble((title, "bold underline"), "  ", (summary, "dim")))
 
 
 def _graph(graph: PlanGraph) -> Iterator[RenderableType]:
