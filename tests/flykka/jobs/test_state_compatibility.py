@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flykka.actors.state.handles import operator_metadata
 from flykka.actors.state.operator_state import list_state
@@ -57,7 +58,7 @@ def compared(
     return state_compatibility(held, job_graph, former, allow_non_restored_state=allow_non_restored_state)
 
 
-def changed(job_graph: JobGraph, uid: str, **what: object) -> JobGraph:
+def changed(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
     """The graph with an operator that is another one."""
     return replace(
         job_graph,
