@@ -19,7 +19,8 @@ class BlockingSubpartition:
         self.total_bytes = 0
         self.is_finished = False
         self.is_released = False
-        self._name = f"subpartition {index} of {partition_id}"
+        self._partition_id = partition_id
+        self._index = index
         self._buffers: list[Buffer] = []
         self._totals = totals or PartitionTotals()
 
@@ -40,8 +41,7 @@ class BlockingSubpartition:
         self.total_buffers += 1
         if isinstance(buffer, BatchRef):
             self.total_bytes += buffer.size_bytes
-            self._totals.queued_batches += 1
-            self._totals.queued_bytes += buffer.size_bytes
+            self._totals.add(buffer, self._index)
         self.is_finished = isinstance(buffer, EndOfPartition)
         return False
 
@@ -67,8 +67,8 @@ class BlockingSubpartition:
     def drain(self) -> tuple[BatchRef, ...]:
         """Take out everything."""
         batches = tuple(buffer for buffer in self._buffers if isinstance(buffer, BatchRef))
-        self._totals.queued_batches -= len(batches)
-        self._totals.queued_bytes -= sum(batch.size_bytes for batch in batches)
+        for batch in batches:
+            self._totals.remove(batch, self._index)
         self._buffers = []
         return batches
 
@@ -77,7 +77,7 @@ class BlockingSubpartition:
         assert not self.is_released or not self._buffers
 
     def __str__(self) -> str:
-        return self._name
+        return f"subpartition {self._index} of {self._partition_id}"
 
 
 class BlockingSubpartitionView:

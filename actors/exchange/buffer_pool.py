@@ -148,7 +148,9 @@ class LocalBufferPool(Generic[Listener]):
 
     def take_overdraft(self, channel: int | None = None, size_bytes: int = 0) -> None:
         """Take a buffer for a batch that is made already, beyond the size where need be: it is the first to go back."""
-        if not self._take_idle():
+        if self._idle:
+            self._idle -= 1
+        else:
             self.held += 1
         self._use(channel, size_bytes)
 
@@ -179,7 +181,7 @@ class LocalBufferPool(Generic[Listener]):
             self._return_to_provider(1)
             return None
         self._idle += 1
-        return self._offer_idle()
+        return self._offer_idle() if self._listeners else None
 
     def resize(self, size: int) -> list[Listener]:
         """Hold `size` buffers from now on; the listeners that have one now.

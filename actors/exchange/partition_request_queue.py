@@ -17,6 +17,8 @@ class PartitionRequestQueue:
 
     def __init__(self) -> None:
         self.is_writable = True
+        self.ended: list[SubpartitionReader] = []
+        """Who has been sent the end, for the partition to take note of."""
         # An ordered set: a reader that leaves leaves the line too.
         self._line: OrderedDict[SubpartitionReader, None] = OrderedDict()
 
@@ -27,8 +29,15 @@ class PartitionRequestQueue:
 
     def enqueue(self, reader: SubpartitionReader) -> list[PartitionEffect]:
         """There may be something for `reader`: what is sent now."""
-        self._line.setdefault(reader)
-        return self.serve()
+        if self._line or not self.is_writable:
+            self._line.setdefault(reader)
+            return self.serve()
+        effects: list[PartitionEffect] = []
+        while reader.serve(effects):
+            pass  # It is alone in the line: every turn is its own.
+        if reader.has_ended:
+            self.ended.append(reader)
+        return effects
 
     def remove(self, reader: SubpartitionReader) -> None:
         """The reader has left."""
@@ -44,7 +53,8 @@ class PartitionRequestQueue:
         effects: list[PartitionEffect] = []
         while self._line and self.is_writable:
             reader, _ = self._line.popitem(last=False)
-            effects += reader.serve()
-            if reader.is_available:
+            if reader.serve(effects):
                 self._line[reader] = None
+            elif reader.has_ended:
+                self.ended.append(reader)
         return effects

@@ -17,7 +17,7 @@ from flykka.actors.exchange.subpartition import PartitionTotals, PipelinedSubpar
 from flykka.actors.exchange.subpartition_reader import SubpartitionReader
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import BufferResponse, EndOfPartition, ErrorResponse, Event
+from flykka.messages.exchange import EndOfPartition, ErrorResponse, Event
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import ResultPartitionType
 from flykka.messages.ref import Ref
@@ -57,7 +57,7 @@ class ResultPartition:
         # What was written wholly may be asked for again: only who knows all its readers can say that it is consumed.
         self.releases_on_consumption = releases_on_consumption or not self.is_blocking
         self._awaits_first_batch = tells_consumable and not self.is_blocking
-        self._totals = PartitionTotals()
+        self._totals = PartitionTotals(None if self.is_blocking else self.pool)
         self.subpartitions: tuple[PipelinedSubpartition | BlockingSubpartition, ...] = tuple(
             BlockingSubpartition(descriptor.partition_id, index, self._totals)
             if self.is_blocking
@@ -95,8 +95,6 @@ class ResultPartition:
             return [ReleaseBatch(batch=batch)]
         subpartition = self.subpartitions[batch.subpartition]
         wakes = subpartition.add(batch)
-        if not self.is_blocking:
-            self.pool.take_overdraft(batch.subpartition, batch.size_bytes)
         # A batch is whole when it is made: nothing is gained by holding it back.
         effects = self._wake(batch.subpartition, subpartition.flush() or wakes)
         if self._awaits_first_batch:
@@ -179,7 +177,7 @@ class ResultPartition:
         self.is_released = True
         self.readers.clear()
         self._unconsumed.clear()
-        return tuple(batch for subpartition in self.subpartitions for batch in self._freed(subpartition.release()))
+        return tuple(batch for subpartition in self.subpartitions for batch in subpartition.release())
 
     def check(self) -> None:
         """Assert that the sums are those of the subpartitions, and that nobody waits who could be served."""
@@ -195,33 +193,24 @@ class ResultPartition:
     def _wake(self, index: int, wakes: bool) -> list[PartitionEffect]:
         if not wakes:
             return []
-        queue = self.readers.queue
-        return self._served([effect for reader in self.readers.of(index) for effect in queue.enqueue(reader)])
+        effects: list[PartitionEffect] = []
+        for reader in self.readers.of(index):
+            effects += self.readers.queue.enqueue(reader)
+        return self._served(effects)
 
     def _served(self, effects: list[PartitionEffect]) -> list[PartitionEffect]:
-        """Note what the effects take from the partition."""
-        left: list[BatchRef] = []
-        for effect in effects:
-            match effect:
-                case ReleaseBatch(batch=batch) | Send(response=BufferResponse(buffer=BatchRef() as batch)):
-                    self._freed((batch,))
-                case Send(consumer=consumer, response=BufferResponse(buffer=EndOfPartition(), subpartition=index)):
-                    reader = self.readers.find(index, consumer)
-                    assert isinstance(reader, SubpartitionReader)
-                    left += self._consumed(reader)
-        return [*effects, *(ReleaseBatch(batch=batch) for batch in left)]
+        """Take note of who has been sent the end."""
+        ended = self.readers.queue.ended
+        while ended:
+            effects += [ReleaseBatch(batch=batch) for batch in self._consumed(ended.pop())]
+        return effects
 
     def _consumed(self, reader: SubpartitionReader) -> tuple[BatchRef, ...]:
         """A reader has everything, or reads no further: the batches that nobody needs any more."""
         self.readers.remove(reader)
         self._unconsumed.pop(reader.index, None)
-        left = () if self.is_blocking else self._freed(self.subpartitions[reader.index].drain())
+        left = () if self.is_blocking else self.subpartitions[reader.index].drain()
         return (*left, *self.release()) if self.all_consumed and self.releases_on_consumption else left
-
-    def _freed(self, batches: tuple[BatchRef, ...]) -> tuple[BatchRef, ...]:
-        for batch in () if self.is_blocking else batches:
-            self.pool.give_back(batch.subpartition, batch.size_bytes)
-        return batches
 
     def _refusal(self, index: int) -> ErrorResponse | None:
         """Why the subpartition cannot be read by somebody new."""

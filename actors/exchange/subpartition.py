@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import AlignmentType
 from flykka.messages.exchange import Buffer, CheckpointBarrier, EndOfPartition, Event
@@ -20,8 +22,7 @@ from flykka.messages.ids import ResultPartitionId
 _ALIGNED = (AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED)
 
 
-@dataclass(frozen=True, slots=True)
-class BufferAndBacklog:
+class BufferAndBacklog(NamedTuple):
     """What a reader gets: an element, whether more can be read now, and the data that waits behind it."""
 
     buffer: Buffer
@@ -30,24 +31,32 @@ class BufferAndBacklog:
     next_is_event: bool
 
 
-@dataclass(slots=True)
 class PartitionTotals:
-    """Sums over the subpartitions of a partition, kept by them so that asking costs the same for any number."""
+    """What the subpartitions of a partition hold together: every batch has a buffer of `pool`, where there is one."""
 
-    queued_batches: int = 0
-    queued_bytes: int = 0
+    def __init__(self, pool: LocalBufferPool[BufferListener] | None = None) -> None:
+        self.queued_batches = 0
+        self._pool = pool
+
+    def add(self, batch: BatchRef, subpartition: int) -> None:
+        """A batch is queued."""
+        self.queued_batches += 1
+        if self._pool is not None:
+            self._pool.take_overdraft(subpartition, batch.size_bytes)
+
+    def remove(self, batch: BatchRef, subpartition: int) -> None:
+        """A batch is queued no more."""
+        self.queued_batches -= 1
+        if self._pool is not None:
+            self._pool.give_back(subpartition, batch.size_bytes)
 
 
 @dataclass(slots=True)
 class _Entry:
     buffer: Buffer
     is_complete: bool
-    is_read: bool = False
-    """An open buffer stays in the queue when what it holds has been read."""
-
-    @property
-    def has_content(self) -> bool:
-        return not self.is_read and not (isinstance(self.buffer, BatchRef) and self.buffer.rows == 0)
+    has_content: bool
+    """An open buffer stays in the queue when what it holds has been read, and data may be without a row."""
 
 
 class PipelinedSubpartition:
@@ -71,7 +80,8 @@ class PipelinedSubpartition:
         self.is_released = False
         self.is_blocked = False
         self.has_reader = False
-        self._name = f"subpartition {index} of {partition_id}"
+        self._partition_id = partition_id
+        self._index = index
         self._queue: deque[_Entry] = deque()
         self._dropped: list[BatchRef] = []
         self._queued_batches = 0
@@ -90,18 +100,25 @@ class PipelinedSubpartition:
     def add(self, buffer: Buffer, *, complete: bool = True) -> bool:
         """Queue an element behind all others; whether the reader has to be woken. Check `takes_more` before."""
         assert self.takes_more, f"{self}: an element behind the end"
-        self._queue.append(_Entry(buffer, complete))
+        queue = self._queue
         self.total_buffers += 1
-        self._count(buffer, 1)
-        self.is_finished = isinstance(buffer, EndOfPartition)
-        if self.is_finished:
-            return self.has_reader
-        return self.has_reader and not self._flush_requested and not self.is_blocked and self._complete_buffers == 1
+        if isinstance(buffer, BatchRef):
+            queue.append(_Entry(buffer, complete, buffer.rows > 0))
+            self._queued_batches += 1
+            self._totals.add(buffer, self._index)
+        else:
+            queue.append(_Entry(buffer, complete, has_content=True))
+            if isinstance(buffer, EndOfPartition):
+                self.is_finished = True
+                return self.has_reader
+        # With two in the queue the first is sure to be complete, whatever the second is.
+        is_first_complete = complete if len(queue) == 1 else len(queue) == 2
+        return is_first_complete and self.has_reader and not self._flush_requested and not self.is_blocked
 
     def add_priority(self, event: Event) -> tuple[bool, tuple[BatchRef, ...]]:
         """Queue an event before all that has no priority: whether to wake the reader, and the data it overtakes."""
         assert self.takes_more, f"{self}: an element behind the end"
-        self._queue.insert(self._priority_events, _Entry(event, is_complete=True))
+        self._queue.insert(self._priority_events, _Entry(event, is_complete=True, has_content=True))
         self._priority_events += 1
         self.total_buffers += 1
         wakes = self.has_reader and not self.is_blocked and self._priority_events == 1
@@ -120,7 +137,11 @@ class PipelinedSubpartition:
     @property
     def in_flight(self) -> tuple[BatchRef, ...]:
         """The data in the queue, which a barrier that overtakes it has to store."""
-        return tuple(entry.buffer for entry in self._queue if isinstance(entry.buffer, BatchRef) and not entry.is_read)
+        return tuple(
+            entry.buffer
+            for entry in self._queue
+            if isinstance(entry.buffer, BatchRef) and (entry.has_content or entry.is_complete)
+        )
 
     @property
     def backlog(self) -> int:
@@ -151,9 +172,10 @@ class PipelinedSubpartition:
         """Something can be read; without credit only events can."""
         if self.is_blocked:
             return False
-        if not has_credit:
-            return bool(self._queue) and not isinstance(self._queue[0].buffer, BatchRef)
-        return bool(self._queue) and (self._flush_requested or self._complete_buffers > 0)
+        queue = self._queue
+        if not queue or not has_credit:
+            return bool(queue) and not isinstance(queue[0].buffer, BatchRef)
+        return self._flush_requested or len(queue) > 1 or queue[0].is_complete
 
     def poll(self) -> BufferAndBacklog | None:
         """The next element; None while there is none. Data without a row is passed over: see `take_dropped`."""
@@ -161,25 +183,23 @@ class PipelinedSubpartition:
             return None
         if not self._queue:
             self._flush_requested = False
-        buffer = None
-        while self._queue and buffer is None:
+        while self._queue:
             entry = self._queue[0]
             if len(self._queue) == 1:
                 self._flush_requested = False
-            assert entry.is_complete or len(self._queue) == 1, f"{self}: an open buffer that is not the last"
-            buffer = entry.buffer if entry.has_content else None
+            has_content, entry.has_content = entry.has_content, False
+            if entry.is_complete:
+                self._take_first(entry.buffer)
+            if has_content:
+                return self._read(entry.buffer)
             if not entry.is_complete:
-                entry.is_read = True
                 break
-            self._queue.popleft()
-            self._priority_events = max(self._priority_events - 1, 0)
-            self._count(entry.buffer, -1)
-            if isinstance(entry.buffer, BatchRef) and entry.buffer.rows == 0:
-                self._dropped.append(entry.buffer)
-        return None if buffer is None else self._read(buffer)
+        return None
 
     def take_dropped(self) -> tuple[BatchRef, ...]:
         """The data without a row that `poll` has passed over: not worth a credit, and to be released."""
+        if not self._dropped:
+            return ()
         dropped, self._dropped = tuple(self._dropped), []
         return dropped
 
@@ -195,9 +215,9 @@ class PipelinedSubpartition:
     def drain(self) -> tuple[BatchRef, ...]:
         """Take out everything: nobody reads on."""
         batches = self.in_flight
-        for entry in self._queue:
-            self._count(entry.buffer, -1)
-        self._queue.clear()
+        while self._queue:
+            self._take_first(self._queue[0].buffer)
+        self._dropped.clear()
         self._priority_events = 0
         self._flush_requested = False
         return batches
@@ -209,25 +229,25 @@ class PipelinedSubpartition:
         assert not self.is_released or not self._queue
         assert all(entry.is_complete for entry in list(self._queue)[:-1]), "an open buffer that is not the last"
 
-    @property
-    def _complete_buffers(self) -> int:
-        if len(self._queue) == 1 and self._queue[0].is_complete:
-            return 1
-        return max(0, len(self._queue) - 1)
-
     def _read(self, buffer: Buffer) -> BufferAndBacklog:
         if isinstance(buffer, BatchRef):
             self.total_bytes += buffer.size_bytes
         elif self._blocks_behind_barriers and isinstance(buffer, CheckpointBarrier):
             self.is_blocked = buffer.options.alignment in _ALIGNED
-        next_is_event = bool(self._queue) and not isinstance(self._queue[0].buffer, BatchRef)
+        if not self._queue:
+            return BufferAndBacklog(buffer, data_available=False, backlog=0, next_is_event=False)
+        next_is_event = not isinstance(self._queue[0].buffer, BatchRef)
         return BufferAndBacklog(buffer, self.is_available(), self.backlog, next_is_event)
 
-    def _count(self, buffer: Buffer, sign: int) -> None:
+    def _take_first(self, buffer: Buffer) -> None:
+        self._queue.popleft()
+        if self._priority_events:
+            self._priority_events -= 1
         if isinstance(buffer, BatchRef):
-            self._queued_batches += sign
-            self._totals.queued_batches += sign
-            self._totals.queued_bytes += sign * buffer.size_bytes
+            self._queued_batches -= 1
+            self._totals.remove(buffer, self._index)
+            if buffer.rows == 0:
+                self._dropped.append(buffer)
 
     def __str__(self) -> str:
-        return self._name
+        return f"subpartition {self._index} of {self._partition_id}"

@@ -62,6 +62,7 @@ class SubpartitionReader:
         self._view = view
         # The backlog that the consumer knows of: it is announced when data begins to wait, not with every batch.
         self._told_backlog = 0
+        self._may_go_on = False
 
     @property
     def is_available(self) -> bool:
@@ -78,21 +79,29 @@ class SubpartitionReader:
             self.credit = self._told_backlog = 0
         self._view.resume_consumption()
 
-    def serve(self) -> list[PartitionEffect]:
-        """The next element, if it may be sent; else the backlog, where the consumer does not know that data waits."""
+    def serve(self, effects: list[PartitionEffect]) -> bool:
+        """Send the next element, if it may be sent; whether it had better be served again.
+
+        Else tell the backlog, where the consumer does not know that data waits.
+        """
         if not self.is_available:
-            return self._announce_backlog()
+            if self.is_uninformed and not self.has_ended:
+                effects.append(self._announce_backlog())
+            return False
         response = self.next_response()
-        effects: list[PartitionEffect] = [ReleaseBatch(batch=batch) for batch in self._view.take_dropped()]
+        for batch in self._view.take_dropped():
+            effects.append(ReleaseBatch(batch=batch))
         if response is not None:
             effects.append(Send(consumer=self.consumer, response=response))
-        return effects
+        return self._may_go_on
 
     def next_response(self) -> BufferResponse | None:
         """Take the next element for the consumer, who must be allowed to have it; None where there is nothing in it."""
         taken = self._view.poll()
         if taken is None:
+            self._may_go_on = False
             return None
+        self._may_go_on = taken.data_available
         if isinstance(taken.buffer, BatchRef):
             assert self.credit > 0, f"subpartition {self.index} of {self._partition_id}: a batch without a credit"
             self.credit -= 1
@@ -126,11 +135,9 @@ class SubpartitionReader:
         """Assert that credit is not overdrawn."""
         assert self.credit >= 0
 
-    def _announce_backlog(self) -> list[PartitionEffect]:
-        if self.has_ended or not self.is_uninformed:
-            return []
+    def _announce_backlog(self) -> Send:
         self._told_backlog = self._view.backlog
         announcement = BacklogAnnouncement(
             partition_id=self._partition_id, subpartition=self.index, backlog=self._told_backlog
         )
-        return [Send(consumer=self.consumer, response=announcement)]
+        return Send(consumer=self.consumer, response=announcement)
