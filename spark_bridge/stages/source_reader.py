@@ -49,6 +49,7 @@ class SourceRows:
     slices: Slices
     known: SourceNumbers
     observations: tuple[Observation, ...]
+    wanted: Mapping[str, Column]
 
     def numbers(self) -> SourceNumbers:
         """The numbers; to be asked for after the rows were computed."""
@@ -58,7 +59,10 @@ class SourceRows:
             if not is_complete(observation):
                 # A function has made its rows of others than these. Event time goes on all the same.
                 observed.write.format("noop").mode("overwrite").save()
-        found = [numbers_of(observation) for observation in self.observations]
+        found = [
+            numbers_of(observation) or self._aggregated(rows)
+            for rows, observation in zip(self.slices, self.observations, strict=True)
+        ]
         rows, latest = self.known.rows, self.known.event_time_max
         if rows is None:
             rows = sum(int(each.get(_ROWS) or 0) for each in found)
@@ -90,9 +94,9 @@ class SourceReader:
             known = replace(known, event_time_max=None)
         wanted = self._to_count(known)
         if not wanted or not slices:
-            return SourceRows(slices=slices, known=known, observations=())
+            return SourceRows(slices=slices, known=known, observations=(), wanted={})
         observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
-        return SourceRows(slices=observed, known=known, observations=observations)
+        return SourceRows(slices=observed, known=known, observations=observations, wanted=wanted)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

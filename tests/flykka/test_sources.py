@@ -172,3 +172,32 @@ def test_an_empty_dataframe_is_a_job_that_ends(
     env.execute()
 
     assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_a_condition_that_marks_watermarks_is_tried_where_it_is_written(
+    env: StreamExecutionEnvironment, spark: SparkSession
+) -> None:
+    frame = spark.createDataFrame([], "at timestamp, is_last boolean")
+    marked = WatermarkStrategy.for_punctuated_watermarks("is_last").with_timestamp_column("at")
+    wrong = WatermarkStrategy.for_punctuated_watermarks("is_first").with_timestamp_column("at")
+
+    stream = env.from_dataframe(frame, marked, uid="marked")
+
+    assert stream._transformation.punctuated_watermarks
+    with pytest.raises(StreamTypeError, match=r"wrong.*is_first"):
+        env.from_dataframe(frame, wrong, uid="wrong")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_rows_out_of_order_fail_the_job_where_that_was_asked_for(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    late_first = spark.range(0, 10, 1, 2).select(F.timestamp_seconds(100 - F.col("id")).alias("at"))
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    env.from_dataframe(
+        late_first, BY_TIME.with_violation_handler("FAIL"), uid="countdown", partitions_per_batch=1
+    ).sink_to(FileSink.parquet(str(tmp_path / "out")))
+
+    with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times are to ascend"):
+        env.execute("countdown")

@@ -114,7 +114,7 @@ class Harness:
 
 
 def source(**vertex: Any) -> Harness:
-    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=100, **vertex))
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, **{"watermark_delay_ms": 100, **vertex}))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
     task.feed(StartTask(), BridgeOpened(), request)
     return task
