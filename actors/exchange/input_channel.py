@@ -87,8 +87,8 @@ class InputChannel:
         self.priority: deque[Queued] = deque()
         self.queued_bytes = 0
         self._backoff = backoff
-        # The newest barrier that has arrived and its sequence number.
-        self._last_barrier = (-1, -1)
+        # Checkpoints whose barriers have arrived, with the sequence numbers of these, from the one read last on.
+        self._barriers: deque[tuple[int, int]] = deque()
         self._persisting: int | None = None
 
     @property
@@ -158,6 +158,10 @@ class InputChannel:
         buffer = (self.priority or self.queue).popleft().buffer
         if isinstance(buffer, BatchRef):
             self.queued_bytes -= buffer.size_bytes
+        if isinstance(buffer, CheckpointBarrier):
+            # No checkpoint before this one will be taken any more.
+            while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
+                self._barriers.popleft()
         return buffer
 
     def prioritize(self) -> None:
@@ -177,7 +181,7 @@ class InputChannel:
 
     def start_persisting(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
         """The checkpoint is taken now: what is in flight here; until its barrier comes, so is what arrives."""
-        self._persisting = None if self._last_barrier[0] >= checkpoint_id else checkpoint_id
+        self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
         return self.in_flight(checkpoint_id)
 
     def stop_persisting(self) -> None:
@@ -186,12 +190,11 @@ class InputChannel:
 
     def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
         """Batches that are not yet read and are before the barrier of the checkpoint."""
-        barrier_id, barrier_number = self._last_barrier
+        barrier = self._barrier_of(checkpoint_id)
         return tuple(
             queued.buffer
             for queued in self.queue
-            if isinstance(queued.buffer, BatchRef)
-            and (barrier_id < checkpoint_id or queued.sequence_number < barrier_number)
+            if isinstance(queued.buffer, BatchRef) and (barrier is None or queued.sequence_number < barrier)
         )
 
     def on_backlog(self, backlog: int) -> None:
@@ -229,17 +232,20 @@ class InputChannel:
         assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
         assert sum(batch.size_bytes for batch in batches) == self.queued_bytes
         assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
-        assert self._persisting is None or self._persisting > self._last_barrier[0]
+        assert self._persisting is None or self._barrier_of(self._persisting) is None
         assert self.state is not ChannelState.RELEASED or not self.queue
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
+
+    def _barrier_of(self, checkpoint_id: int) -> int | None:
+        """The number of the barrier that ends a checkpoint here: its own, or that of a later one."""
+        return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
 
     def _enqueue(self, queued: Queued) -> None:
         buffer = queued.buffer
         if isinstance(buffer, BatchRef):
             self.queued_bytes += buffer.size_bytes
         if isinstance(buffer, CheckpointBarrier):
-            if buffer.checkpoint_id > self._last_barrier[0]:
-                self._last_barrier = (buffer.checkpoint_id, queued.sequence_number)
+            self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
             if self._persisting is not None and buffer.checkpoint_id >= self._persisting:
                 self._persisting = None
             if is_unaligned(buffer):
