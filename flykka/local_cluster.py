@@ -15,7 +15,7 @@ from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManag
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import JobGraph, TaskCancellationSettings
 from flykka.messages.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
@@ -41,7 +41,8 @@ class ClusterSettings:
 
     `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down; without
     one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
-    each TaskManager may hold of batches on their way.
+    each TaskManager may hold of batches on their way, `task_cancellation` how long cancelled tasks may take to end
+    where their job does not say.
     """
 
     task_managers: int = 1
@@ -51,6 +52,7 @@ class ClusterSettings:
     record: str | None = None
     flight_recorder_turns: int = DEFAULT_TURNS
     network: NetworkSettings = field(default_factory=NetworkSettings)
+    task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
 
     def with_slots_for(self, needed: int) -> Self:
         """The same settings with enough slots, unless their number was given."""
@@ -202,8 +204,15 @@ class LocalCluster:
 
     def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
         self._names.append(name)
-        network = self._settings.network
-        return Props(TaskManager, name, self._slots, resource_manager, self._data_plane, network=network)
+        return Props(
+            TaskManager,
+            name,
+            self._slots,
+            resource_manager,
+            self._data_plane,
+            network=self._settings.network,
+            task_cancellation=self._settings.task_cancellation,
+        )
 
 
 def _new_system(settings: ClusterSettings) -> ActorSystem:
