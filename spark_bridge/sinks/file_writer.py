@@ -53,6 +53,7 @@ class FileWriter(SinkWriter):
         """Publish what the checkpoint holds, discard the rest."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
+        # A batch may be published by several subtasks, each some files of it: its folder goes with all that was staged.
         self._publish(tuple(file for file in pending if not self._was_taken_away(file)))
         self._staging.restore(folders)
 
@@ -75,11 +76,12 @@ class FileWriter(SinkWriter):
         """Publish what a complete checkpoint holds; the files."""
         with self._lock:
             due = tuple(file for file in self._pending if file.checkpoint_id <= checkpoint_id)
-        published = self._publish(due)
+        self._publish(due)
+        self._staging.discard(_batch_folder(file.staged) for file in due)
         with self._lock:
             self._pending = tuple(file for file in self._pending if file.checkpoint_id > checkpoint_id)
         self._staging.release_inherited()
-        return published
+        return tuple(file.target for file in due)
 
     @cached_property
     def _path(self) -> str:
@@ -104,13 +106,11 @@ class FileWriter(SinkWriter):
         target = f"part-{self._staging.name}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
         return PendingFile(checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]))
 
-    def _publish(self, files: tuple[PendingFile, ...]) -> tuple[str, ...]:
+    def _publish(self, files: tuple[PendingFile, ...]) -> None:
         for folder in {_parent(file.target) for file in files} - {self._path}:
             self._filesystem.make_folder(folder)
         for file in files:
             self._rename(file)
-        self._staging.discard(_batch_folder(file.staged) for file in files)
-        return tuple(file.target for file in files)
 
     def _was_taken_away(self, file: PendingFile) -> bool:
         """Whether a file was published by an attempt before, and somebody has moved it from the output since.

@@ -12,6 +12,8 @@ from flykka.messages.checkpoint import NotifyCheckpointComplete
 from flykka.messages.ids import JobId
 from flykka.messages.job import CancelJob, CheckpointCompleted, JobResultSuccess, StoppingSuccess
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.message import Message
+from flykka.messages.task import SubmitTask
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage, is_a
@@ -94,10 +96,10 @@ def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
         assert plane.world.late == []
 
 
-@pytest.mark.parametrize("moment", [CheckpointCompleted, NotifyCheckpointComplete])
+@pytest.mark.parametrize("moment", [SubmitTask, CheckpointCompleted, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
-    moment: type[CheckpointCompleted | NotifyCheckpointComplete], seed: int, tmp_path: Path
+    moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
         plane = KeyedRows()

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.actors.state.operator_state import list_state, repartition
+from flykka.messages.codec import decode
 from flykka.messages.ids import JobId
 from flykka.messages.operator_state import PendingFile, StagedBatch
 from flykka.spark_bridge.errors import SinkError
@@ -33,6 +35,7 @@ class Sink:
         uid: str = "my sink",
         job: str = "job",
         sink: FileSink | None = None,
+        subtask: int = 3,
     ) -> FileWriter:
         return FileWriter(
             sink or FileSink.parquet(str(self.folder)),
@@ -42,6 +45,7 @@ class Sink:
                 filesystem=filesystem,
                 uid=uid,
                 attempt_number=attempt,
+                subtask=subtask,
             ),
         )
 
@@ -219,6 +223,27 @@ def test_a_job_that_fails_before_it_has_cleared_up_behind_the_job_before_does_so
 
     assert sink.staged() == []
     assert list(after.prepare_commit(4, ())) == list(state[:1])
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_what_the_subtasks_of_a_job_had_pending_is_published_by_however_many_go_on(
+    sink: Sink, parallelism: int
+) -> None:
+    before = [sink.writer(job="before", subtask=subtask) for subtask in range(2)]
+    names = [writer.stage(sink.rows(10 * number + 1, 10 * number + 2)).names for number, writer in enumerate(before)]
+    prepared = [writer.prepare_commit(1, staged) for writer, staged in zip(before, names, strict=True)]
+    before[0].stage(sink.rows(99))
+
+    dealt = repartition([[list_state("pieces", pieces)] for pieces in prepared], parallelism)
+    after = [sink.writer(job="after", subtask=subtask) for subtask in range(parallelism)]
+    for writer, lists in zip(after, dealt, strict=True):
+        writer.restore([decode(element) for each in lists for element in each.elements])
+    for writer in after:
+        writer.commit(2)
+
+    assert sink.seen() == [1, 2, 11, 12]
+    assert sink.staged() == []
+    assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
 
 def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
