@@ -187,7 +187,7 @@ def analyze(
         results=taken.results,
         structure=f"keys: {key_types}; parts: {part_types}",
         key_columns_ddl=key_columns,
-        kept_columns_ddl=", ".join(_ddl(part.function.name.lower(), part.data_type) for part in parts),
+        kept_columns_ddl=", ".join([*(_ddl(part.function, part.data_type) for part in parts), "rows bigint"]),
     )
 
 

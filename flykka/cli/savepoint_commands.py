@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -70,32 +71,40 @@ def _show(checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...
         output.print(Text(line), soft_wrap=True)
     output.print(_table(operators))
     for operator in operators:
-        if operator.schema is not None:
-            schema = operator.schema
-            output.print(
-                Text(f"{operator.uid}: keys ({schema.keys}), kept ({schema.columns}), windows {schema.windows}"),
-                soft_wrap=True,
-            )
+        for detail in _details(operator):
+            output.print(Text(detail), soft_wrap=True)
 
 
 def _table(operators: tuple[OperatorSummary, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("uid", "name", "kind"):
+    for column in ("uid", "kind"):
         table.add_column(column, overflow="fold")
-    for column in ("parallelism", "key groups", "size", "files", "rows"):
+    for column in ("parallelism", "size"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("state", overflow="fold")
     for operator in operators:
         has_state = bool(operator.state_kinds)
         table.add_row(
-            Text(operator.uid or f"id {operator.operator_id}"),
-            Text(operator.name or NOTHING),
+            Text(_called(operator)),
             Text(operator.kind.lower().replace("_", " ") if operator.kind else NOTHING),
             f"{operator.parallelism} of {operator.max_parallelism}",
-            str(operator.key_groups) if operator.key_groups else NOTHING,
             format_bytes(operator.state_bytes) if has_state else NOTHING,
-            str(operator.files) if operator.files else NOTHING,
-            NOTHING if operator.rows is None else format_count(operator.rows),
-            Text(", ".join(operator.state_kinds) or "none"),
+            Text("; ".join(operator.state_kinds) or "none"),
         )
     return table
+
+
+def _details(operator: OperatorSummary) -> Iterator[str]:
+    """What does not fit into a table: how the user has called it, and what its keyed state is made of."""
+    if operator.name is not None and operator.name != operator.uid:
+        yield f"{_called(operator)}: {operator.name}"
+    if (schema := operator.schema) is not None:
+        yield f"{_called(operator)}: keys ({schema.keys}), kept of each window ({schema.columns}), {schema.windows}"
+    if operator.key_groups:
+        rows = "" if operator.rows is None else f", {format_count(operator.rows)} rows"
+        files = f"{operator.files} {'file' if operator.files == 1 else 'files'}"
+        yield f"{_called(operator)}: {operator.key_groups} key groups{rows} in {files}"
+
+
+def _called(operator: OperatorSummary) -> str:
+    return operator.uid or f"id {operator.operator_id}"
