@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from flykka.actors.checkpoint.completion import CheckpointCompletion
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect
 from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
-from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
-from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
-from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
 
@@ -22,33 +19,23 @@ Effects = Iterator[CoordinatorEffect]
 
 
 class Acknowledgements:
-    """Collects what the tasks answer. What it is given is the coordinator's, and shared with its other parts."""
+    """Collects what the tasks answer."""
 
-    def __init__(
-        self,
-        pendings: PendingCheckpoints,
-        tasks: CheckpointPlanCalculator,
-        stored: StoredCheckpoints,
-        completion: CheckpointCompletion,
-        stats: CheckpointStatsTracker,
-    ) -> None:
-        self._pendings = pendings
-        self._tasks = tasks
-        self._stored = stored
+    def __init__(self, state: CoordinatorState, completion: CheckpointCompletion) -> None:
+        self._state = state
         self._completion = completion
-        self._stats = stats
 
     def acknowledge(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
         """A task has taken its snapshot."""
         checkpoint_id, attempt = event.checkpoint_id, event.attempt
-        match self._pendings.expects(checkpoint_id, attempt):
+        match self._state.pendings.expects(checkpoint_id, attempt):
             case TaskAcknowledgeResult.SUCCESS:
-                pending = self._pendings.get(checkpoint_id)
+                pending = self._state.pendings.get(checkpoint_id)
                 assert pending is not None
                 yield from self._collect(pending, event, now)
             case TaskAcknowledgeResult.DUPLICATE:
                 yield Ignore(reason=f"{attempt} has acknowledged checkpoint {checkpoint_id} already")
-            case TaskAcknowledgeResult.UNKNOWN if checkpoint_id in self._stored.store:
+            case TaskAcknowledgeResult.UNKNOWN if checkpoint_id in self._state.stored.store:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} is complete")
             case TaskAcknowledgeResult.UNKNOWN:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} does not wait for {attempt}")
@@ -62,7 +49,7 @@ class Acknowledgements:
 
     def decline(self, event: DeclineCheckpoint, now: int) -> Effects:
         """A task cannot take part."""
-        pending = self._pendings.get(event.checkpoint_id)
+        pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
             return
@@ -72,22 +59,22 @@ class Acknowledgements:
     def finish(self, pending: PendingCheckpoint, now: int) -> Effects:
         """Where nobody is awaited any more, the metadata is written."""
         if pending.is_fully_acknowledged:
-            yield from self._stored.write(pending.finalize(now), pending.properties.options.target_location)
+            yield from self._state.stored.write(pending.finalize(now), pending.properties.options.target_location)
 
     def _collect(self, pending: PendingCheckpoint, event: AcknowledgeCheckpoint, now: int) -> Effects:
         state = event.state
         if not pending.properties.is_savepoint:
-            state, redundant = self._stored.acknowledge(event.checkpoint_id, state)
-            yield from self._stored.dispose(state=redundant)
+            state, redundant = self._state.stored.acknowledge(event.checkpoint_id, state)
+            yield from self._state.stored.dispose(state=redundant)
         self._measure(event, now)
         pending.acknowledge(event.attempt, state)
         yield from self.finish(pending, now)
 
     def _measure(self, event: AcknowledgeCheckpoint, now: int) -> None:
-        task = self._tasks.task(event.attempt)
+        task = self._state.tasks.task(event.attempt)
         if task is not None:
-            self._stats.report_subtask(event.checkpoint_id, task, now, event.metrics)
+            self._state.stats.report_subtask(event.checkpoint_id, task, now, event.metrics)
 
     def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
-        lives = event.attempt in self._tasks
-        yield from self._stored.discard_late(event.checkpoint_id, event.state, attempt_lives=lives)
+        lives = event.attempt in self._state.tasks
+        yield from self._state.stored.discard_late(event.checkpoint_id, event.state, attempt_lives=lives)

@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.actors.checkpoint import effects
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
-from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.checkpoint.pending import PendingCheckpoint
-from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
-from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
-from flykka.actors.checkpoint.rules import CoordinatorRules
-from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
-from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.actors.checkpoint.trigger import CheckpointTrigger
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -27,37 +22,23 @@ Effects = Iterator[CoordinatorEffect]
 
 
 class CheckpointCompletion:
-    """Ends checkpoints. What it is given is the coordinator's, and shared with its other parts."""
+    """Ends checkpoints."""
 
-    def __init__(
-        self,
-        rules: CoordinatorRules,
-        failures: CheckpointFailureManager,
-        pendings: PendingCheckpoints,
-        tasks: CheckpointPlanCalculator,
-        stored: StoredCheckpoints,
-        trigger: CheckpointTrigger,
-        stats: CheckpointStatsTracker,
-    ) -> None:
-        self._rules = rules
-        self._failures = failures
-        self._pendings = pendings
-        self._tasks = tasks
-        self._stored = stored
+    def __init__(self, state: CoordinatorState, trigger: CheckpointTrigger) -> None:
+        self._state = state
         self._trigger = trigger
-        self._stats = stats
 
     def complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
         """Its metadata is durable: nothing can go wrong any more."""
         checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
-        self._pendings.remove(pending)
+        self._state.pendings.remove(pending)
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
-        self._failures.succeed(checkpoint_id)
-        stats = self._stats.report_completed(checkpoint_id, now, checkpoint.path)
+        self._state.failures.succeed(checkpoint_id)
+        stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
         is_jobs = not properties.is_savepoint or properties.is_final
-        if is_jobs or self._rules.savepoints_commit:
-            for attempt in self._tasks.alive(pending.plan.to_commit_to):
+        if is_jobs or self._state.rules.savepoints_commit:
+            for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
                 yield effects.NotifyComplete(
                     attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
                 )
@@ -66,15 +47,15 @@ class CheckpointCompletion:
             yield effects.ReportSavepointCompleted(
                 request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
             )
-        if is_jobs or self._rules.savepoints_in_store:
-            yield from self._stored.retain(checkpoint)
+        if is_jobs or self._state.rules.savepoints_in_store:
+            yield from self._state.stored.retain(checkpoint)
             yield from self._subsume(checkpoint_id, now)
         yield from self._trigger.on_completed(properties, now)
         yield from self._trigger.resume(now)
 
     def abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
         """Every pending checkpoint is given up."""
-        for pending in self._pendings:
+        for pending in self._state.pendings:
             yield from self.abort(pending, CheckpointFailure(reason=reason), now)
 
     def abort(
@@ -82,11 +63,11 @@ class CheckpointCompletion:
     ) -> Effects:
         """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own."""
         assert failure.reason is not CheckpointDeclineReason.SUBSUMED or pending.properties.can_be_subsumed
-        self._pendings.remove(pending)
+        self._state.pendings.remove(pending)
         if not pending.has_reached_tasks:
             self._trigger.give_way()
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
-        self._stats.report_failed(pending.checkpoint_id, now, failure.reason)
+        self._state.stats.report_failed(pending.checkpoint_id, now, failure.reason)
         yield from self._notify_aborted(pending)
         yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=failure.reason)
         yield from self._discard(pending)
@@ -100,18 +81,18 @@ class CheckpointCompletion:
 
     def discard_unwritten(self, target_location: str | None) -> Effects:
         """The metadata of a checkpoint that was given up before could not be written."""
-        yield from self._stored.dispose(checkpoints=_folder(target_location))
+        yield from self._state.stored.dispose(checkpoints=_folder(target_location))
 
     def _subsume(self, completed_id: int, now: int) -> Effects:
-        for pending in self._pendings:
+        for pending in self._state.pendings:
             if pending.checkpoint_id < completed_id and pending.properties.can_be_subsumed:
                 yield from self.abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
 
     def _notify_aborted(self, pending: PendingCheckpoint) -> Effects:
         if not pending.has_reached_tasks:
             return
-        latest = self._stored.store.latest
-        for attempt in self._tasks.alive(task.attempt for task in pending.plan.to_wait_for):
+        latest = self._state.stored.store.latest
+        for attempt in self._state.tasks.alive(task.attempt for task in pending.plan.to_wait_for):
             yield effects.NotifyAborted(
                 attempt=attempt,
                 checkpoint_id=pending.checkpoint_id,
@@ -121,9 +102,9 @@ class CheckpointCompletion:
 
     def _discard(self, pending: PendingCheckpoint) -> Effects:
         # While the metadata is being written there, the folder of a savepoint is left to the end of that.
-        is_left = pending.checkpoint_id in self._stored.writing
+        is_left = pending.checkpoint_id in self._state.stored.writing
         folder = () if is_left else _folder(pending.properties.options.target_location)
-        yield from self._stored.dispose(checkpoints=folder, state=pending.exclusive_state())
+        yield from self._state.stored.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _fails_job(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> bool:
         properties = pending.properties
@@ -134,7 +115,7 @@ class CheckpointCompletion:
         if properties.is_savepoint and not by_task:
             # Nobody is helped by a failover where a savepoint could not be written.
             return False
-        return self._failures.fail(pending.checkpoint_id, reason)
+        return self._state.failures.fail(pending.checkpoint_id, reason)
 
 
 def _folder(target_location: str | None) -> tuple[str, ...]:

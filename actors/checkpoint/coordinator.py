@@ -4,9 +4,9 @@ Mirrors Flink's CheckpointCoordinator. What may not be put here: clocks, ids, re
 comes back as an event, the metadata is written outside and comes back as an event; a checkpoint is pending, and may be
 given up, until then. Late, duplicate and unknown messages are ordinary and end in `Ignore`.
 
-One entry, and behind it a part for each stretch of a checkpoint's life: `trigger.py` until its id is drawn, here until
-the tasks have heard of it, `acknowledgements.py` while they answer, `completion.py` for its end, and
-`stored_checkpoints.py` for what is left of it then.
+One entry, and behind it a part for each stretch of a checkpoint's life: `trigger.py` until its id is drawn,
+`initialization.py` until the tasks have heard of it, `acknowledgements.py` while they answer, `completion.py` for its
+end, and `stored_checkpoints.py` for what is left of it then.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
 from flykka.actors.checkpoint.completion import CheckpointCompletion
-from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
+from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect
 from flykka.actors.checkpoint.events import CoordinatorEvent
-from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.checkpoint.final_checkpoint import FinalPhase
+from flykka.actors.checkpoint.initialization import CheckpointInitialization
 from flykka.actors.checkpoint.master_states import MasterHookRestores
 from flykka.actors.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
-from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
-from flykka.actors.checkpoint.plan import CheckpointPlanCalculator, PlannedTask
-from flykka.actors.checkpoint.properties import for_checkpoint, with_alignment
-from flykka.actors.checkpoint.request_decider import CheckpointLoad, CheckpointTriggerRequest
-from flykka.actors.checkpoint.rules import CoordinatorRules, request_gate
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
-from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.actors.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
@@ -69,42 +66,41 @@ class CheckpointCoordinatorMachine:
         master_hooks: Sequence[str] = (),
         rules: CoordinatorRules | None = None,
     ) -> None:
-        rules = rules or CoordinatorRules()
-        self.job = job
-        self.stats = CheckpointStatsTracker()
-        self._pendings = PendingCheckpoints()
-        self.shut_down_with: JobStatus | None = None
-        self._settings = settings
-        self._operator_coordinators = operator_coordinators
+        self._state = state = CoordinatorState(job, settings, rules or CoordinatorRules())
         self._hooks = MasterHookRestores(master_hooks)
-        self._tasks = CheckpointPlanCalculator(after_tasks_finish=rules.checkpoints_after_tasks_finish)
-        store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
-        self._stored = StoredCheckpoints(store, prefers_checkpoints=rules.prefers_checkpoints)
-        gate = request_gate(rules, settings)
-        self._trigger = CheckpointTrigger(settings, gate, self._tasks, self._load)
-        failures = CheckpointFailureManager(settings.tolerable_failures, rules.counted_failures)
-        self._completion = CheckpointCompletion(
-            rules, failures, self._pendings, self._tasks, self._stored, self._trigger, self.stats
+        self._trigger = CheckpointTrigger(state)
+        self._completion = CheckpointCompletion(state, self._trigger)
+        self._acknowledgements = Acknowledgements(state, self._completion)
+        self._initialization = CheckpointInitialization(
+            state,
+            self._trigger,
+            self._completion,
+            self._acknowledgements,
+            operator_coordinators=operator_coordinators,
+            master_hooks=bool(master_hooks),
         )
-        self._acknowledgements = Acknowledgements(
-            self._pendings, self._tasks, self._stored, self._completion, self.stats
-        )
+        self.shut_down_with: JobStatus | None = None
 
     # --- what can be seen from outside -------------------------------------------------------------------------------
 
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
         """The pending checkpoints by id, oldest first."""
-        return {pending.checkpoint_id: pending for pending in self._pendings}
+        return {pending.checkpoint_id: pending for pending in self._state.pendings}
+
+    @property
+    def stats(self) -> CheckpointStatsTracker:
+        """What happened to the checkpoints so far."""
+        return self._state.stats
 
     @property
     def completed(self) -> CompletedCheckpointStore:
         """The retained completed checkpoints."""
-        return self._stored.store
+        return self._state.stored.store
 
     def registrations(self, state_id: str) -> int:
         """How many retained checkpoints refer to this shared state."""
-        return self._stored.registry.references(state_id)
+        return self._state.stored.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:
@@ -113,12 +109,12 @@ class CheckpointCoordinatorMachine:
 
     def check(self) -> None:
         """Raise `AssertionError` where the machine is in a state that cannot be."""
-        self._pendings.check()
-        self._stored.check()
-        for pending in self._pendings:
-            assert (pending.phase is PendingPhase.METADATA) == (pending.checkpoint_id in self._stored.writing)
-        assert self.shut_down_with is None or not len(self._pendings)
-        final = any(pending.properties.is_final for pending in self._pendings)
+        self._state.pendings.check()
+        self._state.stored.check()
+        for pending in self._state.pendings:
+            assert (pending.phase is PendingPhase.METADATA) == (pending.checkpoint_id in self._state.stored.writing)
+        assert self.shut_down_with is None or not len(self._state.pendings)
+        final = any(pending.properties.is_final for pending in self._state.pendings)
         assert (self._trigger.final.phase is FinalPhase.PENDING) == final
         self._trigger.final.check()
 
@@ -144,9 +140,9 @@ class CheckpointCoordinatorMachine:
             case events.CheckpointIdDrawn():
                 yield from self._on_id_drawn(event, now)
             case OperatorCoordinatorsSnapshotted():
-                yield from self._on_coordinators_snapshotted(event, now)
+                yield from self._initialization.on_coordinators_snapshotted(event, now)
             case MasterHooksTriggered() | MasterHookFailed():
-                yield from self._on_master_hooks(event, now)
+                yield from self._initialization.on_master_hooks(event, now)
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 yield from self._on_answer(event, now)
             case CheckpointTimedOut():
@@ -163,7 +159,7 @@ class CheckpointCoordinatorMachine:
             case events.Shutdown():
                 yield from self._on_shutdown(event, now)
             case events.DisposalEnded():
-                self._stored.disposal_ended()
+                self._state.stored.disposal_ended()
                 yield from self._trigger.resume(now)
             case _:
                 assert_never(event)
@@ -171,17 +167,17 @@ class CheckpointCoordinatorMachine:
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def _on_task_state(self, event: events.TaskStateChanged, now: int) -> Effects:
-        if event.attempt not in self._tasks:
+        if event.attempt not in self._state.tasks:
             yield Ignore(reason=f"{event.attempt} is not an attempt of the job")
             return
-        self._tasks.set_state(event.attempt, event.state)
+        self._state.tasks.set_state(event.attempt, event.state)
         yield from self._trigger.on_tasks_changed(now)
 
     def _replace_tasks(self, tasks: tuple[PlannedTask, ...], reason: CheckpointDeclineReason, now: int) -> Effects:
         yield from self._trigger.forget_final()
         yield from self._completion.abort_all(reason, now)
         # Former attempts must not complete anything any more: new ones start from what is complete now.
-        self._tasks.replace_tasks(tasks)
+        self._state.tasks.replace_tasks(tasks)
         yield from self._trigger.on_tasks_changed(now)
         yield from self._trigger.resume(now)
 
@@ -220,83 +216,17 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.on_final_retry(now)
 
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
-        self._pendings.use_id(event.checkpoint_id)
+        self._state.pendings.use_id(event.checkpoint_id)
         request = yield from self._trigger.on_id_drawn(now)
         if request is None:
             yield from self._trigger.resume(now)
         else:
-            yield from self._begin(event.checkpoint_id, request, now)
-
-    def _begin(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
-        properties = with_alignment(request.properties, self._settings)
-        pending = PendingCheckpoint(
-            job=self.job,
-            checkpoint_id=checkpoint_id,
-            timestamp_ms=now,
-            properties=properties,
-            plan=self._tasks.calculate(),
-            request_id=request.request_id,
-        )
-        self._pendings.add(pending)
-        if properties.is_final:
-            self._trigger.final.begin(checkpoint_id)
-        self.stats.report_pending(
-            checkpoint_id, now, is_savepoint=properties.is_savepoint, tasks=pending.plan.to_wait_for
-        )
-        timeout_ms = self._settings.timeout_ms
-        yield effects.StartTimer(kind=TimerKind.TIMEOUT, delay_ms=timeout_ms, checkpoint_id=checkpoint_id)
-        if self._operator_coordinators:
-            yield effects.SnapshotCoordinators(checkpoint_id=checkpoint_id)
-        else:
-            pending.set_coordinators(())
-            yield from self._trigger_hooks(pending, now)
-
-    def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted, now: int) -> Effects:
-        pending = self._pendings.get(event.checkpoint_id)
-        if event.job_id != self.job.job_id or pending is None or pending.phase is not PendingPhase.COORDINATORS:
-            yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for operator coordinators")
-            return
-        pending.set_coordinators(event.states)
-        yield from self._trigger_hooks(pending, now)
-
-    def _trigger_hooks(self, pending: PendingCheckpoint, now: int) -> Effects:
-        if self._hooks.identifiers:
-            yield effects.TriggerMasterHooks(checkpoint_id=pending.checkpoint_id, timestamp_ms=pending.timestamp_ms)
-        else:
-            pending.set_master_states(())
-            yield from self._trigger_tasks(pending, now)
-
-    def _on_master_hooks(self, event: MasterHooksTriggered | MasterHookFailed, now: int) -> Effects:
-        pending = self._pendings.get(event.checkpoint_id)
-        if pending is None or pending.phase is not PendingPhase.MASTER_HOOKS:
-            yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for master hooks")
-            return
-        match event:
-            case MasterHooksTriggered(states=states):
-                pending.set_master_states(states)
-                yield from self._trigger_tasks(pending, now)
-            case MasterHookFailed(cause=cause):
-                reason = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
-                yield from self._give_up(pending, CheckpointFailure(reason=reason, cause=cause), now)
-
-    def _trigger_tasks(self, pending: PendingCheckpoint, now: int) -> Effects:
-        for attempt in pending.plan.to_trigger:
-            yield effects.TriggerTask(
-                attempt=attempt,
-                checkpoint_id=pending.checkpoint_id,
-                timestamp_ms=pending.timestamp_ms,
-                options=pending.properties.options,
-            )
-        self._trigger.give_way()
-        yield from self._trigger.resume(now)
-
-    def _load(self) -> CheckpointLoad:
-        return CheckpointLoad(pending=len(self._pendings), cleaning=self._stored.disposals)
+            yield from self._initialization.begin(event.checkpoint_id, request, now)
 
     # --- collecting, completing, giving up ---------------------------------------------------------------------------
 
     def _on_answer(self, event: AcknowledgeCheckpoint | DeclineCheckpoint, now: int) -> Effects:
-        if event.job_id != self.job.job_id:
+        if event.job_id != self._state.job.job_id:
             yield Ignore(reason=f"job {event.job_id} has a coordinator of its own")
             return
         match event:
@@ -307,19 +237,19 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.resume(now)
 
     def _on_timed_out(self, event: CheckpointTimedOut, now: int) -> Effects:
-        pending = self._pendings.get(event.checkpoint_id)
+        pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
             return
         yield from self._give_up(pending, CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED), now)
 
     def _on_metadata(self, event: MetadataWritten | MetadataWriteFailed, now: int) -> Effects:
-        write = self._stored.written(event.checkpoint_id)
-        pending = self._pendings.get(event.checkpoint_id)
+        write = self._state.stored.written(event.checkpoint_id)
+        pending = self._state.pendings.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
                 # Given up while it was written: nobody may find it.
-                yield from self._stored.dispose(checkpoints=(event.path,))
+                yield from self._state.stored.dispose(checkpoints=(event.path,))
             case MetadataWritten():
                 assert pending is not None
                 yield from self._completion.complete(pending, replace(write.checkpoint, path=event.path), now)
@@ -341,12 +271,12 @@ class CheckpointCoordinatorMachine:
     def _on_restore(self, event: events.RestoreRequested | events.CheckpointAdopted, now: int) -> Effects:
         yield from self._replace_tasks((), CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
         if isinstance(event, events.CheckpointAdopted) and not len(self.completed):
-            self._stored.adopt(event.checkpoint)
-            self._pendings.skip_to(event.checkpoint.checkpoint_id)
-        self._stored.restore(event.version, allow_unmatched=event.allow_unmatched)
+            self._state.stored.adopt(event.checkpoint)
+            self._state.pendings.skip_to(event.checkpoint.checkpoint_id)
+        self._state.stored.restore(event.version, allow_unmatched=event.allow_unmatched)
 
     def _settle(self) -> Effects:
-        for effect in self._stored.settle():
+        for effect in self._state.stored.settle():
             if not isinstance(effect, effects.Restore):
                 yield effect
                 continue
@@ -369,4 +299,4 @@ class CheckpointCoordinatorMachine:
         yield from self._replace_tasks((), reason, now)
         if self._hooks.identifiers:
             yield effects.CloseMasterHooks()
-        self._stored.close(event.job_status, keep_latest=was_stopped)
+        self._state.stored.close(event.job_status, keep_latest=was_stopped)

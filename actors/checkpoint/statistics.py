@@ -48,13 +48,13 @@ class CheckpointStats:
 
     def with_totals(self) -> CheckpointStats:
         """The same with the sums over all subtasks."""
-        summaries = [task.summary for task in self.tasks.values()]
+        metrics = [measured for task in self.tasks.values() for measured in task.metrics]
         return replace(
             self,
-            size_bytes=sum(summary.size_bytes.total for summary in summaries),
-            incremental_bytes=sum(summary.incremental_bytes.total for summary in summaries),
-            processed_bytes=sum(summary.processed_bytes.total for summary in summaries),
-            persisted_bytes=sum(summary.persisted_bytes.total for summary in summaries),
+            size_bytes=sum(measured.size_bytes for measured in metrics),
+            incremental_bytes=sum(measured.incremental_bytes for measured in metrics),
+            processed_bytes=sum(measured.bytes_processed_during_alignment for measured in metrics),
+            persisted_bytes=sum(measured.bytes_persisted_during_alignment for measured in metrics),
         )
 
 

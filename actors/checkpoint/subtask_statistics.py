@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flykka.messages.checkpoint import CheckpointMetrics
@@ -22,6 +22,12 @@ class MinMaxAvg:
     def average(self) -> int:
         """The mean, rounded down; 0 where nothing was seen."""
         return self.total // self.count if self.count else 0
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> MinMaxAvg:
+        """Over all of these."""
+        seen = tuple(values)
+        return cls(count=len(seen), least=min(seen, default=0), greatest=max(seen, default=0), total=sum(seen))
 
     def with_value(self, value: int) -> MinMaxAvg:
         """One more value."""
@@ -49,30 +55,15 @@ class SubtaskStateStats:
 class TaskStateStatsSummary:
     """Over the subtasks of a vertex that have acknowledged: times in ms, sizes in bytes."""
 
-    size_bytes: MinMaxAvg = NOTHING_SEEN
-    incremental_bytes: MinMaxAvg = NOTHING_SEEN
-    ack_ms: MinMaxAvg = NOTHING_SEEN
-    sync_ms: MinMaxAvg = NOTHING_SEEN
-    async_ms: MinMaxAvg = NOTHING_SEEN
-    processed_bytes: MinMaxAvg = NOTHING_SEEN
-    persisted_bytes: MinMaxAvg = NOTHING_SEEN
-    alignment_ms: MinMaxAvg = NOTHING_SEEN
-    start_delay_ms: MinMaxAvg = NOTHING_SEEN
-
-    def with_subtask(self, stats: SubtaskStateStats) -> TaskStateStatsSummary:
-        """One more acknowledgement."""
-        measured = stats.metrics
-        return TaskStateStatsSummary(
-            size_bytes=self.size_bytes.with_value(measured.size_bytes),
-            incremental_bytes=self.incremental_bytes.with_value(measured.incremental_bytes),
-            ack_ms=self.ack_ms.with_value(stats.ack_ms),
-            sync_ms=self.sync_ms.with_value(measured.sync_ms),
-            async_ms=self.async_ms.with_value(measured.async_ms),
-            processed_bytes=self.processed_bytes.with_value(measured.bytes_processed_during_alignment),
-            persisted_bytes=self.persisted_bytes.with_value(measured.bytes_persisted_during_alignment),
-            alignment_ms=self.alignment_ms.with_value(measured.alignment_ms),
-            start_delay_ms=self.start_delay_ms.with_value(measured.start_delay_ms),
-        )
+    size_bytes: MinMaxAvg
+    incremental_bytes: MinMaxAvg
+    ack_ms: MinMaxAvg
+    sync_ms: MinMaxAvg
+    async_ms: MinMaxAvg
+    processed_bytes: MinMaxAvg
+    persisted_bytes: MinMaxAvg
+    alignment_ms: MinMaxAvg
+    start_delay_ms: MinMaxAvg
 
 
 class TaskStateStats:
@@ -83,7 +74,6 @@ class TaskStateStats:
             raise ValueError(f"a vertex has at least one subtask, not {parallelism}")
         self.vertex_id = vertex_id
         self.parallelism = parallelism
-        self.summary = TaskStateStatsSummary()
         self.latest: SubtaskStateStats | None = None
         self._subtasks: dict[int, SubtaskStateStats] = {}
 
@@ -97,13 +87,31 @@ class TaskStateStats:
         """How many have acknowledged."""
         return len(self._subtasks)
 
+    @property
+    def metrics(self) -> Iterator[CheckpointMetrics]:
+        """What those that have acknowledged have measured."""
+        return (stats.metrics for stats in self._subtasks.values())
+
+    def summary(self) -> TaskStateStatsSummary:
+        """Over those that have acknowledged. It looks at each of them: whoever counts what happens needs none."""
+        return TaskStateStatsSummary(
+            size_bytes=MinMaxAvg.of(measured.size_bytes for measured in self.metrics),
+            incremental_bytes=MinMaxAvg.of(measured.incremental_bytes for measured in self.metrics),
+            ack_ms=MinMaxAvg.of(stats.ack_ms for stats in self._subtasks.values()),
+            sync_ms=MinMaxAvg.of(measured.sync_ms for measured in self.metrics),
+            async_ms=MinMaxAvg.of(measured.async_ms for measured in self.metrics),
+            processed_bytes=MinMaxAvg.of(measured.bytes_processed_during_alignment for measured in self.metrics),
+            persisted_bytes=MinMaxAvg.of(measured.bytes_persisted_during_alignment for measured in self.metrics),
+            alignment_ms=MinMaxAvg.of(measured.alignment_ms for measured in self.metrics),
+            start_delay_ms=MinMaxAvg.of(measured.start_delay_ms for measured in self.metrics),
+        )
+
     def report(self, stats: SubtaskStateStats) -> bool:
         """A subtask has acknowledged; whether it is one of the vertex and has not done so before."""
         if not 0 <= stats.subtask < self.parallelism or stats.subtask in self._subtasks:
             return False
         self._subtasks[stats.subtask] = stats
         self.latest = stats
-        self.summary = self.summary.with_subtask(stats)
         return True
 
     def duration_ms(self, trigger_ms: int) -> int | None:

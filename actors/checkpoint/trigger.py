@@ -6,9 +6,10 @@ comes everything is checked a second time, because the world went on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.checkpoint.effects import (
     CancelTimer,
     CheckpointFailure,
@@ -22,39 +23,30 @@ from flykka.actors.checkpoint.effects import (
 )
 from flykka.actors.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase, Stop
 from flykka.actors.checkpoint.periodic_trigger import PeriodicTrigger
-from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.checkpoint.request_decider import (
     CheckpointLoad,
     CheckpointTriggerRequest,
     RequestDecision,
-    RequestGate,
 )
+from flykka.actors.checkpoint.rules import request_gate
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job_graph import CheckpointingSettings
 
 FINAL_RETRY_MS = 1_000
 """How long to wait after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
 
 
 class CheckpointTrigger:
-    """Requests on their way to a checkpoint. `tasks` are the coordinator's and only looked at, as is its `load`."""
+    """Requests on their way to a checkpoint. The coordinator's state is only looked at."""
 
-    def __init__(
-        self,
-        settings: CheckpointingSettings,
-        gate: RequestGate,
-        tasks: CheckpointPlanCalculator,
-        load: Callable[[], CheckpointLoad],
-    ) -> None:
+    def __init__(self, state: CoordinatorState) -> None:
         self.final = FinalCheckpoint()
-        self.periodic = PeriodicTrigger(settings.interval_ms)
-        self._periodic_properties = for_checkpoint(settings.retention)
-        self._gate = gate
-        self._tasks = tasks
-        self._load_beside = load
+        self.periodic = PeriodicTrigger(state.settings.interval_ms)
+        self._periodic_properties = for_checkpoint(state.settings.retention)
+        self._state = state
+        self._gate = request_gate(state.rules, state.settings)
         self._drawing: CheckpointTriggerRequest | None = None
         self._is_triggering = False
         self._requests = 0
@@ -147,7 +139,7 @@ class CheckpointTrigger:
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
         """Where a checkpoint was due before all tasks ran, it is taken as soon as they do."""
-        if not self._tasks.can_trigger:
+        if not self._state.tasks.can_trigger:
             return
         yield from self.resume(now)
         if self._missed_tick and not self._tick_waits:
@@ -228,7 +220,7 @@ class CheckpointTrigger:
     # --- preconditions -----------------------------------------------------------------------------------------------
 
     def _load(self) -> CheckpointLoad:
-        return replace(self._load_beside(), is_triggering=self._is_triggering)
+        return replace(self._state.load, is_triggering=self._is_triggering)
 
     def _follow(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
         while True:
@@ -260,7 +252,7 @@ class CheckpointTrigger:
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
         if request.properties.is_final and self.final.phase is not FinalPhase.REQUESTED:
             return CheckpointDeclineReason.ALREADY_QUEUED
-        return None if self._tasks.can_trigger else CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+        return None if self._state.tasks.can_trigger else CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
     def _decline(
         self, request: CheckpointTriggerRequest, reason: CheckpointDeclineReason
