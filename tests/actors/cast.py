@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.job_manager import JobManager
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.resource_manager import ResourceManager
@@ -179,13 +180,19 @@ class Names:
 class Stage:
     """Two TaskManagers with two slots each, and a client."""
 
-    def __init__(self, system: SeededSystem, folder: Path, data_plane: Names | None = None) -> None:
+    def __init__(
+        self,
+        system: SeededSystem,
+        folder: Path,
+        data_plane: Names | None = None,
+        network: NetworkSettings | None = None,
+    ) -> None:
         self.system = system
         self.data_plane = data_plane or Names()
         self.checkpointing: dict[str, Any] = {}
 
         def task_manager(name: TaskManagerId, resource_manager: Ref) -> Props:
-            return Props(TaskManager, name, 2, resource_manager, self.data_plane)
+            return Props(TaskManager, name, 2, resource_manager, self.data_plane, network=network)
 
         resource_manager = system.spawn(
             Props(
