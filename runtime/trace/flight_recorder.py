@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -100,9 +100,10 @@ class FlightRecorder:
         message = envelope.message
         carried = weight(message) if failure is None else weight(message) + weight(failure)
         sender, cause, kind = envelope.sender, envelope.cause, envelope.kind
-        flat = (TURN, sequence, now_ms, recipient, sender, cause, kind, message, failure)
+        flat = [TURN, sequence, now_ms, recipient, sender, cause, kind, message, failure]
         for effect in effects:
-            flat += (len(effect), *effect)
+            flat.append(len(effect))
+            flat += effect
         self._note(carried, flat)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
@@ -143,7 +144,7 @@ class FlightRecorder:
                 unfinished.unlink(missing_ok=True)
                 raise
 
-    def _note(self, carried: int, record: tuple[Any, ...]) -> None:
+    def _note(self, carried: int, record: Sequence[Any]) -> None:
         with self._lock:
             if self._closed:
                 return

@@ -170,3 +170,15 @@ def test_what_can_carry_nothing_is_not_looked_at_and_what_cannot_be_known_is() -
         words: tuple[Word, ...]
 
     assert weight(Local(number=1, words=("four",))) == 4 + 8  # type: ignore[arg-type]
+
+
+def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
+    recorder = begun()
+    sent = [("send", SOMEONE, says(str(number))) for number in range(20)]
+    recorder.turn(1, 1, SOMEONE, Envelope(says("all"), None, None), [("stop", SOMEONE), *sent], None)
+
+    recorder.dump(tmp_path / "ring.trace")
+
+    (turn,) = Trace.open(tmp_path / "ring.trace").turns
+    assert len(turn.effects) == 21
+    assert [effect.message.text for effect in turn.effects[1:]] == [str(number) for number in range(20)]
