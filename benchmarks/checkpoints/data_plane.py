@@ -62,7 +62,8 @@ class Arrivals:
 class InstantBridge(Actor):
     """Answers at once. A commit is told by the Task in the turn in which it hears that the checkpoint is complete."""
 
-    def __init__(self, committed: Arrivals) -> None:
+    def __init__(self, opened: Arrivals, committed: Arrivals) -> None:
+        self._opened = opened
         self._committed = committed
 
     def handle_message(self, message: Message) -> None:
@@ -76,6 +77,7 @@ class InstantBridge(Actor):
                 self._committed.arrive()
                 task.tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
             case OpenBridge():
+                self._opened.arrive()
                 task.tell(BridgeOpened())
             case CloseBridge():
                 task.tell(BridgeClosed())
@@ -102,6 +104,7 @@ class InstantDataPlane:
     """Holds no rows, and so has nothing to check and nothing to release."""
 
     def __init__(self) -> None:
+        self.opened = Arrivals()
         self.committed = Arrivals()
 
     def check(self, job_graph: JobGraph) -> None:
@@ -113,7 +116,7 @@ class InstantDataPlane:
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """A bridge that answers at once."""
-        return Props(InstantBridge, self.committed)
+        return Props(InstantBridge, self.opened, self.committed)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
         """One that finds nothing."""

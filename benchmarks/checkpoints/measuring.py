@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
 from benchmarks.checkpoints.data_plane import InstantDataPlane
-from benchmarks.checkpoints.topologies import TASK_MANAGERS, Topology, job_graph
+from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, Topology, job_graph
 from flykka.jobs.job_client import JobClient
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.coordination import PeriodicTriggerDue
@@ -55,11 +55,18 @@ def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
         CheckpointFailedError: a checkpoint did not complete.
     """
     plane = InstantDataPlane()
-    settings = ClusterSettings(task_managers=TASK_MANAGERS, slots_per_task_manager=topology.slots_per_task_manager)
+    settings = ClusterSettings(
+        task_managers=TASK_MANAGERS,
+        slots_per_task_manager=topology.slots_per_task_manager,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+    )
     with TemporaryDirectory(prefix="flykka-benchmark-") as folder, LocalCluster(plane, settings) as cluster:
         _wait_until(lambda: len(cluster.task_managers()) == TASK_MANAGERS, _LOOK_S, "the TaskManagers do not start")
+        plane.opened.begin(topology.tasks)
         begun = time.perf_counter()
         client = cluster.submit(job_graph(topology, folder))
+        # Before that there is nothing to look for, and each look costs those who are looked at.
+        plane.opened.wait(SECONDS_AT_MOST)
         look_s = max(_LOOK_S, _LOOK_S_PER_TASK * topology.tasks)
         _wait_until(lambda: _all_run(client, topology), look_s, f"not all {topology.tasks} tasks run")
         measured = Measured(submit_s=time.perf_counter() - begun)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from flykka.local_cluster import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
+from flykka.local_cluster import HEARTBEAT_INTERVAL_MS
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
@@ -25,6 +25,9 @@ TASK_MANAGERS = 4
 """So many share the tasks, whatever their number."""
 
 MAX_PARALLELISM = 32_768
+
+HEARTBEAT_TIMEOUT_MS = 50_000
+"""Flink's: on a busy machine ten thousand tasks may take longer to start than the ten seconds of a local cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
