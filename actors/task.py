@@ -25,10 +25,10 @@ from flykka.actors.execution.effects import (
     TellPeer,
     TellSender,
 )
-from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import AlignmentTimeoutDue, PartitionRequestDue
+from flykka.messages.exchange import AlignmentTimeoutDue, PartitionRequest, PartitionRequestDue
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
@@ -77,8 +77,10 @@ class Task(Actor):
     def handle_message(self, message: Message) -> None:
         """Everything but the bridge's death is the machine's to decide."""
         match message:
-            case Terminated():
+            case Terminated(ref=ref) if ref == self._bridge:
                 self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
+            case Terminated(ref=ref):
+                self._take(TaskManagerLost(task_manager=ref))
             case _ if isinstance(message, TaskEvent):
                 self._take(message)
             case _:
@@ -98,6 +100,9 @@ class Task(Actor):
                     # The TaskManager speaks for a Task that dies without having told how its attempt ended.
                     self.context.parent.tell(message)
             case TellPeer(receiver=receiver, message=message):
+                if isinstance(message, PartitionRequest) and receiver != self.context.parent:
+                    # What is asked of somebody who has ended is never answered. (With the parent this actor ends too.)
+                    self.context.watch(receiver)
                 receiver.tell(message)
             case TellSender(message=message):
                 if self.context.sender is not None:

@@ -20,6 +20,7 @@ from flykka.actors.exchange.input_gate import (
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse, TaskBuffers
 from flykka.messages.ids import ResultPartitionId
+from flykka.messages.ref import Ref
 from flykka.messages.task import InputGateDescriptor
 
 
@@ -118,6 +119,14 @@ class UnionInputGate:
         """Data waits for credit at a producer."""
         gate = self._reader(announcement.partition_id, announcement.subpartition)
         return [Ignore(reason="a backlog that no gate waits for")] if gate is None else gate.on_backlog(announcement)
+
+    def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
+        """A TaskManager is gone: channels that wait for its answer fail."""
+        effects: list[GateEffect] = []
+        for gate in self.gates:
+            effects += gate.on_connection_failed(task_manager)
+            self._take_turn(gate)
+        return effects
 
     def on_error(self, response: ErrorResponse) -> list[GateEffect]:
         """A subpartition cannot be had, for now or at all."""

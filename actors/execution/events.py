@@ -18,6 +18,7 @@ from flykka.messages.exchange import (
     TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ref import Ref
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.stage import (
     BridgeClosed,
@@ -52,9 +53,17 @@ class BridgeLost:
     cause: SerializedThrowable
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerLost:
+    """A TaskManager that was asked for a partition has ended."""
+
+    task_manager: Ref
+
+
 TaskEvent = (
     StartTask
     | BridgeLost
+    | TaskManagerLost
     | PartitionRequestDue
     | AlignmentTimeoutDue
     | MetricsDue

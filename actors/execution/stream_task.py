@@ -18,7 +18,7 @@ from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.execution.attempt_life import AttemptLife
 from flykka.actors.execution.effects import LogWarning, TaskEffect, TellBridge
-from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
 from flykka.actors.execution.input_elements import (
     BatchArrived,
     EndOfDataReached,
@@ -172,6 +172,8 @@ class StreamTask:
                 return [*self._inputs.handle(event, now), *self._input_failure(), *asked]
             case PartitionProducerState():
                 return self._life.follow(consequence(event))
+            case TaskManagerLost(task_manager=task_manager):
+                return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event, now) + self._input_failure()
             case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):

@@ -129,6 +129,10 @@ class TaskInputs:
         """Batches that have arrived and are not yet processed."""
         return self._gates.buffers_in_use
 
+    def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
+        """A TaskManager has ended: what it has not answered it will not answer."""
+        return self._effects(self._gates.on_connection_failed(task_manager))
+
     def handle(self, event: ExchangeEvent, now: int) -> list[TaskEffect]:
         """Something has come from a producer, or is to be asked for again."""
         match event:
