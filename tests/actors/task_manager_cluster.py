@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flykka.actors.data_plane import DataPlane, SplitDiscovery
+from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.heartbeat import HeartbeatRequest
@@ -94,7 +94,7 @@ class Cluster:
         kind: type[TaskManager] = TaskManager,
         network: NetworkSettings | None = None,
         *,
-        data_plane: DataPlane | None = None,
+        data_plane: NoData | None = None,
         task_cancellation: TaskCancellationSettings | None = None,
     ) -> None:
         self.system = system

@@ -63,7 +63,7 @@ class ProgramCase:
         self._defaults = Defaults(
             parallelism=given.get("default_parallelism", 1),
             max_parallelism=given.get("default_max_parallelism"),
-            buffer_timeout_ms=given.get("default_buffer_timeout_ms", Defaults.buffer_timeout_ms),
+            buffer_timeout_ms=given.get("default_buffer_timeout_ms", Defaults().buffer_timeout_ms),
         )
         self._graph = StreamGraph(
             chaining_enabled=given.get("chaining_enabled", True),
@@ -83,7 +83,7 @@ class ProgramCase:
                 name=name,
                 kind=OperatorKind.STATELESS if operator["in"] else OperatorKind.SOURCE,
                 ref=OperatorRef(uid=name, fingerprint=""),
-                parallelism=operator.get("parallelism") or self._defaults.parallelism,
+                parallelism=operator.get("parallelism", self._defaults.parallelism),
                 max_parallelism=self._defaults.max_parallelism_of(operator.get("max_parallelism")),
                 slot_sharing_group=operator.get("group"),
                 co_location_group=operator.get("co_location"),
@@ -154,10 +154,12 @@ class ProgramCase:
         match self._given.get("checkpointing"):
             case None:
                 pass
-            case int(interval_ms) | {"interval_ms": int(interval_ms)}:
+            case int(interval_ms):
                 settings.enable_checkpointing(interval_ms)
             case said:
-                raise UnknownWordError(f"checkpointing: {said}")
+                only_known_words("checkpointing", said, {"interval_ms", "mode"})
+                settings.enable_checkpointing(said["interval_ms"])
+                settings.set_checkpointing_mode(said.get("mode", "exactly_once").upper().replace("-", "_"))
         return settings.checkpointing
 
     def _chains(self) -> list[list[str]]:
