@@ -218,7 +218,7 @@ class JobMaster(Actor):
         checkpoint = message.checkpoint and under_current_ids(message.checkpoint, self._job_graph.vertices)
         try:
             assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
-            self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
+            self._sources.reset(message.version, checkpoint.coordinator_states if checkpoint else ())
         except RestoreError as misfit:
             self._fail(replace(serialized(misfit), suppress_restarts=True))
             return

@@ -87,6 +87,7 @@ class OperatorCoordinatorHandler:
         self._session = session
         self._checkpoint_coordinator = checkpoint_coordinator
         self._coordinator = SourceCoordinator(graph.job_graph)
+        self._version: int | None = None
         self._discoveries = {
             operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
             for vertex in graph.job_graph.vertices
@@ -94,12 +95,16 @@ class OperatorCoordinatorHandler:
             if operator.kind is OperatorKind.SOURCE
         }
 
-    def reset(self, states: Iterable[OperatorCoordinatorState]) -> None:
-        """Begin anew from the states of a checkpoint, or without any from the beginning.
+    def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
+        """Begin anew from the states of a checkpoint, or without any from the beginning; once per version of the job.
 
         Raises:
             RestoreError: the state of a source is not one that this version can read.
         """
+        if version == self._version:
+            # The readers of this version may have got splits already.
+            return
+        self._version = version
         try:
             self._decide(SourcesReset(states=tuple(states)))
         except DecodeError as unreadable:
@@ -141,6 +146,7 @@ class OperatorCoordinatorHandler:
             self._decide(
                 ReaderAsked(
                     operator_id=operator_id,
+                    vertex_id=execution.vertex_id,
                     subtask=execution.subtask,
                     attempt_number=execution.number,
                     count=count,

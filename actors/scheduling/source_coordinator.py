@@ -55,6 +55,8 @@ from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph, OperatorKind
 
+_NO_LOOK = Ignore(reason="no look at this source is under way")
+
 
 class _Look(Enum):
     """When a source is looked at."""
@@ -97,13 +99,11 @@ class SourceCoordinator:
             case LookEnded():
                 return self._on_look_ended(event, now)
             case LookFailed(operator_id=operator_id):
-                self._sources[operator_id].look = _Look.NOT_AT_ALL
-                return []
+                return self._on_look_failed(self._sources.get(operator_id))
             case LookDue(operator_id=operator_id):
-                return self._on_look_due(self._sources[operator_id])
-            case ReaderAsked(operator_id=operator_id, subtask=subtask, attempt_number=number, count=count):
-                asked = SplitsRequested(subtask=subtask, attempt_number=number, count=count)
-                return self._tell(self._sources.get(operator_id), asked, now)
+                return self._on_look_due(self._sources.get(operator_id))
+            case ReaderAsked():
+                return self._on_asked(event, now)
             case AttemptEnded(vertex_id=vertex_id, subtask=subtask, attempt_number=number):
                 ended = ReaderEnded(subtask=subtask, attempt_number=number)
                 return self._tell(self._of_vertex.get(vertex_id), ended, now)
@@ -141,15 +141,28 @@ class SourceCoordinator:
                 effects += self._look_unless_finished(source)
         return effects
 
-    def _on_look_due(self, source: _Source) -> list[SourceEffect]:
-        if source.look is not _Look.LATER:
-            return [Ignore(reason=f"source {source.operator_id} is looked at already, or need not be")]
+    def _on_asked(self, asked: ReaderAsked, now: int) -> list[SourceEffect]:
+        source = self._sources.get(asked.operator_id)
+        if source is None or source.vertex_id != asked.vertex_id:
+            return [Ignore(reason=f"vertex {asked.vertex_id} has no source {asked.operator_id}")]
+        request = SplitsRequested(subtask=asked.subtask, attempt_number=asked.attempt_number, count=asked.count)
+        return self._tell(source, request, now)
+
+    def _on_look_failed(self, source: _Source | None) -> list[SourceEffect]:
+        if source is None or source.look is not _Look.UNDER_WAY:
+            return [_NO_LOOK]
+        source.look = _Look.NOT_AT_ALL
+        return []
+
+    def _on_look_due(self, source: _Source | None) -> list[SourceEffect]:
+        if source is None or source.look is not _Look.LATER:
+            return [Ignore(reason="the source is looked at already, or need not be")]
         return self._look_unless_finished(source)
 
     def _on_look_ended(self, event: LookEnded, now: int) -> list[SourceEffect]:
-        source = self._sources[event.operator_id]
-        if source.look is not _Look.UNDER_WAY:
-            return [Ignore(reason=f"no look at source {source.operator_id} is under way")]
+        source = self._sources.get(event.operator_id)
+        if source is None or source.look is not _Look.UNDER_WAY:
+            return [_NO_LOOK]
         if event.begun_at != source.enumerator.position or source.enumerator.discovery_finished:
             return self._look_unless_finished(source)
         source.look = _Look.NOT_AT_ALL

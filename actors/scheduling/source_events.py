@@ -50,9 +50,10 @@ class LookDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAsked:
-    """An attempt of a subtask can take `count` more splits."""
+    """An attempt of a subtask of this vertex can take `count` more splits."""
 
     operator_id: OperatorId
+    vertex_id: JobVertexId
     subtask: int
     attempt_number: int
     count: int

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.source_coordinator import SourceCoordinator
 from flykka.actors.scheduling.source_events import (
@@ -25,6 +29,8 @@ from flykka.actors.scheduling.source_events import (
     TaskSettled,
 )
 from flykka.actors.scheduling.split_enumerator import FEW_SPLITS
+from flykka.messages.checkpoint import OperatorCoordinatorState
+from flykka.messages.errors import DecodeError
 from flykka.messages.ids import JobVertexId, OperatorId, SplitId
 from flykka.messages.source import FileSplit
 from tests.actors.graph.graphs import graph_of, vertex
@@ -63,7 +69,9 @@ def handed(names: str, subtask: int = 0, number: int = 0) -> SendSplits:
 
 
 def asked(subtask: int = 0, count: int = 1, attempt: int = 0) -> ReaderAsked:
-    return ReaderAsked(operator_id=LEFT, subtask=subtask, attempt_number=attempt, count=count)
+    return ReaderAsked(
+        operator_id=LEFT, vertex_id=JobVertexId("left"), subtask=subtask, attempt_number=attempt, count=count
+    )
 
 
 class Coordinated:
@@ -153,7 +161,7 @@ def test_a_look_is_told_of_once() -> None:
 
     (ignored,) = coordinated.tell(found("a"))
 
-    assert ignored == Ignore(reason="no look at source left is under way")
+    assert ignored == Ignore(reason="no look at this source is under way")
 
 
 def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> None:
@@ -242,6 +250,33 @@ def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
 
     assert coordinated.tell(asked()) == [Ignore(reason="attempt 0 of subtask 0 is over")]
     assert coordinated.tell(asked(count=2, attempt=1)) == [handed("bc", number=2)]
+
+
+def test_what_is_said_of_a_source_that_there_is_not_changes_nothing() -> None:
+    coordinated = Coordinated("left", "right")
+    nowhere = OperatorId("nowhere")
+    foreign = replace(asked(), vertex_id=JobVertexId("right"))
+
+    effects = [
+        effect
+        for event in (
+            foreign,
+            replace(asked(), operator_id=nowhere),
+            replace(found("a"), operator_id=nowhere),
+            LookFailed(operator_id=nowhere),
+            LookDue(operator_id=nowhere),
+        )
+        for effect in coordinated.tell(event)
+    ]
+
+    assert [type(effect) for effect in effects] == [Ignore] * 5
+
+
+def test_the_state_of_something_else_is_refused() -> None:
+    coordinated = Coordinated()
+
+    with pytest.raises(DecodeError):
+        coordinated.tell(SourcesReset(states=(OperatorCoordinatorState(operator_id=LEFT, data=b"garbage"),)))
 
 
 def test_every_source_has_its_own_part_of_a_snapshot() -> None:
