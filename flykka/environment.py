@@ -252,7 +252,6 @@ class StreamExecutionEnvironment(JobSettings):
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
-        launch.job_defined(graph)
         restore_path = self._checkpoint_to_restore(graph)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobGraph
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment
@@ -90,9 +90,6 @@ class Launch:
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """The app has made an environment."""
-
-    def job_defined(self, job_graph: JobGraph) -> None:
-        """The app wants this job to run; next it is submitted. A launcher that only wants to see it raises here."""
 
     def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
         """The app executes: what was written down in the environment is about to become a job of this name."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,16 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.app import App
+from flykka.cli.dry_run import first_job
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.console.formats import NOTHING, format_bytes
 from flykka.console.output import Output
 from flykka.errors import CheckpointError
 from flykka.jobs.checkpoints import compatibility, find_checkpoint
 from flykka.jobs.state_compatibility import OperatorMatch, StateCompatibility
-from flykka.launch import Launch, LaunchOptions, launched
+from flykka.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from flykka.environment import StreamExecutionEnvironment
     from flykka.messages.checkpoint_metadata import CompletedCheckpoint
     from flykka.messages.job_graph import JobGraph
 
@@ -34,57 +33,19 @@ _STYLES = {
 }
 
 
-class JobSeen(BaseException):
-    """The app has come to its first job: nothing of it that follows is run. No error that an app would handle."""
-
-
-class _DryRun(Launch):
-    """Lets an app go as far as its first job."""
-
-    shows_jobs = True
-
-    def __init__(self, options: LaunchOptions) -> None:
-        super().__init__(options)
-        self.job_graph: JobGraph | None = None
-        self.environments: list[StreamExecutionEnvironment] = []
-
-    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
-        """Note an environment, to close it if the app does not."""
-        self.environments.append(environment)
-
-    def job_defined(self, job_graph: JobGraph) -> None:
-        """Raises `JobSeen`."""
-        self.job_graph = job_graph
-        raise JobSeen
-
-
 def check(path: str, app: App, options: LaunchOptions, *, as_json: bool) -> int:
     """Hold the first job of the app against the savepoint at `path`, and say what came of it; the exit code."""
     try:
         # First: it is known at once, and an app takes seconds.
         checkpoint = find_checkpoint(path, "")
     except CheckpointError as unreadable:
-        return _refused(str(unreadable))
-    dry_run = _DryRun(options)
-    try:
-        _run(app, dry_run)
-    except JobSeen:
-        pass
-    except Exception as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
-        return _refused(app.explained(raised))
-    if dry_run.job_graph is None:
-        return _refused(f"{app.path} made no job")
-    return _verdict(checkpoint, dry_run.job_graph, options, as_json=as_json)
-
-
-def _run(app: App, dry_run: _DryRun) -> None:
-    try:
-        with launched(dry_run):
-            app.run()
-    finally:
-        with ExitStack() as last_first:
-            for environment in dry_run.environments:
-                last_first.callback(environment.close)
+        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
+        return FAILED
+    made = first_job(app, options)
+    if isinstance(made, int):
+        return made
+    _, job_graph = made
+    return _verdict(checkpoint, job_graph, options, as_json=as_json)
 
 
 def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, options: LaunchOptions, *, as_json: bool) -> int:
@@ -122,8 +83,3 @@ def _table(compared: StateCompatibility) -> Table:
             Text(remark),
         )
     return table
-
-
-def _refused(why: str) -> int:
-    print(why if why.startswith("Traceback") or "\nflykka: " in why else f"flykka savepoint: {why}", file=sys.stderr)
-    return FAILED

@@ -74,7 +74,7 @@ def test_a_plan_that_cannot_be_written_says_where(
 @pytest.mark.parametrize(
     ("source", "code", "last_words"),
     [
-        ("", 1, "flykka: {app} executes no job: there is nothing to draw"),
+        ("", 1, "flykka: {app} executes no job: there is no job to look at"),
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),
         ("import sys; sys.exit()", 1, "flykka: {app} has ended before it executed a job"),
         ("import sys; sys.exit(7)", 7, "flykka: {app} has ended before it executed a job"),
