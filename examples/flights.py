@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -219,7 +220,7 @@ def interval(text: str) -> int:
         raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-kill", action="store_true", help="let every TaskManager live")
@@ -231,7 +232,7 @@ def main() -> int:
     parser.add_argument("--unaligned", action="store_true", help="let checkpoints overtake what waits in channels")
     parser.add_argument("--master", default="local[*]", help="where Spark runs (default local[*])")
     parser.add_argument("--record", metavar="FILE", help="record every actor's every turn in this file")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.parallelism > options.task_managers * SLOTS:
         parser.error(
             f"parallelism {options.parallelism} needs more slots than {options.task_managers} TaskManagers have"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from types import ModuleType
@@ -16,24 +15,12 @@ from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobR
 from flykka.messages.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane
-from tests.house.sources import HOUSE
 
 # The first test to ask for the example waits for its data set to be read.
 pytestmark = pytest.mark.slow
 
 JOB = JobId("flights")
 MIDNIGHT = datetime(2013, 1, 1)
-
-
-@pytest.fixture(scope="module")
-def demo() -> ModuleType:
-    """The example, which is a program and no module of the package."""
-    spec = importlib.util.spec_from_file_location("flights_example", HOUSE / "examples" / "flights.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
