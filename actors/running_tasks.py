@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.partition_errors import partition_not_found
+from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.actors.exchange.task_event_dispatcher import TaskEventDispatcher
 from flykka.actors.graph.states import EXECUTION_TERMINAL
 from flykka.actors.task import Task
@@ -15,7 +16,7 @@ from flykka.messages.exchange import (
     BuffersResized,
     CancelPartitionRequest,
     PartitionRequest,
-    TaskBuffers,
+    RedistributionDue,
     TaskEventMessage,
 )
 from flykka.messages.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
@@ -47,22 +48,40 @@ class RunningTask:
 class RunningTasks:
     """The Tasks by attempt and by ref; used in the turns of their TaskManager only."""
 
-    def __init__(self, context: ActorContext, data_plane: DataPlane, cancellation: TaskCancellationSettings) -> None:
+    def __init__(
+        self,
+        context: ActorContext,
+        data_plane: DataPlane,
+        cancellation: TaskCancellationSettings,
+        network: NetworkSettings | None = None,
+    ) -> None:
         self._context = context
         self._data_plane = data_plane
         self._cancellation = cancellation
         self._refs: dict[ExecutionAttemptId, Ref] = {}
         self._tasks: dict[Ref, RunningTask] = {}
         self._dispatcher: TaskEventDispatcher[Ref, type[ToProducer]] = TaskEventDispatcher()
+        self._network = ShuffleEnvironment(network)
+        self._redistribution_is_due = False
         self._spawned = 0
 
     def __contains__(self, attempt: ExecutionAttemptId) -> bool:
         return attempt in self._refs
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
-        """Run the attempt in a Task of its own."""
+        """Run the attempt in a Task of its own, with its share of the network buffers.
+
+        Raises:
+            InsufficientNetworkBuffersError: there is no share for it.
+        """
+        buffers = self._network.register_task(
+            descriptor.attempt,
+            [output.subpartitions for output in descriptor.outputs],
+            [len(gate.channels) for gate in descriptor.inputs],
+        )
+        self._redistribute_later()
         self._spawned += 1
-        props = Props(Task, descriptor, job_master, self._data_plane, self._cancellation)
+        props = Props(Task, replace(descriptor, buffers=buffers), job_master, self._data_plane, self._cancellation)
         task = self._context.spawn(props, f"{_readable(descriptor)}-{self._spawned}")
         self._context.watch(task)
         self._refs[descriptor.attempt] = task
@@ -73,9 +92,17 @@ class RunningTasks:
             for kind in TO_PRODUCER:
                 self._dispatcher.subscribe(partition_id, task, kind)
 
-    def resize(self, attempt: ExecutionAttemptId, buffers: TaskBuffers) -> None:
-        """Tell the Task of the attempt which buffers it has now."""
-        self._refs[attempt].tell(BuffersResized(buffers=buffers))
+    def redistribute(self) -> None:
+        """Tell the Tasks whose share of the network buffers has changed."""
+        self._redistribution_is_due = False
+        for attempt, buffers in self._network.take_resized().items():
+            self._refs[attempt].tell(BuffersResized(buffers=buffers))
+
+    def _redistribute_later(self) -> None:
+        # Tasks come and go many at a time; the shares of all are worked out once for all of them.
+        if not self._network.is_settled and not self._redistribution_is_due:
+            self._redistribution_is_due = True
+            self._context.ref.tell(RedistributionDue())
 
     def hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
         """Give the message to the Task of the attempt."""
@@ -110,6 +137,8 @@ class RunningTasks:
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
+            self._network.unregister_task(ended.attempt)
+            self._redistribute_later()
             for partition_id in ended.outputs:
                 self._dispatcher.unregister_partition(partition_id)
         return ended

@@ -7,12 +7,11 @@ their attempt. A JobMaster is connected from its first allocation until it leave
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.errors import InsufficientNetworkBuffersError
-from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.ignore import Ignore
 from flykka.actors.running_tasks import RunningTask, RunningTasks
 from flykka.actors.scheduling.heartbeat import (
@@ -125,8 +124,7 @@ class TaskManager(Actor):
         self._registration_retry_ms = registration_retry_ms
         self._task_cancellation = task_cancellation or TaskCancellationSettings()
         self._table = SlotTable(task_manager_id, slots)
-        self._network = ShuffleEnvironment(network)
-        self._redistribution_is_due = False
+        self._network = network
         self._heartbeats = HeartbeatMonitor(asks=False)
         self._tick_ms: int | None = None
         self._registered_at: Gateway | None = None
@@ -134,7 +132,7 @@ class TaskManager(Actor):
 
     def pre_start(self) -> None:
         """Register, and go on registering until somebody answers."""
-        self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation)
+        self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
         self._seek_resource_manager()
 
     def post_restart(self, cause: BaseException | None) -> None:
@@ -153,7 +151,7 @@ class TaskManager(Actor):
             case AddCredit() | CancelPartitionRequest() | TaskEventMessage():
                 self._tasks.hand_to_producer(message)
             case RedistributionDue():
-                self._redistribute()
+                self._tasks.redistribute()
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
             case PartitionProducerState(attempt=attempt):
@@ -212,33 +210,13 @@ class TaskManager(Actor):
         """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
         attempt = descriptor.attempt
         try:
-            buffers = self._network.register_task(
-                attempt,
-                [output.subpartitions for output in descriptor.outputs],
-                [len(gate.channels) for gate in descriptor.inputs],
-            )
+            self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
         except InsufficientNetworkBuffersError as refused:
             text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
             self._report_failure(descriptor.job_id, attempt, "InsufficientNetworkBuffersError", text)
             self._decide(TaskEnded(attempt=attempt))
-            return
-        self._tasks.run(replace(descriptor, buffers=buffers), self._job_masters[descriptor.job_id])
-        self._redistribute_later()
-
-    def _redistribute_later(self) -> None:
-        # Tasks come and go many at a time; the shares of all are worked out once for all of them.
-        if not self._network.is_settled and not self._redistribution_is_due:
-            self._redistribution_is_due = True
-            self.context.ref.tell(RedistributionDue())
-
-    def _redistribute(self) -> None:
-        self._redistribution_is_due = False
-        for attempt, buffers in self._network.take_resized().items():
-            self._tasks.resize(attempt, buffers)
 
     def _on_task_ended(self, ended: RunningTask) -> None:
-        self._network.unregister_task(ended.attempt)
-        self._redistribute_later()
         if not ended.reported_its_end:
             self._report_failure(
                 ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word"
