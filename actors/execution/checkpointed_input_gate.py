@@ -81,9 +81,13 @@ class CheckpointedInputGate:
         """The delay of a `StartAlignmentTimer` is over."""
         self._perform(self._barriers.time_out(checkpoint_id), now)
 
-    def poll(self, now: int) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
-        """The next element, an event with its channel; None while there is none."""
+    def poll(
+        self, now: int, *, only_priority: bool = False
+    ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
+        """The next element, an event with its channel; None while there is none, or none that overtakes data."""
         while not self._decided:
+            if only_priority and not self.gates.has_priority:
+                return None
             if self._recovered and not self.gates.has_priority:
                 recovered = self._recovered.popleft()
                 return BatchArrived(gate=recovered.gate, channel=None, batch=recovered.batch)

@@ -265,7 +265,7 @@ class StreamTask:
         return self._line.has_room or self._inputs.has_priority
 
     def _read_input(self, now: int) -> list[TaskEffect] | None:
-        match self._inputs.next(now):
+        match self._inputs.next(now, only_priority=not self._line.has_room):
             case None:
                 return None
             case BatchArrived() as arrived:

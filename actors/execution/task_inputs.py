@@ -125,10 +125,10 @@ class TaskInputs:
         """The delay of a `StartAlignmentTimer` is over."""
         self._checkpointed.time_out(checkpoint_id, now)
 
-    def next(self, now: int) -> InputElement | None:
-        """The next element of the line; None while there is none."""
-        while not self._decided:
-            match self._checkpointed.poll(now):
+    def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
+        """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
+        while only_priority or not self._decided:
+            match self._checkpointed.poll(now, only_priority=only_priority):
                 case None:
                     return None
                 case (int() as channel, event):

@@ -194,6 +194,14 @@ def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> 
     assert isinstance(to_bridge(timed_out)[1], SnapshotState)
 
 
+def test_an_announcement_lets_no_data_in_where_there_is_no_room() -> None:
+    task = operator()
+
+    effects = task.arrive(0, barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200))
+
+    assert to_bridge(effects) == []
+
+
 def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
     task = Harness(descriptor(OperatorKind.STATELESS, channels=1, outputs=1))
     task.feed(StartTask())
