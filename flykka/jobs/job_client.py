@@ -14,7 +14,7 @@ from flykka.jobs.checkpoint_frame import checkpoint_frame
 from flykka.jobs.client_actor import JobClientActor, JobListenerActor, JobView
 from flykka.jobs.flight_record import WriteFlightRecord
 from flykka.jobs.job_details import JobDetails
-from flykka.jobs.job_execution_result import JobExecutionResult
+from flykka.jobs.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
@@ -116,6 +116,14 @@ class JobClient:
     def details(self) -> JobDetails:
         """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
         return self._view.overview.details(self._system.clock.now_ms())
+
+    def get_accumulators(self) -> dict[str, AccumulatorValue]:
+        """What the functions of the job's newest attempts have counted so far, by name (Flink's getAccumulators).
+
+        Raises:
+            AccumulatorError: an accumulator is of different kinds in two places.
+        """
+        return accumulator_values(self.details.accumulators, self.job_name)
 
     @property
     def checkpoints(self) -> pd.DataFrame:

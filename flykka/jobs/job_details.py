@@ -6,9 +6,10 @@ Made by `JobOverview`; a console and a notebook draw them, each in its own way. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.failure import SerializedThrowable
@@ -92,7 +93,8 @@ class JobDetails:
     """A job: its vertices in topological order, its last checkpoints and its last restarts, the oldest first.
 
     `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
-    a job which has ended can be continued from.
+    a job which has ended can be continued from. `accumulators` are those of the
+    newest attempts so far; of a job that has FINISHED they are final.
     """
 
     job_id: JobId
@@ -110,6 +112,7 @@ class JobDetails:
     last_failure: SerializedThrowable | None
     kept_checkpoint: str | None = None
     number_of_restarts: int = 0
+    accumulators: AccumulatorResults = field(default_factory=AccumulatorResults)
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from flykka.errors import AccumulatorError
-from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
+from flykka.messages.accumulator import (
+    AccumulatorResults,
+    AccumulatorSnapshot,
+    AccumulatorType,
+    FailedAccumulatorResult,
+)
 from flykka.messages.ids import JobId
 
 AccumulatorValue = int | float | dict[int, int]
@@ -23,6 +28,21 @@ def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
             return {each.number: each.count for each in snapshot.counts}
         case _:
             assert_never(snapshot.type)
+
+
+def accumulator_values(results: AccumulatorResults, job_name: str) -> dict[str, AccumulatorValue]:
+    """What all accumulators of a job have come to, by name.
+
+    Raises:
+        AccumulatorError: one of them is of different kinds in two places.
+    """
+    for failed in results.failed:
+        raise _without_result(failed, job_name)
+    return {each.name: accumulator_value(each) for each in results.merged}
+
+
+def _without_result(failed: FailedAccumulatorResult, job_name: str) -> AccumulatorError:
+    return AccumulatorError(f"the accumulator {failed.name!r} of job {job_name!r} has no result: {failed.reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +66,7 @@ class JobExecutionResult:
         Raises:
             AccumulatorError: one of them is of different kinds in two places.
         """
-        names = [each.name for each in self.accumulators.merged] + [each.name for each in self.accumulators.failed]
-        return {name: self.get_accumulator_result(name) for name in names}
+        return accumulator_values(self.accumulators, self.job_name)
 
     def get_accumulator_result(self, name: str) -> AccumulatorValue:
         """What one accumulator has come to over all subtasks.

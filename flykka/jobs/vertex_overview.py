@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flykka.jobs.job_details import (
@@ -13,6 +14,7 @@ from flykka.jobs.job_details import (
     least_watermark,
     slowest,
 )
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.job_graph import JobVertex, OperatorKind
 from flykka.messages.task import ExecutionState, TaskIOMetrics
 
@@ -36,6 +38,7 @@ class _Subtask:
     state: ExecutionState = ExecutionState.CREATED
     samples: deque[_Sample] = field(default_factory=deque)
     before: TaskIOMetrics = _NOTHING
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
     @property
     def now(self) -> TaskIOMetrics:
@@ -47,6 +50,7 @@ class _Subtask:
             self.before = _counted(self.before, self.now)
             self.attempt_number, self.state = number, ExecutionState.CREATED
             self.samples.clear()
+            self.accumulators = ()
         return number == self.attempt_number
 
     def sample(self, at_ms: int, metrics: TaskIOMetrics) -> None:
@@ -85,11 +89,24 @@ class VertexOverview:
             # It has done nothing yet: the first rate is measured from here.
             noted.sample(at_ms, _NOTHING)
 
-    def note_metrics(self, subtask: int, attempt_number: int, metrics: TaskIOMetrics, at_ms: int) -> None:
-        """An attempt has told what it has done so far."""
+    def note_metrics(
+        self,
+        subtask: int,
+        attempt_number: int,
+        metrics: TaskIOMetrics,
+        at_ms: int,
+        accumulators: tuple[AccumulatorSnapshot, ...] = (),
+    ) -> None:
+        """An attempt has told what it has done, and counted, so far."""
         noted = self._subtasks[subtask]
         if noted.has_attempt(attempt_number):
             noted.sample(at_ms, metrics)
+            noted.accumulators = accumulators
+
+    @property
+    def accumulators(self) -> Iterator[AccumulatorSnapshot]:
+        """What the newest attempts have counted so far."""
+        return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
 
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
