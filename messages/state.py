@@ -72,10 +72,14 @@ class InFlightRows(Value):
 
 @value("state.input_channel")
 class InputChannelStateHandle(Value):
-    """What an unaligned barrier overtook on its way into input gate `gate`."""
+    """What an unaligned barrier overtook on its way into input gate `gate`.
+
+    Where the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
+    """
 
     gate: int
     in_flight: InFlightRows
+    key_groups: KeyGroupRange | None = None
 
 
 @value("state.result_subpartition")

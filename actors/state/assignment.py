@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
-from flykka.actors.state.in_flight import check_in_flight, is_in_flight, readers_of
+from flykka.actors.state.in_flight import InFlightState, assign_in_flight, is_in_flight
 from flykka.actors.state.key_groups import intersection, key_groups_of, owner
 from flykka.actors.state.operator_state import repartition
 from flykka.actors.state.user_defined_ids import under_current_ids
@@ -50,15 +50,12 @@ def assign(
     left_over = _left_over(checkpoint, states, vertices)
     if left_over and not allow_non_restored_state:
         raise StateWithoutOperatorError(checkpoint.checkpoint_id, left_over)
-    readers = readers_of(vertices)
-    assigned: dict[tuple[JobVertexId, int], TaskStateSnapshot] = {}
+    assigned: dict[tuple[JobVertexId, int], tuple[OperatorSubtaskState, ...]] = {}
     taken_over: dict[JobVertexId, int] = {}
     for vertex in vertices:
         own = [
             (operator, states[operator.operator_id]) for operator in vertex.operators if operator.operator_id in states
         ]
-        for operator, state in own:
-            check_in_flight(vertex, operator, state.parallelism, state.by_subtask, readers)
         max_parallelism = _max_parallelism(vertex, own)
         if max_parallelism != vertex.max_parallelism:
             taken_over[vertex.vertex_id] = max_parallelism
@@ -66,8 +63,12 @@ def assign(
         for subtask in range(vertex.parallelism) if to_assign else ():
             operators = tuple(piece for each in to_assign for piece in each.of_subtask(subtask))
             if operators:
-                assigned[vertex.vertex_id, subtask] = TaskStateSnapshot(operators=operators)
-    return StateAssignment(states=assigned, max_parallelism=taken_over, non_restored=left_over)
+                assigned[vertex.vertex_id, subtask] = operators
+    held = {operator_id: state.in_flight for operator_id, state in states.items() if state.in_flight.by_subtask}
+    for place, in_flight in assign_in_flight(held, vertices, taken_over).items():
+        assigned[place] = (*assigned.get(place, ()), in_flight)
+    snapshots = {place: TaskStateSnapshot(operators=operators) for place, operators in assigned.items()}
+    return StateAssignment(states=snapshots, max_parallelism=taken_over, non_restored=left_over)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class _OperatorState:
 
     parallelism: int
     max_parallelism: int
+    in_flight: InFlightState
     by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
 
     def states(self) -> Iterator[OperatorSubtaskState]:
@@ -96,18 +98,26 @@ def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorS
     operators: dict[OperatorId, _OperatorState] = {}
     for entry in checkpoint.task_states:
         for state in entry.state.operators if entry.state is not None else ():
-            operator = operators.setdefault(
-                state.operator_id,
-                _OperatorState(parallelism=entry.parallelism, max_parallelism=entry.max_parallelism),
-            )
-            operator.by_subtask.setdefault(entry.subtask, []).append(state)
+            operator = operators.get(state.operator_id)
+            if operator is None:
+                operator = operators[state.operator_id] = _OperatorState(
+                    parallelism=entry.parallelism,
+                    max_parallelism=entry.max_parallelism,
+                    in_flight=InFlightState(parallelism=entry.parallelism),
+                )
+            held = operator.in_flight.by_subtask if is_in_flight(state) else operator.by_subtask
+            held.setdefault(entry.subtask, []).append(state)
     return operators
 
 
 def _left_over(
     checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: Iterable[JobVertex]
 ) -> tuple[OperatorId, ...]:
-    held = {operator_id for operator_id, state in states.items() if any(map(_holds_state, state.states()))}
+    held = {
+        operator_id
+        for operator_id, state in states.items()
+        if state.in_flight.by_subtask or any(map(_holds_state, state.states()))
+    }
     held |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states}
     there = {operator.operator_id for vertex in vertices for operator in vertex.operators}
     return tuple(sorted(held - there))
@@ -175,9 +185,5 @@ class _Redistribution:
 
 def _holds_state(state: OperatorSubtaskState) -> bool:
     return bool(
-        any(each.elements for each in state.operator_state)
-        or state.shared
-        or state.exclusive
-        or state.keyed_state
-        or is_in_flight(state)
+        any(each.elements for each in state.operator_state) or state.shared or state.exclusive or state.keyed_state
     )

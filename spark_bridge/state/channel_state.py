@@ -22,11 +22,16 @@ from flykka.messages.state import (
     ResultSubpartitionStateHandle,
     TaskStateSnapshot,
 )
+from flykka.spark_bridge.aggregates import WINDOW
 from flykka.spark_bridge.batches import Address, Batch
+from flykka.spark_bridge.code import KeyByCode, WindowCode
 from flykka.spark_bridge.files import read_parquet, write_files
-from flykka.spark_bridge.stages.materialise import estimated_bytes, materialise, together
+from flykka.spark_bridge.stages.materialise import Materialised, estimated_bytes, materialise, together
+from flykka.spark_bridge.stages.partitioning import KeyGroups
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from flykka.messages.stage import WriteChannelState
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.scope import AttemptScope
@@ -87,9 +92,11 @@ class ChannelState:
     def recover(self, restore: TaskStateSnapshot | None) -> Recovered:
         """Read what was in flight into batches, which wait for their reader again."""
         states = restore.operators if restore is not None else ()
+        parts = [part for state in states for part in state.input_channels]
         inputs = [
-            InputInFlight(gate=part.gate, batch=self._batch(f"in.{part.gate}.{number}", part.in_flight))
-            for number, part in enumerate(part for state in states for part in state.input_channels)
+            InputInFlight(gate=part.gate, batch=batch)
+            for number, part in enumerate(parts)
+            if (batch := self._input(number, part)) is not None
         ]
         outputs = [
             StageOutput(output=part.output, batch=self._output(part))
@@ -143,11 +150,40 @@ class ChannelState:
     def _output(self, handle: ResultSubpartitionStateHandle) -> BatchRef:
         partition = next(output for output in self._descriptor.outputs if output.output == handle.output)
         address = Address(partition=partition.partition_id, subpartition=handle.subpartition)
-        return self._batch(f"out.{handle.output}.{handle.subpartition}", handle.in_flight, address)
+        made = self._materialised(self._read(handle.in_flight))
+        return self._batch(f"out.{handle.output}.{handle.subpartition}", made, handle.in_flight, address)
 
-    def _batch(self, name: str, rows: InFlightRows, address: Address | None = None) -> BatchRef:
+    def _input(self, number: int, handle: InputChannelStateHandle) -> BatchRef | None:
+        rows = self._read(handle.in_flight)
+        if handle.key_groups is not None:
+            rows = self._key_groups(handle.gate, rows).within(rows, handle.key_groups)
+        made = self._materialised(rows)
+        if not made.rows:
+            # Of what was for several subtasks there may be nothing for this one.
+            made.blocks.free()
+            return None
+        return self._batch(f"in.{handle.gate}.{number}", made, handle.in_flight)
+
+    def _key_groups(self, gate: int, rows: DataFrame) -> KeyGroups:
+        """By what the rows on their way into a keyed gate were partitioned."""
+        vertex, registry = self._descriptor.vertex, self._services.registry
+        code = registry.resolve(vertex.operators[0].ref)
+        if isinstance(code, WindowCode) and WINDOW in rows.columns:
+            return KeyGroups(keys=code.plan.keys, max_parallelism=vertex.max_parallelism)
+        edge = vertex.inputs[gate]
+        assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"
+        keyed = registry.resolve(edge.key_by)
+        assert isinstance(keyed, KeyByCode), f"{edge.key_by.uid!r} is no key_by"
+        return KeyGroups(keys=keyed.columns, max_parallelism=vertex.max_parallelism)
+
+    def _read(self, rows: InFlightRows) -> DataFrame:
+        return read_parquet(self._services.session, [rows.path])
+
+    def _materialised(self, rows: DataFrame) -> Materialised:
+        return materialise(self._scope, rows, {})
+
+    def _batch(self, name: str, made: Materialised, rows: InFlightRows, address: Address | None = None) -> BatchRef:
         descriptor = self._descriptor
-        made = materialise(self._scope, read_parquet(self._services.session, [rows.path]), {})
         ref = BatchRef(
             batch_id=BatchId(f"{descriptor.attempt}/recovered/{name}"),
             rows=made.rows,

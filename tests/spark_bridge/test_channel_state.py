@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from flykka.actors.state.key_groups import key_groups_of
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import WATERMARK_MAX
+from flykka.messages.ids import OperatorId
 from flykka.messages.stage import (
     AbortCheckpoint,
     BridgeOpened,
@@ -100,6 +104,27 @@ def test_a_batch_on_its_way_out_goes_down_again_to_the_same_subpartition(line: L
     assert (handle.output, handle.subpartition, handle.subpartitions) == (0, 0, 1)
     assert (recovered.output, recovered.batch.subpartition) == (0, 0)
     assert line.published_by(line.windows, recovered.batch) == PUBLISHED
+
+
+def test_of_keyed_rows_on_their_way_in_each_of_several_subtasks_takes_its_own(line: Line) -> None:
+    hold(line, line.windows)
+    line.windows.tell(WriteChannelState(checkpoint_id=1, inputs=line.entering, outputs=()))
+    [handle] = line.windows.expect(ChannelStateWritten).state.input_channels
+    line.windows.close(cancel=True)
+
+    taken = 0
+    for subtask in range(3):
+        mine = replace(handle, key_groups=key_groups_of(subtask, 128, 3))
+        state = OperatorSubtaskState(operator_id=OperatorId("windows"), input_channels=(mine,))
+        vertex = replace(line.windows_vertex, parallelism=3)
+        told = line.laboratory.begin(vertex, subtask=subtask, reads=line.source, number=1)
+        told.tell(OpenBridge(restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1))
+        for recovered in told.expect(BridgeOpened).recovered_inputs:
+            taken += recovered.batch.rows
+            published = line.published_by(told, recovered.batch)
+
+    assert taken == line.batch.rows
+    assert published == PUBLISHED
 
 
 def test_nothing_in_flight_is_no_state_and_costs_no_job(line: Line) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
@@ -12,16 +10,13 @@ from flykka.actors.state.key_groups import key_groups_of
 from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job_graph import JobEdge, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
 from flykka.messages.state import (
     ExclusiveStateHandle,
-    InFlightRows,
-    InputChannelStateHandle,
     KeyGroupRange,
     OperatorListState,
     OperatorStateMode,
     OperatorSubtaskState,
-    ResultSubpartitionStateHandle,
     SharedStateHandle,
     TaskStateSnapshot,
 )
@@ -193,32 +188,6 @@ def test_nobody_runs_more_parallel_than_the_checkpoint_has_key_groups() -> None:
 
     with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
         assign(checkpoint((listed("source", "1"),)), [too_wide])
-
-
-def test_what_was_in_flight_cannot_be_given_to_another_number_of_subtasks() -> None:
-    rows = InFlightRows(path="rows", rows=1, size_bytes=1)
-    channel = InputChannelStateHandle(gate=0, in_flight=rows)
-    in_flight = OperatorSubtaskState(operator_id=OperatorId("window"), input_channels=(channel,))
-    state = checkpoint((keyed("window", "x", parallelism=1), in_flight))
-
-    assert len(assigned(state, vertex("old", "window", parallelism=1))["old", 0]) == 2
-    with pytest.raises(RescaleNotSupportedError, match=r"Window \(window\) ran with parallelism 1 .* is unaligned"):
-        assign(state, [vertex("old", "window", parallelism=2)])
-    with pytest.raises(RescaleNotSupportedError, match=r"Window \(window\) is chained or read in another way now"):
-        assign(state, [vertex("old", "new", "window", parallelism=1)])
-
-
-def test_what_was_in_flight_cannot_be_given_to_another_number_of_readers() -> None:
-    rows = InFlightRows(path="rows", rows=1, size_bytes=1)
-    left = ResultSubpartitionStateHandle(output=0, subpartition=1, subpartitions=2, in_flight=rows)
-    state = checkpoint((OperatorSubtaskState(operator_id=OperatorId("source"), result_subpartitions=(left,)),))
-    source = replace(vertex("old", "source", parallelism=1), outputs=(OperatorId("source"),))
-    edge = JobEdge(source=source.vertex_id, source_output=0, ship_strategy=ShipStrategy.HASH)
-    two, three = (replace(vertex("reader", "sink", parallelism=width), inputs=(edge,)) for width in (2, 3))
-
-    assert len(assigned(state, source, two)) == 1
-    with pytest.raises(RescaleNotSupportedError, match=r"was read by 2 subtasks and is to be read by 3, of 'reader'"):
-        assign(state, [source, three])
 
 
 def test_state_is_not_lost_unless_that_is_allowed() -> None:
