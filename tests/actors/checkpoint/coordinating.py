@@ -21,7 +21,9 @@ from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
     CheckpointMetrics,
     DeclineCheckpoint,
+    SnapshotType,
 )
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
@@ -43,6 +45,7 @@ from flykka.runtime.errors import serialized
 JOB = JobId("job")
 E = TypeVar("E")
 Timer = tuple[TimerKind, int | None]
+HookEffect = effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
 
 
 def settings(**changed: Any) -> CheckpointingSettings:
@@ -196,9 +199,7 @@ class Coordination:
             case _:
                 pass
 
-    def _run_hooks(
-        self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
-    ) -> None:
+    def _run_hooks(self, effect: HookEffect) -> None:
         match effect:
             case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
                 try:
@@ -242,6 +243,20 @@ def complete(world: Coordination, checkpoint_id: int, **state: Any) -> None:
     world.trigger()
     world.acknowledge("source", checkpoint_id)
     world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+
+
+def completed(checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any) -> CompletedCheckpoint:
+    """A checkpoint of which only the identity matters."""
+    return CompletedCheckpoint(
+        job_id=JobId(job),
+        checkpoint_id=checkpoint_id,
+        timestamp_ms=0,
+        duration_ms=0,
+        task_states=(),
+        snapshot_type=SnapshotType.SAVEPOINT if savepoint else SnapshotType.CHECKPOINT,
+        path=f"chk-{checkpoint_id}",
+        **others,
+    )
 
 
 def shared(name: str) -> SharedStateHandle:

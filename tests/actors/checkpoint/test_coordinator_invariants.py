@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flykka.actors.checkpoint import effects, events
-from flykka.actors.checkpoint.properties import for_savepoint
+from flykka.actors.checkpoint.final_checkpoint import Stop
+from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.state.handles import shared_state_of
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.coordination import MetadataWriteFailed
@@ -59,16 +60,19 @@ class Coordinating(RuleBasedStateMachine):
     @rule(savepoint=st.booleans())
     def somebody_wants_a_checkpoint(self, savepoint: bool) -> None:
         self.savepoints += savepoint
-        self.world.trigger(for_savepoint(f"savepoint {self.savepoints}") if savepoint else None)
+        properties = for_savepoint(f"savepoint {self.savepoints}") if savepoint else for_checkpoint()
+        request_id = str(self.savepoints) if savepoint else None
+        self.world.handle(events.TriggerRequested(properties=properties, request_id=request_id))
 
     @rule()
     def the_input_is_at_its_end(self) -> None:
         self.world.handle(events.FinalCheckpointRequested())
 
-    @rule()
-    def somebody_stops_the_job(self) -> None:
+    @rule(savepoint=st.booleans(), drain=st.booleans())
+    def somebody_stops_the_job(self, savepoint: bool, drain: bool) -> None:
         self.stops += 1
-        self.world.handle(events.StopRequested())
+        folder = f"stopped with {self.stops}" if savepoint else None
+        self.world.handle(events.StopRequested(stop=Stop(target_location=folder, drain=drain, request_id="stop")))
 
     @precondition(lambda self: self.world.machine.pending)
     @rule(data=st.data(), declines=st.integers(0, 5))
@@ -166,6 +170,15 @@ class Coordinating(RuleBasedStateMachine):
         assert not set(ended) & set(self.world.machine.pending)
 
     @invariant()
+    def whoever_asked_for_a_savepoint_is_answered_once(self) -> None:
+        told = [
+            *self.world.effects(effects.ReportSavepointFailed),
+            *self.world.effects(effects.ReportSavepointCompleted),
+        ]
+        answered = Counter(each.request_id for each in told if each.request_id != "stop")
+        assert all(times == 1 for times in answered.values()), answered
+
+    @invariant()
     def a_stop_fails_at_most_once(self) -> None:
         assert len(self.world.effects(effects.ReportStopFailed)) <= self.stops
 
@@ -192,6 +205,16 @@ class Coordinating(RuleBasedStateMachine):
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
         assert len(self.world.effects(effects.Restore)) == self.life - 1
+        told = [
+            *self.world.effects(effects.ReportSavepointFailed),
+            *self.world.effects(effects.ReportSavepointCompleted),
+        ]
+        assert len([each for each in told if each.request_id != "stop"]) == self.savepoints
+
+    def _answered(self) -> list[str]:
+        completed = self.world.effects(effects.ReportSavepointCompleted)
+        failed = self.world.effects(effects.ReportSavepointFailed)
+        return [told.request_id for told in (*completed, *failed) if told.request_id != "stop"]
 
     def _names(self) -> list[str]:
         return [f"a{self.life}", f"b{self.life}"]

@@ -10,9 +10,9 @@ from flykka.actors.errors import MasterHookError
 from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import MasterState
 from flykka.messages.job import JobStatus
-from tests.actors.checkpoint.coordinating import Coordination, task
+from tests.actors.checkpoint.coordinating import Coordination, completed, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.checkpoint_coordinator.words import completed, reason
+from tests.conformance.checkpoint_coordinator.words import reason
 
 TASKS = ("a", "b")
 

@@ -13,9 +13,8 @@ from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkp
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
-from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
+from tests.actors.checkpoint.coordinating import Coordination, completed, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.checkpoint_coordinator.words import completed
 
 RETENTIONS = {
     "NEVER_RETAIN_AFTER_TERMINATION": ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,

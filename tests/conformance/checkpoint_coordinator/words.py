@@ -1,13 +1,9 @@
-"""What several components of area 01 say: versions, reasons, checkpoints."""
+"""What several components of area 01 say: versions and reasons."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from flykka.actors.checkpoint.rules import CoordinatorRules
-from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.ids import JobId
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from tests.conformance.case_files import Case, UnknownWordError
 
 FIRST_VERSION = (1, 9)
@@ -31,17 +27,3 @@ def reason(word: str) -> CheckpointDeclineReason:
     if not known:
         raise UnknownWordError(f"reason {word!r}")
     return CheckpointDeclineReason(known[0])
-
-
-def completed(checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any) -> CompletedCheckpoint:
-    """A checkpoint of which only the identity matters."""
-    return CompletedCheckpoint(
-        job_id=JobId(job),
-        checkpoint_id=checkpoint_id,
-        timestamp_ms=0,
-        duration_ms=0,
-        task_states=(),
-        snapshot_type=SnapshotType.SAVEPOINT if savepoint else SnapshotType.CHECKPOINT,
-        path=f"chk-{checkpoint_id}",
-        **others,
-    )
