@@ -12,6 +12,7 @@ from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
+from flykka.garbage_collection import be_as_before, be_patient
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
@@ -90,6 +91,8 @@ class LocalCluster:
         self._names: list[TaskManagerId] = []
         self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
         self._system = system
+        be_patient()
+        system.terminated.add_done_callback(be_as_before)
         self._resource_manager = self._system.spawn(self._resource_manager_props(), "resource-manager")
         self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
 
