@@ -178,7 +178,7 @@ class Names:
 
 
 class Stage:
-    """Two TaskManagers with two slots each, and a client."""
+    """Two TaskManagers with two slots each, unless told otherwise, and a client."""
 
     def __init__(
         self,
@@ -186,13 +186,15 @@ class Stage:
         folder: Path,
         data_plane: Names | None = None,
         network: NetworkSettings | None = None,
+        *,
+        slots: int = 2,
     ) -> None:
         self.system = system
         self.data_plane = data_plane or Names()
         self.checkpointing: dict[str, Any] = {}
 
         def task_manager(name: TaskManagerId, resource_manager: Ref) -> Props:
-            return Props(TaskManager, name, 2, resource_manager, self.data_plane, network=network)
+            return Props(TaskManager, name, slots, resource_manager, self.data_plane, network=network)
 
         resource_manager = system.spawn(
             Props(

@@ -52,7 +52,9 @@ def test_the_splits_that_a_stopped_source_holds_are_in_its_last_checkpoint() -> 
 
     [acknowledged] = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
     assert acknowledged.state is not None
-    assert elements_of(acknowledged.state.operators, "SourceReaderState", UnreadSplit) == [UnreadSplit(split=split("c"), number=0)]
+    assert elements_of(acknowledged.state.operators, "SourceReaderState", UnreadSplit) == [
+        UnreadSplit(split=split("c"), number=0)
+    ]
 
 
 def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
