@@ -92,6 +92,30 @@ def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
         JobSettings().from_checkpoint("")
 
 
+def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> None:
+    settings = JobSettings().from_savepoint("/savepoints/s", allow_non_restored_state=True)
+    first = settings.restore_from, settings.allow_non_restored_state
+
+    settings.from_checkpoint("latest")
+
+    assert first == ("/savepoints/s", True)
+    assert (settings.restore_from, settings.allow_non_restored_state) == ("latest", False)
+    with pytest.raises(ProgramError, match="the savepoint to start from must be a path"):
+        JobSettings().from_savepoint("")
+
+
+def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    here = JobSettings().set_default_savepoint_directory("savepoints")
+    elsewhere = JobSettings().set_default_savepoint_directory("s3://bucket/savepoints")
+
+    assert here.checkpointing.savepoint_directory == str(tmp_path / "savepoints")
+    assert elsewhere.checkpointing.savepoint_directory == "s3://bucket/savepoints"
+    with pytest.raises(ProgramError, match="the default savepoint directory must be a path"):
+        JobSettings().set_default_savepoint_directory("")
+
+
 def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
     settings = JobSettings().enable_checkpointing("1s").enable_unaligned_checkpoints()
 
