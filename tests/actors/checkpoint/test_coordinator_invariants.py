@@ -13,7 +13,7 @@ from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.state.handles import shared_state_of
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
 from flykka.messages.coordination import MetadataWriteFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
@@ -228,7 +228,10 @@ class Coordinating(RuleBasedStateMachine):
 
     def _acknowledge(self, name: str, checkpoint_id: int) -> None:
         self.acknowledged.setdefault(checkpoint_id, set()).add(name)
-        self.world.acknowledge(name, checkpoint_id, _state_of(name, checkpoint_id))
+        triggered = [told for told in self.world.effects(effects.TriggerTask) if told.checkpoint_id == checkpoint_id]
+        is_savepoint = any(told.options.snapshot_type is SnapshotType.SAVEPOINT for told in triggered)
+        state = snapshot(exclusive=[f"{name} of {checkpoint_id}"]) if is_savepoint else _state_of(name, checkpoint_id)
+        self.world.acknowledge(name, checkpoint_id, state)
 
     def _write_ends(self, checkpoint_id: int) -> None:
         self.writing.append(checkpoint_id)
