@@ -12,6 +12,7 @@ from flykka.jobs.job_details import (
     CheckpointStatistics,
     JobDetails,
     JobVertexDetails,
+    Latency,
     Restart,
     TimeShares,
 )
@@ -84,6 +85,13 @@ def test_what_matters_less_gives_way_to_the_name_on_a_narrow_terminal(width: int
     shown_titles = vertices(long, width=width)[0]
 
     assert [title.strip().replace(" ", "_") for title in shown_titles] == titles.split()
+
+
+def test_latency_has_a_column_where_it_is_tracked() -> None:
+    tracked = replace(BUSY, latency=Latency(median_ms=120, p99_ms=900))
+
+    assert cells(tracked, width=200)["latency"] == "120 ms"
+    assert "latency" not in cells(BUSY, width=200)
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
