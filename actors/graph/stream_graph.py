@@ -114,6 +114,7 @@ class StreamGraph:
         self.blocking_connections_between_chains = blocking_connections_between_chains
         self.schedule_mode = schedule_mode
         self._nodes: dict[str, StreamNode] = {}
+        self._owner_of_hash: dict[str, str] = {}
         self._inputs: dict[str, list[StreamEdge]] = {}
         self._outputs: dict[str, list[StreamEdge]] = {}
 
@@ -127,6 +128,11 @@ class StreamGraph:
             raise GraphError(
                 f"the maximum parallelism of {node.uid!r} is {node.max_parallelism}; it must be between 1 and"
                 f" {LARGEST_MAX_PARALLELISM}"
+            )
+        if node.uid_hash is not None and self._owner_of_hash.setdefault(node.uid_hash, node.uid) != node.uid:
+            raise GraphError(
+                f"the operators {self._owner_of_hash[node.uid_hash]!r} and {node.uid!r} have one uid hash,"
+                f" {node.uid_hash}: it names the state of one operator"
             )
         self._nodes[node.uid] = node
         self._inputs[node.uid] = []

@@ -25,6 +25,8 @@ def check_job_graph(job_graph: JobGraph) -> None:
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
     _check_unique("uid", (operator.ref.uid for operator in operators))
     _check_unique("operator id", (operator.operator_id for operator in operators))
+    named = (operator.user_defined_operator_id for operator in operators)
+    _check_unique("user-defined operator id", (each for each in named if each is not None))
     earlier: dict[JobVertexId, JobVertex] = {}
     read: set[tuple[JobVertexId, int]] = set()
     for vertex in job_graph.vertices:
@@ -49,6 +51,8 @@ def _check_unique(what: str, names: Iterable[Hashable]) -> None:
 def _check_vertex(vertex: JobVertex) -> None:
     if not vertex.operators:
         raise GraphError(f"the vertex {vertex.name!r} has no operator")
+    if not vertex.slot_sharing_group:
+        raise GraphError(f"the vertex {vertex.name!r} is in no slot sharing group: nobody would ask for its slots")
     try:
         VertexParallelism(parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
     except GraphError as refused:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
+
+from rich.console import Console as RichConsole
 
 from flykka.cli.app import App
 from flykka.cli.dry_run import first_job
@@ -55,7 +58,7 @@ def _text(made: ProgramPlan, job_graph: JobGraph, graphs: Sequence[str], form: s
         case "html":
             return page(made, graphs)
         case _:
-            console = Output()
-            with console.capture() as captured:
-                console.print(rendered(made, graphs))
-            return captured.get()
+            # A file is read by who knows what: no colours, and the width of a page.
+            written = StringIO()
+            RichConsole(file=written, width=100, force_terminal=False, no_color=True).print(rendered(made, graphs))
+            return written.getvalue()

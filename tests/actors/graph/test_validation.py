@@ -23,6 +23,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         "uid 'sink' stands twice",
     ),
     "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
+    "no slots": (graph_of(replace(SOURCE, slot_sharing_group=""), SINK), "'source' is in no slot sharing group"),
     "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source': the parallelism is 0"),
     "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "above the maximum parallelism 128"),
     "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
