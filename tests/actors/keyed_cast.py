@@ -23,9 +23,12 @@ from flykka.messages.stage import (
     AbortCheckpoint,
     BridgeClosed,
     BridgeOpened,
+    ChannelStateWritten,
     CheckpointCommitted,
     CloseBridge,
     CommitCheckpoint,
+    HoldInFlight,
+    InputInFlight,
     OpenBridge,
     ReadSplits,
     ReleaseBatches,
@@ -34,17 +37,28 @@ from flykka.messages.stage import (
     StageFinished,
     StageOutput,
     StateSnapshotted,
+    WriteChannelState,
 )
-from flykka.messages.state import KeyGroupRange, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state import (
+    InFlightRows,
+    InputChannelStateHandle,
+    KeyGroupRange,
+    OperatorSubtaskState,
+    ResultSubpartitionStateHandle,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from tests.actors.cast import Names, OneFileAtATime
 from tests.actors.graph.graphs import vertex
+from tests.actors.slow_cast import StageOver
 
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
-READ_MS = 150
+READ_MS, RUN_MS = 80, 200
+"""How long stages take in subtask 0, and longer by a little in the others. Behind the keyed edge rows pile up."""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
 
@@ -67,97 +81,147 @@ def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
 
 @dataclass
 class World:
-    """What outlives the attempts: the state that lies in storage, the rows published, and those that came late."""
+    """What outlives the attempts: stored state, published rows, rows that came late, and how many were in flight."""
 
     stored: dict[str, tuple[str, ...]] = field(default_factory=dict)
     published: dict[str, str] = field(default_factory=dict)
     late: list[str] = field(default_factory=list)
+    recovered: int = 0
 
     def rows(self) -> list[str]:
         """Every row that was published, as often as it was."""
         return sorted(self.published.values(), key=number_of)
 
 
-class SlowReader(Actor):
-    """The bridge of a source: one split at a time, sent to the owner of its key group."""
+class StagedBridge(Actor):
+    """A bridge whose stages take their time, one behind the other. What is in flight is state by its name."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
-        self._output = descriptor.outputs[0]
-        self._commands: deque[Message] = deque()
-        self._is_reading = False
+        self._descriptor = descriptor
+        self._stages: deque[Message] = deque()
 
     def handle_message(self, message: Message) -> None:
         match message:
-            case StageFinished():
-                self._is_reading = False
-                self.context.parent.tell(message)
-            case CloseBridge():
-                self._commands.clear()
-                self.context.parent.tell(BridgeClosed())
-            case _:
-                self._commands.append(message)
-        while self._commands and not self._is_reading:
-            self._take(self._commands.popleft())
-
-    def _take(self, command: Message) -> None:
-        parent = self.context.parent
-        match command:
-            case OpenBridge():
-                parent.tell(BridgeOpened())
-            case ReadSplits(stage=stage, splits=(split,)):
-                self._is_reading = True
-                self.context.timers.start_once(f"stage {stage}", READ_MS, self._read(stage, split.split_id))
-            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
-                parent.tell(StageFinished(stage=stage))
-                parent.tell(_snapshotted(checkpoint_id))
+            case ReadSplits() | RunStage() | SnapshotState():
+                self._stages.append(message)
+                if len(self._stages) == 1:
+                    self._begin()
+            case StageOver():
+                self._tell(*self._over(self._stages.popleft()))
+                if self._stages:
+                    self._begin()
+            case OpenBridge(restore=restore):
+                self._tell(self._opened(restore.operators if restore else ()))
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                parent.tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
-            case AbortCheckpoint() | ReleaseBatches():
+                self._commit(checkpoint_id)
+                self._tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
+            case WriteChannelState():
+                self._tell(self._written(message))
+            case CloseBridge():
+                self._tell(BridgeClosed())
+            case AbortCheckpoint() | ReleaseBatches() | HoldInFlight():
                 pass
             case _:
-                raise AssertionError(f"{command} was not expected")
+                raise AssertionError(f"{message} was not expected")
 
-    def _read(self, stage: int, row: str) -> StageFinished:
-        reader = owner(key_group(row), self._output.max_parallelism, self._output.subpartitions)
-        batch = BatchRef(batch_id=BatchId(row), rows=1, size_bytes=1, subpartition=reader)
-        outputs = (StageOutput(output=0, batch=batch),)
-        return StageFinished(stage=stage, outputs=outputs, rows_in=1, rows_out=1, event_time_max=number_of(row))
+    def _begin(self) -> None:
+        takes_ms = {ReadSplits: READ_MS, RunStage: RUN_MS, SnapshotState: 1}[type(self._stages[0])]
+        self.context.timers.start_once("stage", takes_ms + self._descriptor.subtask, StageOver())
+
+    def _tell(self, *answers: Message) -> None:
+        for answer in answers:
+            self.context.parent.tell(answer)
+
+    def _over(self, stage: Message) -> tuple[Message, ...]:
+        raise NotImplementedError
+
+    def _commit(self, checkpoint_id: int) -> None:
+        """Nothing is published here."""
+
+    def _opened(self, states: Sequence[OperatorSubtaskState]) -> BridgeOpened:
+        inputs = [part for state in states for part in state.input_channels]
+        outputs = [part for state in states for part in state.result_subpartitions]
+        return BridgeOpened(
+            recovered_inputs=tuple(
+                InputInFlight(gate=part.gate, batch=batch_of(part.in_flight.path))
+                for part in inputs
+                if part.key_groups is None or key_group(part.in_flight.path) in groups_in(part.key_groups)
+            ),
+            recovered_outputs=tuple(
+                StageOutput(output=part.output, batch=batch_of(part.in_flight.path, part.subpartition))
+                for part in outputs
+            ),
+        )
+
+    def _written(self, command: WriteChannelState) -> ChannelStateWritten:
+        state = OperatorSubtaskState(
+            operator_id=self._descriptor.vertex.operators[0].operator_id,
+            input_channels=tuple(
+                InputChannelStateHandle(gate=entry.gate, in_flight=in_flight(entry.batch)) for entry in command.inputs
+            ),
+            result_subpartitions=tuple(
+                ResultSubpartitionStateHandle(
+                    output=entry.output,
+                    subpartition=entry.batch.subpartition,
+                    subpartitions=self._descriptor.outputs[entry.output].subpartitions,
+                    in_flight=in_flight(entry.batch),
+                )
+                for entry in command.outputs
+            ),
+        )
+        return ChannelStateWritten(checkpoint_id=command.checkpoint_id, state=state, size_bytes=1)
 
 
-class KeyedBridge(Actor):
+def batch_of(row: str, subpartition: int = 0) -> BatchRef:
+    return BatchRef(batch_id=BatchId(row), rows=1, size_bytes=1, subpartition=subpartition)
+
+
+def in_flight(batch: BatchRef) -> InFlightRows:
+    return InFlightRows(path=batch.batch_id, rows=1, size_bytes=1)
+
+
+class Reader(StagedBridge):
+    """The bridge of a source: one split at a time, sent to the owner of its key group."""
+
+    def _over(self, stage: Message) -> tuple[Message, ...]:
+        match stage:
+            case ReadSplits(stage=number, splits=(split,)):
+                row, output = split.split_id, self._descriptor.outputs[0]
+                batch = batch_of(row, owner(key_group(row), output.max_parallelism, output.subpartitions))
+                outputs, time = (StageOutput(output=0, batch=batch),), number_of(row)
+                return (StageFinished(stage=number, outputs=outputs, rows_in=1, rows_out=1, event_time_max=time),)
+            case SnapshotState(stage=number, checkpoint_id=checkpoint_id):
+                return StageFinished(stage=number), _snapshotted(checkpoint_id)
+            case _:
+                raise AssertionError(f"{stage} is no stage of a source")
+
+
+class KeyedBridge(StagedBridge):
     """The bridge behind the keyed edge: rows that wait are keyed state, what is to be published is operator state."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        self._descriptor = descriptor
+        super().__init__(descriptor)
         self._world = world
         self._waiting: tuple[str, ...] = ()
         self._staged: tuple[str, ...] = ()
         self._pending: tuple[StagedBatch, ...] = ()
 
-    def handle_message(self, message: Message) -> None:
-        parent = self.context.parent
-        match message:
-            case OpenBridge(restore=restore):
-                self._restore(restore.operators if restore else ())
-                parent.tell(BridgeOpened())
-            case RunStage(stage=stage, batch=batch, watermark_ms=watermark_ms):
+    def _over(self, stage: Message) -> tuple[Message, ...]:
+        match stage:
+            case RunStage(stage=number, batch=batch, watermark_ms=watermark_ms):
                 self._take(batch.batch_id, watermark_ms)
-                parent.tell(StageFinished(stage=stage, rows_in=1))
-            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id, watermark_ms=watermark_ms):
-                parent.tell(StageFinished(stage=stage))
-                parent.tell(self._snapshot(checkpoint_id, at_the_end=watermark_ms == WATERMARK_MAX))
-            case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                self._publish(batch for batch in self._pending if batch.checkpoint_id <= checkpoint_id)
-                self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
-                parent.tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
-            case CloseBridge():
-                parent.tell(BridgeClosed())
-            case AbortCheckpoint() | ReleaseBatches():
-                pass
+                return (StageFinished(stage=number, rows_in=1),)
+            case SnapshotState(stage=number, checkpoint_id=checkpoint_id, watermark_ms=watermark_ms):
+                taken = self._snapshot(checkpoint_id, at_the_end=watermark_ms == WATERMARK_MAX)
+                return StageFinished(stage=number), taken
             case _:
-                raise AssertionError(f"{message} was not expected")
+                raise AssertionError(f"{stage} is no stage behind a keyed edge")
 
-    def _restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+    def _commit(self, checkpoint_id: int) -> None:
+        self._publish(batch for batch in self._pending if batch.checkpoint_id <= checkpoint_id)
+        self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
+
+    def _opened(self, states: Sequence[OperatorSubtaskState]) -> BridgeOpened:
         self._publish(elements_of(states, _COMMITTABLES, StagedBatch))
         self._waiting = tuple(
             row
@@ -168,6 +232,9 @@ class KeyedBridge(Actor):
             if key_group(row) in groups_in(state.key_groups)
         )
         assert all(key_group(row) in groups_in(self._owned) for row in self._waiting)
+        opened = super()._opened(states)
+        self._world.recovered += len(opened.recovered_inputs)
+        return opened
 
     def _take(self, row: str, watermark_ms: int) -> None:
         assert key_group(row) in groups_in(self._owned), f"{row} has come to the wrong subtask"
@@ -243,7 +310,7 @@ class KeyedRows(Names):
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """A bridge for each half of the job."""
-        return Props(KeyedBridge, descriptor, self.world) if descriptor.inputs else Props(SlowReader, descriptor)
+        return Props(KeyedBridge, descriptor, self.world) if descriptor.inputs else Props(Reader, descriptor)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         """The one folder there is."""
