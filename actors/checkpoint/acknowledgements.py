@@ -13,6 +13,7 @@ from flykka.actors.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect
 from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.actors.ignore import Ignore
+from flykka.actors.state.handles import exclusive_state
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
 
 Effects = Iterator[CoordinatorEffect]
@@ -76,5 +77,6 @@ class Acknowledgements:
             self._state.stats.report_subtask(event.checkpoint_id, task, now, event.metrics)
 
     def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
+        exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
         lives = event.attempt in self._state.tasks
-        yield from self._state.stored.discard_late(event.checkpoint_id, event.state, attempt_lives=lives)
+        yield from self._state.stored.discard_late(event.checkpoint_id, event.state, exclusive, attempt_lives=lives)

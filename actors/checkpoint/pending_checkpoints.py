@@ -6,13 +6,23 @@ them (Flink's recentPendingCheckpoints).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
 from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.state import ExclusiveStateHandle
 
 RECENT_CHECKPOINTS = 16
 """How many checkpoints that are over are remembered."""
+
+
+@dataclass(slots=True)
+class _Recent:
+    """Who acknowledged it while it was pending, and which state came later and was discarded."""
+
+    acknowledged: frozenset[ExecutionAttemptId]
+    discarded: set[str] = field(default_factory=set)
 
 
 class PendingCheckpoints:
@@ -20,7 +30,7 @@ class PendingCheckpoints:
 
     def __init__(self) -> None:
         self._pending: dict[int, PendingCheckpoint] = {}
-        self._recent: dict[int, set[ExecutionAttemptId]] = {}
+        self._recent: dict[int, _Recent] = {}
         self._last_id = 0
 
     def __len__(self) -> int:
@@ -54,22 +64,29 @@ class PendingCheckpoints:
     def remove(self, pending: PendingCheckpoint) -> None:
         """A checkpoint is over, one way or the other."""
         del self._pending[pending.checkpoint_id]
-        self._recent[pending.checkpoint_id] = set(pending.acknowledged)
+        self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
             del self._recent[min(self._recent)]
 
     def expects(self, checkpoint_id: int, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-        """What an acknowledgement would mean. Of a checkpoint that is over, each late one is DISCARDED once."""
+        """What an acknowledgement would mean."""
         pending = self._pending.get(checkpoint_id)
         if pending is not None:
             return pending.expects(attempt)
-        acknowledged = self._recent.get(checkpoint_id)
-        if acknowledged is None:
+        recent = self._recent.get(checkpoint_id)
+        if recent is None:
             return TaskAcknowledgeResult.UNKNOWN
-        if attempt in acknowledged:
-            return TaskAcknowledgeResult.DUPLICATE
-        acknowledged.add(attempt)
-        return TaskAcknowledgeResult.DISCARDED
+        is_known = attempt in recent.acknowledged
+        return TaskAcknowledgeResult.DUPLICATE if is_known else TaskAcknowledgeResult.DISCARDED
+
+    def discard(self, checkpoint_id: int, handles: Iterable[ExclusiveStateHandle]) -> tuple[ExclusiveStateHandle, ...]:
+        """What of this state has not been discarded before: it may come in parts, and each part twice."""
+        recent = self._recent.get(checkpoint_id)
+        if recent is None:
+            return tuple(handles)
+        fresh = tuple(handle for handle in handles if handle.path not in recent.discarded)
+        recent.discarded.update(handle.path for handle in fresh)
+        return fresh
 
     def check(self) -> None:
         """Raise `AssertionError` where one is in a state that cannot be."""

@@ -13,7 +13,6 @@ from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, i
 from flykka.actors.checkpoint.effects import DeleteJob, Dispose, ReportStopped, Restore, WriteMetadata
 from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.state.handles import (
-    exclusive_state,
     exclusive_state_of,
     shared_state,
     shared_state_of,
@@ -112,10 +111,18 @@ class StoredCheckpoints:
         self.store.add(checkpoint)
 
     def discard_late(
-        self, checkpoint_id: int, state: TaskStateSnapshot | None, *, attempt_lives: bool
+        self,
+        checkpoint_id: int,
+        state: TaskStateSnapshot | None,
+        exclusive: Iterable[ExclusiveStateHandle],
+        *,
+        attempt_lives: bool,
     ) -> Iterator[Dispose]:
-        """State for a checkpoint that is over. A living attempt may refer to its shared state again; a dead one not."""
-        unneeded: list[Handle] = list(exclusive_state(state))
+        """State for a checkpoint that is over: the `exclusive` goes.
+
+        A living attempt may refer to its shared state again; a dead one not.
+        """
+        unneeded: list[Handle] = list(exclusive)
         if attempt_lives and self._closing is _Closing.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
             if self.store.latest is not None:

@@ -116,6 +116,17 @@ def test_a_decline_after_the_acknowledgement_still_gives_the_checkpoint_up() -> 
     assert isinstance(late[0], Ignore)
 
 
+def test_state_that_comes_late_in_parts_is_deleted_part_by_part_and_once() -> None:
+    world = two_tasks(tolerable_failures=9)
+    world.trigger()
+    world.decline("source", 1)
+
+    for part in ("channels", "chain", "channels"):
+        world.acknowledge("sink", 1, snapshot(exclusive=[part]))
+
+    assert world.disposed() == ["channels", "chain"]
+
+
 def test_an_answer_that_comes_before_the_tasks_were_told_counts() -> None:
     world = two_tasks(operator_coordinators=True)
     world.trigger()
