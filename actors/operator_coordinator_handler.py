@@ -69,6 +69,7 @@ SourceMessage = (
 """What a JobMaster hands to this part of it, some of it among others."""
 
 _READING = (ExecutionState.DEPLOYING, ExecutionState.RUNNING)
+_ENDING = (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
 
 
 class OperatorCoordinatorHandler:
@@ -135,7 +136,7 @@ class OperatorCoordinatorHandler:
     def attempt_moved(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
         """An attempt of the job has a new state; readers whose attempts end get nothing more."""
         execution = self._graph.execution(attempt)
-        if state not in _READING and execution is not None and execution.slot is not None:
+        if state in _ENDING and execution is not None:
             self._decide(
                 AttemptEnded(vertex_id=execution.vertex_id, subtask=execution.subtask, attempt_number=execution.number)
             )

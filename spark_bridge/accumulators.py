@@ -7,6 +7,7 @@ that has to run again after it succeeded, because its result was lost, adds agai
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,7 +25,7 @@ V = TypeVar("V", int, float)
 A = TypeVar("A", bound="Accumulator[Any]")
 
 
-class Accumulator(Generic[V]):
+class Accumulator(ABC, Generic[V]):
     """Adds up what it is given. Made by the user, and registered in `open` with `RuntimeContext.add_accumulator`."""
 
     type: AccumulatorType
@@ -43,11 +44,13 @@ class Accumulator(Generic[V]):
     def _term(self, value: V) -> Any:
         return value
 
+    @abstractmethod
     def _register(self, context: SparkContext) -> None:
-        raise NotImplementedError
+        """Get an accumulator of Spark's."""
 
+    @abstractmethod
     def _snapshot(self, name: str) -> AccumulatorSnapshot:
-        raise NotImplementedError
+        """What was added so far, under this name."""
 
 
 class _IntAccumulator(Accumulator[int]):

@@ -17,7 +17,7 @@ Not here: looking for splits, and which attempt a subtask is at.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -60,7 +60,8 @@ class SplitEnumerator:
 
     def __init__(self, *, parallelism: int) -> None:
         self._readers = [_Reader() for _ in range(parallelism)]
-        self._turns: deque[int] = deque()
+        # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
+        self._turns: OrderedDict[int, None] = OrderedDict()
         self._unassigned: deque[SourceSplit] = deque()
         self._assigned = SplitAssignmentTracker()
         self._position = b""
@@ -166,13 +167,13 @@ class SplitEnumerator:
         ):
             return [Ignore(reason=f"attempt {event.attempt_number} of subtask {subtask} is over")]
         if event.attempt_number > reader.attempt_number:
-            self._let_go(subtask)
+            self._turns.pop(subtask, None)
             reader = _Reader(attempt_number=event.attempt_number, closed_for=reader.closed_for)
             self._readers[subtask] = reader
         if reader.told_no_more:
             return [Ignore(reason=f"subtask {subtask} knows that there is no more")]
         if event.count > 0 and not reader.wanted and not reader.closed_for:
-            self._turns.append(subtask)
+            self._turns[subtask] = None
         reader.wanted += max(event.count, 0)
         return self._serve()
 
@@ -180,13 +181,9 @@ class SplitEnumerator:
         reader = self._readers[subtask]
         if attempt_number < reader.attempt_number:
             return [Ignore(reason=f"attempt {attempt_number} of subtask {subtask} was over")]
-        self._let_go(subtask)
+        self._turns.pop(subtask, None)
         self._readers[subtask] = _Reader(attempt_number=attempt_number, is_over=True, closed_for=reader.closed_for)
         return []
-
-    def _let_go(self, subtask: int) -> None:
-        if subtask in self._turns:
-            self._turns.remove(subtask)
 
     def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
         """Let the readers go on that wait for no other checkpoint."""
@@ -195,20 +192,20 @@ class SplitEnumerator:
             reader = self._readers[subtask]
             reader.closed_for = left
             if not left and reader.wanted:
-                self._turns.append(subtask)
+                self._turns[subtask] = None
         return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
 
     def _serve(self) -> list[SplitEnumeratorEffect]:
         handed: dict[int, list[tuple[SourceSplit, int]]] = {}
         while self._turns and self._unassigned:
-            subtask, split = self._turns.popleft(), self._unassigned.popleft()
+            (subtask, _), split = self._turns.popitem(last=False), self._unassigned.popleft()
             self._assigned.record(subtask, split)
             handed.setdefault(subtask, []).append((split, self._handed_out))
             self._handed_out += 1
             reader = self._readers[subtask]
             reader.wanted -= 1
             if reader.wanted:
-                self._turns.append(subtask)
+                self._turns[subtask] = None
         effects: list[SplitEnumeratorEffect] = [
             AssignSplits(
                 subtask=subtask,
