@@ -18,6 +18,7 @@ from flykka.messages.job import (
     JobStatusChanged,
     StopJob,
     SubmitJob,
+    TriggerSavepoint,
 )
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
 from flykka.messages.message import Message
@@ -224,8 +225,14 @@ class Stage:
             )
         )
 
-    def stop(self, name: str = "job") -> None:
-        self._ask(StopJob(job_id=JobId(name), client=self.client.ref))
+    def stop(self, name: str = "job", savepoints: Path | None = None) -> None:
+        """With a checkpoint, or with a savepoint below this directory."""
+        directory = None if savepoints is None else str(savepoints)
+        self._ask(StopJob(job_id=JobId(name), client=self.client.ref, savepoint_directory=directory))
+
+    def trigger_savepoint(self, savepoints: Path, name: str = "job") -> None:
+        wanted = TriggerSavepoint(job_id=JobId(name), client=self.client.ref, savepoint_directory=str(savepoints))
+        self._ask(wanted)
 
     def _ask(self, message: Message) -> None:
         self.client.ref.tell(Utter(receiver=self.job_manager, message=message))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -47,12 +48,12 @@ def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
     assert heard.wait(timeout=60)
 
 
-def wait_read(client: JobClient) -> None:
-    """Until the source has read some rows."""
+def wait_read(client: JobClient, rows: int = 1) -> None:
+    """Until the source, which runs in one subtask, has read so many rows."""
     wait_for(
         client,
         lambda said: (
-            isinstance(said, MetricsReported) and said.task_name.startswith("Source") and said.metrics.rows_out > 0
+            isinstance(said, MetricsReported) and said.task_name.startswith("Source") and said.metrics.rows_in >= rows
         ),
     )
 
@@ -127,3 +128,16 @@ def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts
 
     with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is not there"):
         start(environment().from_savepoint(str(path)), tmp_path, 1)
+
+
+def test_a_job_that_is_drained_publishes_its_open_windows(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    arrive(files[:2], tmp_path)
+    client = start(environment(), tmp_path, 2, interval="10min")
+    wait_read(client, rows=sum(pq.read_metadata(file).num_rows for file in files[:2]))
+
+    client.stop_with_savepoint(drain=True)
+
+    assert_exactly_once(spark, files[:2], tmp_path / "output")
