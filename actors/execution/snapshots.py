@@ -37,12 +37,14 @@ class _Begun:
     alignment: Alignment
     reader_state: OperatorSubtaskState | None
     is_unaligned: bool
+    awaits_channels: bool
+    start_delay_ms: int = 0
     chain: StateSnapshotted | None = None
     channels: ChannelStateWritten | None = None
 
     @property
     def is_durable(self) -> bool:
-        return self.chain is not None and (self.channels is not None or not self.is_unaligned)
+        return self.chain is not None and (self.channels is not None or not self.awaits_channels)
 
 
 class Snapshots:
@@ -62,8 +64,9 @@ class Snapshots:
         reader_state: OperatorSubtaskState | None,
         *,
         is_unaligned: bool = False,
+        start_delay_ms: int = 0,
     ) -> Begin:
-        """A barrier is here; whether the snapshot is to be taken."""
+        """A barrier is here, the first of them that long after the checkpoint was triggered; whether it is taken."""
         if checkpoint_id <= self._last_begun:
             return Begin.STALE
         self._last_begun = checkpoint_id
@@ -71,7 +74,13 @@ class Snapshots:
         self._aborted = {aborted for aborted in self._aborted if aborted > checkpoint_id}
         if skipped:
             return Begin.SKIPPED
-        self._begun[checkpoint_id] = _Begun(alignment=alignment, reader_state=reader_state, is_unaligned=is_unaligned)
+        self._begun[checkpoint_id] = _Begun(
+            alignment=alignment,
+            reader_state=reader_state,
+            is_unaligned=is_unaligned,
+            awaits_channels=is_unaligned,
+            start_delay_ms=start_delay_ms,
+        )
         return Begin.TAKEN
 
     def aligned(self, checkpoint_id: int, alignment: Alignment) -> None:
@@ -84,8 +93,15 @@ class Snapshots:
         begun = self._begun.get(checkpoint_id)
         if begun is None or begun.is_unaligned:
             return False
-        begun.is_unaligned = True
+        begun.is_unaligned = begun.awaits_channels = True
         return True
+
+    def await_channels(self, checkpoint_id: int) -> bool:
+        """The barrier may still overtake batches behind the task; whether the snapshot is under way."""
+        begun = self._begun.get(checkpoint_id)
+        if begun is not None:
+            begun.awaits_channels = True
+        return begun is not None
 
     def has_begun(self, checkpoint_id: int) -> bool:
         """The turn of the checkpoint has come, whatever has become of it: who snapshots has heard of it."""
@@ -115,7 +131,7 @@ class Snapshots:
         """
         begun = self._begun.get(part.checkpoint_id)
         if begun is None:
-            begun = _Begun(alignment=Alignment(), reader_state=None, is_unaligned=False)
+            begun = _Begun(alignment=Alignment(), reader_state=None, is_unaligned=False, awaits_channels=False)
             return [self._acknowledge(part.checkpoint_id, _with(begun, part))]
         if not _with(begun, part).is_durable:
             return []
@@ -127,6 +143,7 @@ class Snapshots:
             alignment_ms=begun.alignment.duration_ms,
             bytes_processed_during_alignment=begun.alignment.processed_bytes,
             is_unaligned=begun.is_unaligned,
+            start_delay_ms=begun.start_delay_ms,
         )
         if (chain := begun.chain) is not None:
             operators += chain.state.operators

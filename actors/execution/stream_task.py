@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.errors import UnreadableStateError
-from flykka.actors.exchange.alignment import is_unaligned, to_send_on
+from flykka.actors.exchange.alignment import is_unaligned, remaining_ms, to_send_on
 from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.exchange.watermark_generators import MonotonyViolated
@@ -77,6 +77,7 @@ from flykka.messages.stage import (
     SnapshotState,
     StageFailed,
     StageFinished,
+    StageOutput,
     StateSnapshotted,
 )
 from flykka.messages.task import (
@@ -143,7 +144,7 @@ class StreamTask:
                 return [self._checkpoints.decline(checkpoint_id, reason)]
             case PartitionRequest() | AddCredit() | CancelPartitionRequest() | TaskEventMessage():
                 # Served in every state: what is queued here is somebody's input.
-                return self._line.serve(event) + self._read_on(now)
+                return self._line.serve(event) + self._barrier_left() + self._read_on(now)
             case BuffersResized(buffers=buffers):
                 self._line.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
@@ -177,8 +178,7 @@ class StreamTask:
             case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event, now) + self._input_failure()
             case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
-                self._inputs.time_out(checkpoint_id, now)
-                return []
+                return self._on_alignment_timeout(checkpoint_id, now)
             case StageFinished():
                 return self._on_stage_finished(event, now)
             case AddSplits() if self._source is not None:
@@ -314,7 +314,7 @@ class StreamTask:
                 effects += self._inputs.processed(channel)
             case Snapshot():
                 assert stage.barrier is not None, "a barrier goes down behind every snapshot"
-                effects += self._checkpoints.barrier_sent(stage.barrier, stage.overtaken)
+                effects += self._on_barrier_sent(stage.barrier, stage.overtaken, now)
         return effects
 
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
@@ -349,6 +349,7 @@ class StreamTask:
             reader_state,
             is_final=barrier.options.is_final,
             is_unaligned=is_unaligned(barrier),
+            start_delay_ms=max(0, now - barrier.timestamp_ms - due.alignment.duration_ms),
         )
         match begun:
             case Begin.STALE as stale:
@@ -375,6 +376,22 @@ class StreamTask:
                 watermark_ms=watermark_ms,
             )
         )
+
+    def _on_barrier_sent(
+        self, barrier: CheckpointBarrier, overtaken: tuple[StageOutput, ...], now: int
+    ) -> list[TaskEffect]:
+        if not self._line.holds_barrier:
+            return self._checkpoints.barrier_sent(barrier, overtaken)
+        self._checkpoints.barrier_waits(barrier.checkpoint_id)
+        return [StartAlignmentTimer(checkpoint_id=barrier.checkpoint_id, delay_ms=remaining_ms(barrier, now))]
+
+    def _on_alignment_timeout(self, checkpoint_id: int, now: int) -> list[TaskEffect]:
+        self._inputs.time_out(checkpoint_id, now)
+        effects, overtaken = self._line.time_out(checkpoint_id)
+        return [*effects, *self._checkpoints.barrier_timed_out(checkpoint_id, overtaken)]
+
+    def _barrier_left(self) -> list[TaskEffect]:
+        return [] if self._line.holds_barrier else self._checkpoints.barrier_left()
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
         if not self._checkpoints.is_end(checkpoint_id):

@@ -37,6 +37,8 @@ class SubtaskCheckpointCoordinator:
         self.channel_state = ChannelStateWriter()
         self.final_checkpoint: int | None = None
         self._descriptor = descriptor
+        # The checkpoint whose barrier waits in outputs.
+        self._waiting: int | None = None
         self._snapshots = Snapshots(descriptor.job_id, descriptor.attempt)
 
     def begin(
@@ -47,9 +49,12 @@ class SubtaskCheckpointCoordinator:
         *,
         is_final: bool = False,
         is_unaligned: bool = False,
+        start_delay_ms: int = 0,
     ) -> Begin:
         """A barrier is here; whether the snapshot is to be taken."""
-        begun = self._snapshots.begin(checkpoint_id, alignment, reader_state, is_unaligned=is_unaligned)
+        begun = self._snapshots.begin(
+            checkpoint_id, alignment, reader_state, is_unaligned=is_unaligned, start_delay_ms=start_delay_ms
+        )
         if begun is Begin.TAKEN:
             if is_final:
                 self.final_checkpoint = checkpoint_id
@@ -73,6 +78,28 @@ class SubtaskCheckpointCoordinator:
         if is_unaligned(barrier) and self._snapshots.go_unaligned(checkpoint_id):
             self.channel_state.start(checkpoint_id)
             self.channel_state.finish_inputs(checkpoint_id)
+        return [*self.channel_state.finish_outputs(checkpoint_id, overtaken)]
+
+    def barrier_waits(self, checkpoint_id: int) -> None:
+        """The barrier waits in outputs, and may still overtake what it waits behind."""
+        if self._snapshots.await_channels(checkpoint_id):
+            self._waiting = checkpoint_id
+            self.channel_state.start(checkpoint_id)
+            self.channel_state.finish_inputs(checkpoint_id)
+
+    def barrier_left(self) -> list[TaskEffect]:
+        """No barrier waits in outputs any more: none has overtaken anything."""
+        if self._waiting is None:
+            return []
+        checkpoint_id, self._waiting = self._waiting, None
+        return [*self.channel_state.finish_outputs(checkpoint_id, ())]
+
+    def barrier_timed_out(self, checkpoint_id: int, overtaken: Iterable[StageOutput]) -> list[TaskEffect]:
+        """The barrier waits no longer, and has overtaken these."""
+        if self._waiting != checkpoint_id:
+            return []
+        self._waiting = None
+        self._snapshots.go_unaligned(checkpoint_id)
         return [*self.channel_state.finish_outputs(checkpoint_id, overtaken)]
 
     def on_durable(self, part: StateSnapshotted | ChannelStateWritten) -> list[TaskEffect]:
@@ -119,6 +146,8 @@ class SubtaskCheckpointCoordinator:
     def _forget(self, checkpoint_id: int) -> list[TaskEffect]:
         late = self._snapshots.abort(checkpoint_id)
         self.channel_state.abort(checkpoint_id)
+        if self._waiting == checkpoint_id:
+            self._waiting = None
         if not self._snapshots.has_begun(checkpoint_id):
             return []
         return [TellBridge(message=AbortCheckpoint(checkpoint_id=checkpoint_id)), *_acknowledged(late)]

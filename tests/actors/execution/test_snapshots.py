@@ -44,7 +44,7 @@ def written(checkpoint_id: int) -> ChannelStateWritten:
 def test_a_durable_snapshot_is_acknowledged_with_the_readers_state_first() -> None:
     taken = snapshots()
 
-    begun = taken.begin(1, Alignment(duration_ms=7, processed_bytes=8), READER)
+    begun = taken.begin(1, Alignment(duration_ms=7, processed_bytes=8), READER, start_delay_ms=9)
 
     assert begun is Begin.TAKEN
     assert taken.durable(durable(1)) == [
@@ -60,6 +60,7 @@ def test_a_durable_snapshot_is_acknowledged_with_the_readers_state_first() -> No
                 size_bytes=10,
                 incremental_bytes=4,
                 bytes_processed_during_alignment=8,
+                start_delay_ms=9,
             ),
         )
     ]
