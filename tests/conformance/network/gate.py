@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.effects import ChannelFailureKind
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import Buffer, EndOfData, EndOfPartition
+from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
 from flykka.messages.task import InputGateDescriptor
 from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
@@ -39,6 +41,13 @@ def _element(word: str | list[str]) -> Buffer:
             return EndOfData(drain=False)
         case "end":
             return EndOfPartition()
+        case "event":
+            return Watermark(timestamp_ms=0)
+        case "aligned_barrier":
+            return CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+        case "unaligned_barrier":
+            options = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+            return CheckpointBarrier(checkpoint_id=1, timestamp_ms=0, options=options)
         case _:
             raise UnknownWordError(f"element: {word}")
 
@@ -63,6 +72,12 @@ def _word(buffer: Buffer | BarrierAnnouncement) -> str:
             return "end_of_data"
         case EndOfPartition():
             return "end"
+        case Watermark():
+            return "event"
+        case CheckpointBarrier(options=CheckpointOptions(alignment=AlignmentType.UNALIGNED)):
+            return "unaligned_barrier"
+        case CheckpointBarrier():
+            return "aligned_barrier"
         case _:
             raise UnknownWordError(f"element: {buffer}")
 
@@ -112,10 +127,10 @@ class Gate:
         return _word(buffer)
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "channel", "in", "checkpoint", "error", "want"})
         match step:
             case {"do": "read_blocking"}:
                 # Who waits is a task with nothing to read, which is told when that changes.
-                only_known_words("step", step, {"do", "in"})
                 assert not self.gate.is_available
                 self.waiting_reader = "waits"
             case {"do": "close"}:
@@ -125,7 +140,6 @@ class Gate:
                         self.gate.poll()
                     self.waiting_reader = "illegal_state"
             case {"do": "checkpoint_started"}:
-                only_known_words("step", step, {"do", "checkpoint"})
                 self.declined = None if self.gate.checkpoint_decline is None else "declined"
             case {"do": "read_all"}:
                 while self.poll() is not None:
@@ -139,13 +153,15 @@ class Gate:
                 assert self.poll() == wanted
             case {"do": "available", "want": wanted}:
                 assert self.gate.is_available == wanted
-            case {"do": "data" | "end" as word, "channel": channel}:
+            case {"do": "data" | "end" | "event" | "aligned_barrier" | "unaligned_barrier" as word, "channel": channel}:
                 self._feed.give(channel, [word])
             case {"do": "notify", "channel": channel}:
                 self.gate.on_backlog(announcement(0, channel))
             case {"do": "channel_error", "channel": channel, "error": "PARTITION_NOT_FOUND"}:
                 text = f"{partition_id(channel)} is not here"
                 self.gate.on_error(error(message=text, channel=channel, not_found=True))
+            case {"do": "channel_error", "channel": channel, "error": "CANCEL_TASK"}:
+                self.gate.on_error(error(PRODUCER_FAILED_ERROR, "the producer has failed", channel))
             case _:
                 raise UnknownWordError(f"step: {step}")
 
@@ -192,45 +208,92 @@ def error_word(gate: InputGate) -> str | None:
     return None if gate.failure is None else ERRORS[gate.failure.kind]
 
 
+class Union:
+    """The gates of one task; their channels are numbered through."""
+
+    def __init__(self, given: Case) -> None:
+        only_known_words("given", given, {"kind", "gates", "notified"})
+        if given.get("notified") not in (None, "all channels of g1 in order, then all of g2"):
+            raise UnknownWordError(f"notified: {given['notified']}")
+        self.sizes = [len(channels) for channels in given["gates"].values()]
+        descriptors = [
+            gate_descriptor(size, number, sum(self.sizes[:number])) for number, size in enumerate(self.sizes)
+        ]
+        self.names = list(given["gates"])
+        self.union = UnionInputGate(descriptors, PLENTY, 0)
+        self.union.request_partitions()
+        self.read: list[list[Any]] = []
+        self._feed = Feed(self.union)
+        for number, words in enumerate(words for gate in given["gates"].values() for words in gate.values()):
+            self._feed.give(number, words)
+
+    def poll(self) -> str | None:
+        element = self.union.poll()
+        self.union.check()
+        if element is None:
+            return None
+        self.read.append([_word(element[1]), element[0]])
+        return _word(element[1])
+
+    def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "gate", "channel", "want"})
+        match step:
+            case {"do": "read_all"}:
+                while self.poll() is not None:
+                    pass
+            case {"do": "poll", "want": wanted}:
+                assert self.poll() == wanted
+            case {"do": "available", "want": wanted}:
+                assert (self.union.has_data or self.union.is_finished) == wanted
+            case {"do": "data" | "end" as word, "gate": gate, "channel": channel}:
+                self._feed.give(sum(self.sizes[: self.names.index(gate)]) + channel, [word])
+            case _:
+                raise UnknownWordError(f"step: {step}")
+
+    def expect(self, word: str, wanted: Any) -> None:
+        match word:
+            case "all_wants_hold":
+                pass
+            case "read":
+                assert self.read == wanted
+            case "finished":
+                assert self.union.is_finished == wanted
+            case "channel_index":
+                assert wanted == "channels of g2 are numbered after those of g1"
+                numbered = [number for number, size in enumerate(self.sizes) for _ in range(size)]
+                assert [self.union.gate_of(channel) for channel in range(self.union.channel_count)] == numbered
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+
 def run_union_gate(case: Case) -> None:
     """Run a case about the gates of one task."""
-    given, expect = case["given"], case["expect"]
-    only_known_words("given", given, {"kind", "gates", "notified"})
-    assert given["notified"] == "all channels of g1 in order, then all of g2"
-    sizes = [len(channels) for channels in given["gates"].values()]
-    descriptors = [gate_descriptor(size, gate, sum(sizes[:gate])) for gate, size in enumerate(sizes)]
-    union = UnionInputGate(descriptors, PLENTY, 0)
-    union.request_partitions()
-    feed = Feed(union)
-    for number, words in enumerate(words for gate in given["gates"].values() for words in gate.values()):
-        feed.give(number, words)
-    assert case["steps"] == [{"do": "read_all"}]
-
-    read = []
-    while (element := union.poll()) is not None:
-        read.append([_word(element[1]), element[0]])
-        union.check()
-
-    only_known_words("expect", expect, {"read", "finished", "channel_index"})
-    assert read == expect["read"]
-    assert union.is_finished == expect["finished"]
-    assert [union.gate_of(channel) for channel in range(union.channel_count)] == [0] * sizes[0] + [1] * sizes[1]
+    union = Union(case["given"])
+    for step in case["steps"]:
+        union.do(step)
+    for word, wanted in case["expect"].items():
+        union.expect(word, wanted)
 
 
 def run_gate_property(case: Case) -> None:
     """Run a case about fairness: no channel is read twice while another that has data waits for its turn."""
     given = case["given"]
     channels = given["channels"]
+    every = count = 0
     gate = InputGate(gate_descriptor(channels), PLENTY, 0)
     gate.request_partitions()
     feed = Feed(gate)
     random = Random(0)
     refills = "refill" in given
     if refills:
-        assert given["refill"] == "every 74 reads 3 elements per channel in random order"
-        feed.give(11, ["data"])
+        refill = re.fullmatch(r"every (\d+) reads (\d+) elements per channel in random order", given["refill"])
+        if refill is None or given["start"] != "one element in one channel":
+            raise UnknownWordError(f"given: {given}")
+        every, count = (int(figure) for figure in refill.groups())
+        feed.give(channels // 3, ["data"])
     else:
-        assert given["then"] == "end in each"
+        if given["then"] != "end in each":
+            raise UnknownWordError(f"given: {given}")
         for channel in range(channels):
             feed.give(channel, ["data"] * given["data_per_channel"] + ["end"])
 
@@ -238,8 +301,8 @@ def run_gate_property(case: Case) -> None:
     while reads < case["steps"][0].get("times", PLENTY * PLENTY) and gate.poll() is not None:
         lengths = [len(channel.queue) for channel in gate.channels]
         assert max(lengths) - min(lengths) <= 1
-        if refills and reads % 74 == 0:
-            for channel in random.sample([*range(channels)] * 3, 3 * channels):
+        if refills and reads % every == 0:
+            for channel in random.sample([*range(channels)] * count, count * channels):
                 feed.give(channel, ["data"])
         reads += 1
 

@@ -44,6 +44,7 @@ class Output:
         self._notified_at_finish = 0
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "index", "want"})
         match step:
             case {"do": "register"}:
                 self.manager.register(self.partition)
@@ -85,8 +86,9 @@ class Output:
             case "buffer_freed":
                 # A batch that was not taken stays with who made it; one that was dropped is released.
                 is_released = any(isinstance(effect, ReleaseBatch) for effect in self.effects)
-                assert (self.error is not None or is_released) == wanted
-                assert self.partition.queued_batches == 0
+                is_freed = self.error is not None or is_released
+                assert is_freed == wanted
+                assert not is_freed or self.partition.queued_batches == 0
             case "consumer_scheduling_notifications":
                 assert self.notifications == wanted
             case "consumer_scheduling_notifications_after_finish":

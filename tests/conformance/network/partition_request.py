@@ -71,9 +71,9 @@ class Requester:
         self._connection = given.get("connection")
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "channel", "where", "blocks", "from", "want"})
         match step:
             case {"do": "request"}:
-                only_known_words("step", step, {"do", "blocks", "want"})
                 self._take(self.gate.request_partitions())
                 if self._connection is not None:
                     assert self._connection == "refused"
@@ -83,7 +83,6 @@ class Requester:
             case {"do": "retrigger"}:
                 self._take(self.gate.on_error(error(not_found=True)))
             case {"do": "answer_partition_not_found"}:
-                only_known_words("step", step, {"do", "from", "want"})
                 # A request does not block: it has returned when the answer comes, and so does who brings the answer.
                 self._take(self.gate.on_error(error(not_found=True)), retries=False)
                 self.network_thread_returned = True
@@ -137,6 +136,10 @@ class Requester:
                 pass
             case str() if done == "read":
                 assert read == wanted
+            case "error":
+                assert self.gate.failure is not None
+            case str():
+                assert error_word(self.gate) == wanted
             case list():
                 assert [self._location(number) for number in range(len(self.gate.channels))] == wanted
             case dict():

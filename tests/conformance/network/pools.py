@@ -18,6 +18,7 @@ from flykka.messages.ids import ExecutionAttemptId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1_000_000
+LOCAL_STEP = {"do", "n", "in", "channel", "name", "wants", "returns_buffer_at_once", "want"}
 
 
 class Waiting:
@@ -68,15 +69,15 @@ class Global:
         self.pools: list[LocalBufferPool[BufferListener]] = []
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "pool", "pools", "n", "min", "max", "want"})
         wanted = step.get("want")
         match step:
             case {"do": "create", "min": minimum, "max": maximum}:
                 self._outcome_of(lambda: self.pools.append(self.buffers.create_pool(minimum, maximum)), wanted)
             case {"do": "create_random", "pools": pools}:
-                only_known_words("step", step, {"do", "pools", "min", "max", "want"})
                 self._create_at_random(pools, step["min"], step["max"], wanted)
             case {"do": "destroy", "pool": number}:
-                self.buffers.destroy_pool(self.pools.pop(number))
+                self.buffers.destroy_pool(self.pools[number])
                 self._expect(wanted)
             case {"do": "destroy_all_pools"}:
                 self.buffers.destroy_all_pools()
@@ -141,7 +142,7 @@ class Global:
             assert sum(pool.size for pool in self.pools) == min(self.total, usable)
 
     def _expect(self, wanted: Any, pool: LocalBufferPool[BufferListener] | None = None) -> None:
-        sizes = [pool.size for pool in self.pools]
+        sizes = [pool.size for pool in self.pools if not pool.is_destroyed]
         match wanted:
             case None:
                 pass
@@ -192,12 +193,12 @@ class Local:
         self.blocked: list[Waiting] = []
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, LOCAL_STEP)
         wanted = step.get("want")
         match step:
             case {"do": "take", "n": count}:
                 self._check(self._take(count, step.get("channel")), wanted)
             case {"do": "take_blocking", "n": count}:
-                only_known_words("step", step, {"do", "n", "in", "want"})
                 outcome = _take(self.pool, count)
                 if outcome == "none":
                     self.blocked.append(Waiting(self.pool, count))

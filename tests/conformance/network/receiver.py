@@ -78,12 +78,14 @@ class Receiver:
                 for announced in [name] if "channel" in step else self.channels:
                     self._announce(announced)
             case {"do": "take_floating"}:
-                assert self.pool.take()
+                assert self.pool.take_up_to(step.get("n", 1)) == step.get("n", 1)
             case {"do": "return_floating"}:
-                self._available_to(self.pool.give_back())
+                for _ in range(step.get("n", 1)):
+                    self._available_to(self.pool.give_back())
             case {"do": "connection", "writable": writable}:
-                (self.unwritable.discard if writable else self.unwritable.add)(name)
-                self._announce(name)
+                for connected in [name] if "channel" in step else self.channels:
+                    (self.unwritable.discard if writable else self.unwritable.add)(connected)
+                    self._announce(connected)
             case _:
                 self._do_on(name, self.channels[name], step)
 
@@ -144,9 +146,11 @@ class Receiver:
             case {"do": "request_partition"}:
                 self.sent.append(["request", name, channel.request().credit])
             case {"do": "take_exclusive"}:
-                assert channel.credits.spend()
+                for _ in range(step.get("n", 1)):
+                    assert channel.credits.spend()
             case {"do": "return_exclusive"}:
-                self._available_to(channel.credits.give_back())
+                for _ in range(step.get("n", 1)):
+                    self._available_to(channel.credits.give_back())
             case {"do": "backlog", "n": n}:
                 channel.credits.on_backlog(n)
             case {"do": "data", "seq": sequence_number, "backlog": backlog}:
@@ -164,6 +168,7 @@ class Receiver:
             case {"do": "resume_consumption"}:
                 channel.resume_consumption()
             case {"do": "release"}:
+                self._cancel(name)
                 for taker in channel.credits.release():
                     self._available_to(taker)
                 channel.release()
@@ -172,6 +177,9 @@ class Receiver:
 
     def _data(self, name: str, sequence_number: int, backlog: int, buffer: Buffer) -> None:
         channel = self.channels[name]
+        if not channel.is_open:
+            self._cancel(name)
+            return
         failure = channel.on_buffer(response(buffer, sequence_number, channel.channel, backlog))
         if failure is not None:
             self.failures[name] = failure
@@ -184,6 +192,10 @@ class Receiver:
         told = None if self.channels[name].is_open else self.channels[name].on_credit_available()
         if isinstance(told, ChannelFailed):
             self.failures[name] = told
+
+    def _cancel(self, name: str) -> None:
+        assert _is_cancel(self.channels[name].cancel())
+        self.sent.append(["cancel", name])
 
     def _announce(self, name: str) -> None:
         if name not in self.unwritable and self.channels[name].credits.unannounced:

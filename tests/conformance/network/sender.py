@@ -52,22 +52,18 @@ class Sender:
         self.names = list(given["readers"])
         self.effects: list[PartitionEffect] = []
         self._given = given["readers"]
+        self._added = 0
         kind, releases = _partition_words(given.get("partition"))
         self.partition = ResultPartition(
             descriptor(len(self.names)),
             LocalBufferPool(PLENTY),
             partition_type=kind,
             releases_on_consumption=releases,
-            blocks_behind_barriers="since" in case,
+            blocks_behind_barriers="until" not in case,
         )
         for index, reader in enumerate(self._given.values()):
             only_known_words("reader", reader, {"credit", "items", "view"})
-            for number, item in enumerate(reader["items"]):
-                element = _element(item, number, index)
-                if isinstance(element, BatchRef):
-                    self.partition.add_batch(element)
-                else:
-                    self.partition.add_event(index, element)
+            self._add(index, reader["items"])
         if given.get("partition"):
             self.partition.finish()
         self._not_asked = set(self.names)
@@ -84,7 +80,17 @@ class Sender:
                 self.effects += self.partition.fail(CAUSE)
         return index
 
+    def _add(self, index: int, items: list[str]) -> None:
+        for item in items:
+            self._added += 1
+            element = _element(item, self._added, index)
+            if isinstance(element, BatchRef):
+                self.effects += self.partition.add_batch(element)
+            else:
+                self.effects += self.partition.add_event(index, element)
+
     def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "reader", "n", "items", "writable", "want"})
         name = step.get("reader", self.names[0])
         match step:
             case {"do": "notify"}:
@@ -92,6 +98,12 @@ class Sender:
             case {"do": "credit", "n": n}:
                 index = self.request(name)
                 self.effects += self.partition.add_credit(index, n)
+            case {"do": "add", "items": items}:
+                self._add(self.names.index(name), items)
+            case {"do": "finish"}:
+                self.effects += self.partition.finish()
+            case {"do": "release"}:
+                self.partition.release()
             case {"do": "resume_consumption"}:
                 self.effects += self.partition.resume_consumption(self.request(name))
             case {"do": "cancel"}:
@@ -135,6 +147,8 @@ class Sender:
                 return [self.names[reader.index] for reader in self.partition.readers.queue.enqueued]
             case "released":
                 return self.partition.is_released
+            case "credit":
+                return sum(reader.credit for reader in self.partition.readers.of(index))
             case _:
                 raise UnknownWordError(f"want: {word}")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from flykka.actors.exchange.blocking_subpartition import BlockingSubpartition, BlockingSubpartitionView
 from flykka.actors.exchange.subpartition import BufferAndBacklog, PipelinedSubpartition
 from flykka.messages.batch import BatchRef
@@ -21,7 +23,7 @@ END_OF_PARTITION_BYTES = 4
 """What Flink writes for it."""
 
 BEGIN = {"kind", "view", "partition_type"}
-ADD = {"do", "bytes", "complete", "event", "aligned_barrier", "unaligned_barrier", "want"}
+STEP = {"do", "bytes", "complete", "event", "aligned_barrier", "unaligned_barrier", "want"}
 
 
 def _buffer(number: int, size: int) -> BatchRef:
@@ -39,20 +41,25 @@ class Pipelined:
         self.in_flight: list[int] = []
         self.freed = 0
         self.rejected = 0
-        self.view_is_released: bool | None = False if given["view"] else None
+        self.view_is_released: bool | None = False if given.get("view") else None
         self.view_was_released_before: bool | None = None
         self.data_read = 0
         self._events: dict[Event, Any] = {EndOfPartition(): END_OF_PARTITION_BYTES}
         self._added = 0
-        if given["view"]:
+        self._event_bytes = 0
+        if given.get("view"):
             self.subpartition.create_view()
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, STEP)
         before = self.notifications
+        if step.get("want") == "error":
+            with pytest.raises(AssertionError):
+                self.do({word: value for word, value in step.items() if word != "want"})
+            return
         wanted = dict(step.get("want", {}))
         match step:
             case {"do": "add", "bytes": size}:
-                only_known_words("step", step, ADD)
                 accepted = self._add(step, size)
                 assert wanted.pop("accepted", accepted) == accepted
             case {"do": "complete_last"}:
@@ -68,7 +75,7 @@ class Pipelined:
             case {"do": "poll"}:
                 got = self._poll()
                 if "got" in wanted:
-                    assert got == wanted.pop("got")
+                    _expect_got(got, wanted.pop("got"))
             case {"do": "release"}:
                 self.view_was_released_before = self.view_is_released
                 self.freed += len(self.subpartition.release())
@@ -98,7 +105,7 @@ class Pipelined:
             case "queued_buffers_freed":
                 assert self.freed == wanted
             case "view_released":
-                assert self.view_is_released == wanted
+                assert bool(self.view_is_released) == wanted
             case "view_released_before":
                 assert self.view_was_released_before == wanted
             case "subpartition_released":
@@ -140,6 +147,8 @@ class Pipelined:
         if taken is None:
             return None
         self.data_read += isinstance(taken.buffer, BatchRef)
+        if not isinstance(taken.buffer, BatchRef) and isinstance(self._events[taken.buffer], int):
+            self._event_bytes += self._events[taken.buffer]
         return self._words(taken)
 
     def _words(self, taken: BufferAndBacklog) -> dict[str, Any]:
@@ -170,9 +179,17 @@ class Pipelined:
             case "total_buffers":
                 return self.subpartition.total_buffers
             case "total_bytes":
-                return self.subpartition.total_bytes
+                return self.subpartition.total_bytes + self._event_bytes
             case _:
                 raise UnknownWordError(f"want: {word}")
+
+
+def _expect_got(got: dict[str, Any] | None, wanted: dict[str, Any] | None) -> None:
+    if got is None or wanted is None:
+        assert got == wanted
+        return
+    only_known_words("got", wanted, set(got))
+    assert {word: got[word] for word in wanted} == wanted
 
 
 def _barrier(alignment: AlignmentType, checkpoint_id: int) -> CheckpointBarrier:
@@ -222,7 +239,7 @@ def run_subpartition(case: Case) -> None:
             pass
         case unknown:
             raise UnknownWordError(f"partition_type: {unknown}")
-    subpartition = Pipelined(given, blocks_behind_barriers="since" in case)
+    subpartition = Pipelined(given, blocks_behind_barriers="until" not in case)
     for step in case["steps"]:
         subpartition.do(step)
     for word, wanted in case["expect"].items():

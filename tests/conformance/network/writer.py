@@ -36,10 +36,11 @@ class Writer:
         self._emitted = 0
 
     def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "channel", "bytes", "want"})
         match step:
             case {"do": "emit", "channel": channel, "bytes": size}:
                 self._emit(channel, size)
-            case {"do": "broadcast_emit" | "broadcast", "bytes": size}:
+            case {"do": "broadcast_emit" | "broadcast" | "broadcast_record", "bytes": size}:
                 for channel in range(self.channels):
                     self._emit(channel, size)
             case {"do": "broadcast_event"}:
