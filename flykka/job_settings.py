@@ -12,6 +12,7 @@ from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     RestartStrategyConfiguration,
+    ScheduleMode,
     TaskCancellationSettings,
 )
 from flykka.restart_strategies import RestartStrategies
@@ -59,6 +60,21 @@ class JobSettings(AlignmentSettings):
     def disable_auto_generated_uids(self) -> Self:
         """Refuse programs in which an operator has no uid: its state would be lost when the program is changed."""
         self.defaults = replace(self.defaults, auto_generated_uids=False)
+        return self
+
+    def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
+        """Whether a job is deployed when all of its slots are there (`EAGER`, unless set), or region by region.
+
+        With `PIPELINED_REGION` tasks that exchange no rows with others begin without waiting for their slots. There is
+        no checkpoint before all run.
+
+        Raises:
+            ProgramError: there is no such mode.
+        """
+        offered = (ScheduleMode.EAGER, ScheduleMode.PIPELINED_REGION)
+        if mode not in offered:
+            raise ProgramError(f"the schedule mode must be one of {', '.join(offered)}, not {mode!r}")
+        self.defaults = replace(self.defaults, schedule_mode=ScheduleMode(mode))
         return self
 
     def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:

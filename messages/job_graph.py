@@ -42,9 +42,13 @@ class ResultPartitionType(StrEnum):
 
 
 class ScheduleMode(StrEnum):
-    """Whether all tasks are deployed together, or each when its input is there (Flink's ScheduleMode)."""
+    """Whether all tasks are deployed together, those that are connected, or each when its input is there.
+
+    Flink's ScheduleMode; PIPELINED_REGION is what has followed it.
+    """
 
     EAGER = "EAGER"
+    PIPELINED_REGION = "PIPELINED_REGION"
     LAZY_FROM_SOURCES = "LAZY_FROM_SOURCES"
 
 

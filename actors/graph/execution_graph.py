@@ -1,8 +1,9 @@
 """The job as it runs: which attempts there are, when they are deployed, what follows when one fails.
 
-Mirrors Flink's ExecutionGraph with eager scheduling: a version of the graph asks for all of its slots and for the state
-to start from, and is deployed when both are there. Each failure of the job, its cancellation and its suspension make a
-new version; what belongs to an older one (a slot, a restart, a state that was read) comes too late and is ignored.
+Mirrors Flink's ExecutionGraph: a version of the graph asks for all of its slots and for the state to start from, and is
+deployed when both are there, as a whole or region by region (`regions`). Each failure of the job, its cancellation and
+its suspension make a new version; what belongs to an older one (a slot, a restart, a state that was read) comes too
+late and is ignored.
 
 Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a job restarts
 (`scheduling.failover`), and what a single attempt does with a report (`execution`).
@@ -49,13 +50,13 @@ from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, P
 from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.execution_vertex import ExecutionVertex
 from flykka.actors.graph.partition_producers import producer_state
+from flykka.actors.graph.regions import Regions
 from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
 from flykka.actors.scheduling.restart_strategy import RestartStrategy
 from flykka.actors.scheduling.slot_sharing import ReturnSlot, SlotSharing
 from flykka.messages.accumulator import AccumulatorResults
-from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import JobStatus
@@ -77,6 +78,7 @@ class ExecutionGraph:
         self._vertices = execution_job_vertices(job_graph, now)
         self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
         self._slots = SlotSharing()
+        self._regions = Regions(self._vertices, job_graph.schedule_mode)
         self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
         self._at_end_of_data = 0
         self._restore: RestoreStateReady | None = None
@@ -171,6 +173,7 @@ class ExecutionGraph:
         if self.status is not JobStatus.CREATED:
             return [self._ignore("scheduling")]
         effects = [self._move(JobStatus.RUNNING)]
+        self._regions.begin()
         for subtask in self._subtasks():
             effects += self._perform(subtask.execution.schedule(now), now)
         wanted = (
@@ -184,8 +187,10 @@ class ExecutionGraph:
             # The pool answers a request once, so this one was cancelled while the answer was on its way.
             return [ReturnSlot(request_id=event.request_id)]
         for attempt in self._slots.assign(event.request_id, event.slot):
-            was_wanted = self._subtask_of[attempt].execution.assign(event.slot)
+            subtask = self._subtask_of[attempt]
+            was_wanted = subtask.execution.assign(event.slot)
             assert was_wanted, f"{attempt} waits for a slot and does not take it"
+            self._regions.slot_assigned(subtask)
         return self._deploy_when_ready(now)
 
     def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
@@ -204,19 +209,24 @@ class ExecutionGraph:
         return self._deploy_when_ready(now)
 
     def _deploy_when_ready(self, now: int) -> list[Effect]:
-        if self._restore is None or self._slots.waiting > 0:
+        ready = self._regions.take_ready() if self._restore is not None else ()
+        if self._restore is None or not ready:
             return []
         moved: list[Effect] = []
         deployed: list[Effect] = []
-        tasks: list[CoordinatedTask] = []
-        for subtask in self._subtasks():
+        for subtask in ready:
             execution = subtask.execution
             assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
             descriptor = deployment_descriptor(self.job_graph, self._vertices, subtask, self._restore.checkpoint_id)
             moved += self._perform(execution.deploy(now), now)
             deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
-            tasks.append(coordinated_task(subtask))
-        return [CoordinateTasks(tasks=tuple(tasks)), *moved, *deployed]
+        return [*self._coordinate_tasks(), *moved, *deployed]
+
+    def _coordinate_tasks(self) -> list[Effect]:
+        """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""
+        if not self._regions.all_taken:
+            return []
+        return [CoordinateTasks(tasks=tuple(coordinated_task(subtask) for subtask in self._subtasks()))]
 
     # What becomes of attempts
 

@@ -17,9 +17,10 @@ def check_job_graph(job_graph: JobGraph) -> None:
     """Raise `GraphError`, naming the vertex or the operator, where the graph cannot be executed."""
     if not job_graph.vertices:
         raise GraphError(f"the job {job_graph.name!r} has no vertex")
-    if job_graph.schedule_mode is not ScheduleMode.EAGER:
+    if job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES:
         raise GraphError(
-            f"the job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: jobs are EAGER here"
+            f"the job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: tasks are deployed before their"
+            " input is there, so it must be EAGER or PIPELINED_REGION"
         )
     operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))

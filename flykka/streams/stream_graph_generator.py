@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.errors import ProgramError
-from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
 from flykka.spark_bridge.code import LateRowsCode, WindowCode
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Defaults:
     buffer_timeout_ms: int = 100
     chaining_enabled: bool = True
     auto_generated_uids: bool = True
+    schedule_mode: ScheduleMode = ScheduleMode.EAGER
 
     def buffer_timeout_of(self, own_ms: int | None) -> int:
         """The buffer timeout of an operator that says `own_ms`; below 0 it says nothing, as in Flink."""
@@ -70,7 +71,7 @@ def _check_uids(transformations: Sequence[Transformation]) -> None:
 
 class _Generator:
     def __init__(self, registry: CodeRegistry, defaults: Defaults) -> None:
-        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled)
+        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled, schedule_mode=defaults.schedule_mode)
         self._registry = registry
         self._defaults = defaults
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.conformance.case_files import Case, is_since
+from tests.conformance.case_files import Case
 
 SHARE = 0.03
 """How much of an area's cases may fall under such rules."""
@@ -27,27 +27,7 @@ class NotOffered:
     """Whether a case, without its identity, speaks of this rule."""
 
 
-def _deploys_a_part(case: Case) -> bool:
-    """Whether fewer slots are there than tasks, in a version that lets requests wait."""
-    given = case["given"]
-    return (
-        given.get("component") == "job"
-        and is_since(case, 1, 11)
-        and "slot_sharing" not in given
-        and given.get("slots", sum(given["vertices"].values())) < sum(given["vertices"].values())
-    )
-
-
-NOT_OFFERED: tuple[NotOffered, ...] = (
-    NotOffered(
-        area="05",
-        versions="since 1.11",
-        rule="a pipelined region is deployed as soon as it has its slots, though other regions of the job wait",
-        reason="a job is deployed when all of its slots are there (EAGER, the rule until 1.10): one that is deployed in"
-        " part can take no checkpoint",
-        applies=_deploys_a_part,
-    ),
-)
+NOT_OFFERED: tuple[NotOffered, ...] = ()
 
 
 def not_offered(area: str, case: Case) -> NotOffered | None:

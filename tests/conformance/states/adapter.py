@@ -47,8 +47,7 @@ def _subject(component: str, case: Case) -> ExecutionCase | JobCase | TaskCase:
         case "execution":
             return ExecutionCase(case["given"])
         case "job":
-            # The slot provider of the 1.9 tests refuses at once what it does not have; later slot pools let it wait.
-            return JobCase(case["given"], unserved_requests_wait=is_since(case, 1, 11))
+            return JobCase(case["given"], is_since_1_11=is_since(case, 1, 11))
         case "task":
             return TaskCase(case["given"])
         case unknown:

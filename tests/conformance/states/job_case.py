@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flykka.actors.graph.effects import (
@@ -42,6 +43,7 @@ from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, partition_id
+from flykka.messages.job_graph import ScheduleMode
 from flykka.messages.task import ExecutionState, TaskExecutionState
 from tests.actors.graph.graphs import JOB, failure, graph_of, slot, vertex
 from tests.conformance.case_files import UnknownWordError, only_known_words
@@ -52,7 +54,8 @@ _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_shar
 class JobCase:
     """One ExecutionGraph under test and its surroundings."""
 
-    def __init__(self, given: Mapping[str, Any], *, unserved_requests_wait: bool) -> None:
+    def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
+        """Since 1.11 regions are deployed one by one, and requests wait for slots that were refused at once before."""
         only_known_words("given", given, _GIVEN)
         restart = given["restart"]
         only_known_words("restart", restart, {"type", "attempts", "delay_ms", "restarts at once"})
@@ -71,10 +74,12 @@ class JobCase:
                 for name, parallelism in given["vertices"].items()
             )
         )
+        if is_since_1_11:
+            job_graph = replace(job_graph, schedule_mode=ScheduleMode.PIPELINED_REGION)
         self.graph = ExecutionGraph(job_graph, self._strategy, now=1)
         self._now = 1
         self._slots_left = given.get("slots", 1_000_000)
-        self._unserved_requests_wait = unserved_requests_wait
+        self._unserved_requests_wait = is_since_1_11
         self._pending: dict[SlotRequestId, None] = {}
         self._held: dict[SlotRequestId, None] = {}
         self._released: set[SlotRequestId] = set()
