@@ -109,6 +109,24 @@ def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
     assert times(with_input) == (0, 400, 10)
 
 
+def test_batches_that_wait_for_their_reader_are_the_output_queue() -> None:
+    task = unread()
+    task.feed(splits("a"), finished(0, "rows"))
+
+    assert metrics(task.feed(MetricsDue())).output_queue_length == 1
+
+
+def test_batches_that_are_not_processed_yet_are_the_input_queue() -> None:
+    task = window(FiringMode.ON_WATERMARK)
+    task.arrive(0, batch("a"), batch("b"))
+    both = metrics(task.feed(MetricsDue()))
+
+    task.feed(finished(0))
+
+    assert both.input_queue_length == 2
+    assert metrics(task.feed(MetricsDue())).input_queue_length == 1
+
+
 def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE))
 
