@@ -126,6 +126,20 @@ class ResultPartition:
             effects += self._wake(index, wakes)
         return effects, tuple(overtaken)
 
+    def holds_barrier(self, subpartition: int, checkpoint_id: int) -> bool:
+        """The barrier of the checkpoint waits in this subpartition."""
+        holder = self.subpartitions[subpartition]
+        return isinstance(holder, PipelinedSubpartition) and holder.holds_barrier(checkpoint_id)
+
+    def prioritize_barrier(
+        self, subpartition: int, checkpoint_id: int
+    ) -> tuple[list[PartitionEffect], tuple[BatchRef, ...]]:
+        """Let a barrier that waits here overtake what it waits behind; what is sent, and what it has overtaken."""
+        holder = self.subpartitions[subpartition]
+        assert isinstance(holder, PipelinedSubpartition), "nothing overtakes in a blocking partition"
+        wakes, overtaken = holder.prioritize_barrier(checkpoint_id)
+        return self._wake(subpartition, wakes), overtaken
+
     def finish(self) -> list[PartitionEffect]:
         """Nothing follows."""
         return self.broadcast_event(EndOfPartition())

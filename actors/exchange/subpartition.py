@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from flykka.actors.exchange.alignment import as_unaligned
 from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import AlignmentType
@@ -123,6 +124,26 @@ class PipelinedSubpartition:
         self.total_buffers += 1
         wakes = self.has_reader and not self.is_blocked and self._priority_events == 1
         return wakes, self.in_flight
+
+    def holds_barrier(self, checkpoint_id: int) -> bool:
+        """The barrier of the checkpoint waits behind something."""
+        return self._place_of_barrier(checkpoint_id) is not None
+
+    def prioritize_barrier(self, checkpoint_id: int) -> tuple[bool, tuple[BatchRef, ...]]:
+        """Let a barrier that waits here overtake what it waits behind; as `add_priority`."""
+        place = self._place_of_barrier(checkpoint_id)
+        assert place is not None, f"{self} does not hold the barrier of checkpoint {checkpoint_id}"
+        barrier = self._queue[place].buffer
+        assert isinstance(barrier, CheckpointBarrier)
+        overtaken = tuple(
+            entry.buffer
+            for number, entry in enumerate(self._queue)
+            if number < place and isinstance(entry.buffer, BatchRef)
+        )
+        del self._queue[place]
+        self.total_buffers -= 1
+        wakes, _ = self.add_priority(as_unaligned(barrier))
+        return wakes, overtaken
 
     @property
     def takes_more(self) -> bool:
@@ -248,6 +269,12 @@ class PipelinedSubpartition:
             self._totals.remove(buffer, self._index)
             if buffer.rows == 0:
                 self._dropped.append(buffer)
+
+    def _place_of_barrier(self, checkpoint_id: int) -> int | None:
+        for place, entry in enumerate(self._queue):
+            if isinstance(entry.buffer, CheckpointBarrier) and entry.buffer.checkpoint_id == checkpoint_id:
+                return place
+        return None
 
     def __str__(self) -> str:
         return f"subpartition {self._index} of {self._partition_id}"

@@ -157,6 +157,15 @@ class StageLine:
         effects += self._send_released()
         return Finished(purpose=purpose, effects=effects, violated=violated, barrier=barrier, overtaken=overtaken)
 
+    @property
+    def holds_barrier(self) -> bool:
+        """A barrier that may time out waits in an output."""
+        return self._outputs.holds_barrier
+
+    def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """The barrier of the checkpoint overtakes what it waits behind in the outputs: what is sent, what overtaken."""
+        return self._outputs.time_out(checkpoint_id)
+
     def recover(self, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
         """Send down, before anything else, what was on its way when the checkpoint was taken."""
         return [effect for output in outputs for effect in self._outputs.add(output.output, output.batch)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from flykka.actors.exchange.alignment import is_unaligned, unaligned_unsupported
+from flykka.actors.exchange.alignment import is_unaligned, may_time_out, unaligned_unsupported
 from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.record_writer import RecordWriter
@@ -47,6 +47,16 @@ class TaskOutputs:
         for partition in self._by_output.values():
             self._partitions.register(partition)
 
+        self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
+        # Where the barrier that was sent last may time out and has not left: by output and subpartition.
+        self._barrier_id = -1
+        self._holding_barrier: dict[tuple[int, int], None] = {}
+
+    @property
+    def holds_barrier(self) -> bool:
+        """A barrier that may time out waits behind batches."""
+        return bool(self._holding_barrier)
+
     @property
     def is_back_pressured(self) -> bool:
         """Some consumer is slower than this task: an output has no buffer for another batch."""
@@ -57,8 +67,12 @@ class TaskOutputs:
     ) -> list[TaskEffect]:
         """A consumer asks, has room, leaves, or sends an event up."""
         if isinstance(event, PartitionRequest):
-            return _effects(self._partitions.request(event))
-        return _effects(self._partitions.handle(event))
+            effects = _effects(self._partitions.request(event))
+        else:
+            effects = _effects(self._partitions.handle(event))
+        if self._holding_barrier and not isinstance(event, TaskEventMessage):
+            self._note_barrier_left(event)
+        return effects
 
     def resize(self, buffers: TaskBuffers) -> None:
         """The TaskManager has shared its buffers out anew."""
@@ -98,12 +112,44 @@ class TaskOutputs:
                 overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
             else:
                 effects += _effects(partition.broadcast_event(barrier))
+        self._note_barrier_waits(barrier)
+        return effects, tuple(overtaken)
+
+    def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """The barrier of the checkpoint has been aligned for long enough: where it waits it overtakes, as if new."""
+        if checkpoint_id != self._barrier_id:
+            return [], ()
+        effects: list[TaskEffect] = []
+        overtaken: list[StageOutput] = []
+        for output, subpartition in self._holding_barrier:
+            sent, batches = self._by_output[output].prioritize_barrier(subpartition, checkpoint_id)
+            effects += _effects(sent)
+            overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
+        self._holding_barrier.clear()
         return effects, tuple(overtaken)
 
     def check(self) -> None:
         """Assert the invariants of the partitions."""
         for partition in self._by_output.values():
             partition.check()
+
+    def _note_barrier_waits(self, barrier: CheckpointBarrier) -> None:
+        self._barrier_id = barrier.checkpoint_id
+        self._holding_barrier.clear()
+        if not may_time_out(barrier):
+            return
+        for output, partition in self._by_output.items():
+            if partition.descriptor.ship_strategy not in ALIGNED_STRATEGIES:
+                for subpartition in partition.unread_subpartitions:
+                    if partition.holds_barrier(subpartition, barrier.checkpoint_id):
+                        self._holding_barrier[output, subpartition] = None
+
+    def _note_barrier_left(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> None:
+        output = self._output_of.get(event.partition_id)
+        if output is None or (output, event.subpartition) not in self._holding_barrier:
+            return
+        if not self._by_output[output].holds_barrier(event.subpartition, self._barrier_id):
+            del self._holding_barrier[output, event.subpartition]
 
 
 def _pool(descriptor: ResultPartitionDescriptor, buffers: TaskBuffers, number: int) -> LocalBufferPool[BufferListener]:

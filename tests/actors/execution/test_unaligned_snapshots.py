@@ -59,6 +59,7 @@ from tests.actors.execution.task_machine import (
 
 UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
 IN_FLIGHT = InputChannelStateHandle(gate=0, in_flight=InFlightRows(path="/in", rows=1, size_bytes=5))
+NOTHING = OperatorSubtaskState(operator_id=OperatorId("source"))
 CHANNELS = OperatorSubtaskState(operator_id=OperatorId("source"), input_channels=(IN_FLIGHT,))
 
 
@@ -293,3 +294,65 @@ def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_the
     assert WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken) in to_bridge(effects)
     assert to_job_master(early) == []
     assert [type(message) for message in to_job_master(late)] == [AcknowledgeCheckpoint]
+
+
+def waiting() -> Harness:
+    """A source whose aligned barrier waits behind a batch that nobody has room for."""
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request, splits("a", "b"), finished(0, "rows"), finished(1))
+    options = CheckpointOptions(aligned_timeout_ms=200)
+    task.feed(TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=options))
+    return task
+
+
+def test_a_barrier_that_waits_in_an_output_overtakes_when_its_time_is_over() -> None:
+    task = waiting()
+    sent = task.feed(finished(2), durable(1))
+    task.now += 201
+
+    effects = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+    acknowledged = task.feed(written(1))
+
+    overtaken = (StageOutput(output=0, batch=batch("rows")),)
+    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in sent
+    assert down(sent) == []
+    assert to_job_master(sent) == []
+    assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
+    assert to_bridge(effects) == [
+        hold(1, "rows"),
+        WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken),
+    ]
+    [told] = to_job_master(acknowledged)
+    assert isinstance(told, AcknowledgeCheckpoint)
+    assert told.metrics.is_unaligned
+
+
+def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> None:
+    task = waiting()
+    task.feed(finished(2), durable(1))
+
+    left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+    task.now += 201
+    late = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+    [told] = to_job_master(task.feed(ChannelStateWritten(checkpoint_id=1, state=NOTHING, size_bytes=0)))
+
+    assert down(left) == [batch("rows"), barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)]
+    assert to_bridge(left) == [WriteChannelState(checkpoint_id=1, inputs=(), outputs=())]
+    assert down(late) == []
+    assert isinstance(told, AcknowledgeCheckpoint)
+    assert not told.metrics.is_unaligned
+    assert told.metrics.bytes_persisted_during_alignment == 0
+
+
+def test_an_aborted_checkpoint_lets_its_barrier_wait_in_line() -> None:
+    task = waiting()
+    task.feed(finished(2))
+    aborted = NotifyCheckpointAborted(
+        job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, latest_completed_id=None, timestamp_ms=1000
+    )
+
+    task.feed(aborted)
+    left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    assert to_bridge(left) == []
