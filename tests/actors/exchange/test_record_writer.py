@@ -6,7 +6,7 @@ from flykka.actors.exchange.buffer_pool import LocalBufferPool
 from flykka.actors.exchange.record_writer import RecordWriter
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import CheckpointBarrier
+from flykka.messages.exchange import CheckpointBarrier, LatencyMarker
 from flykka.messages.ids import BatchId
 from tests.actors.exchange.builders import CONSUMER, batch, descriptor, sent
 
@@ -68,3 +68,39 @@ def test_an_event_comes_behind_everything_that_was_written_in_every_channel() ->
 
     assert sizes(written, 0) == [None]
     assert sizes(written, 1) == [3, None, 4]
+
+
+def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
+    written = writer(channels=3)
+
+    markers = [LatencyMarker(marked_ms=number, operator_id="source", subtask=0) for number in range(4)]
+    for marker in markers:
+        written.emit_in_turn(marker)
+
+    got = [sent(written.partition.request(channel, 9, CONSUMER)) for channel in range(3)]
+    assert got == [[markers[0], markers[3]], [markers[1]], [markers[2]]]
+
+
+def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
+    written = writer(channels=2)
+    written.partition.request(0, 9, CONSUMER)
+    written.partition.cancel(0)
+    marker = LatencyMarker(marked_ms=0, operator_id="source", subtask=0)
+
+    written.emit_in_turn(marker)
+    written.emit_in_turn(marker)
+
+    assert sent(written.partition.request(1, 9, CONSUMER)) == [marker, marker]
+    written.partition.cancel(1)
+    assert written.emit_in_turn(marker) == []
+
+
+def test_an_event_in_turn_comes_behind_the_records_of_its_channel() -> None:
+    written = writer(channels=2, buffer_bytes=10)
+    written.emit(record(4))
+    written.emit(record(4, channel=1))
+
+    written.emit_in_turn(LatencyMarker(marked_ms=0, operator_id="source", subtask=0))
+
+    assert sizes(written) == [4, None]
+    assert sizes(written, channel=1) == []
