@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.ignore import Ignore
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
@@ -162,8 +163,7 @@ class SavepointRequests:
             case SavepointCompleted(request_id=request_id, path=path):
                 return self._on_completed(request_id, path)
             case SavepointFailed(request_id=request_id):
-                why = f"the savepoint failed with {event.reason}{_because(event.cause)}"
-                return self._give_up(request_id, _savepoint_error(why))
+                return self._give_up(request_id, _savepoint_error(_why(event)))
             case StopCheckpointFailed():
                 return self._on_stop_failed(event)
             case JobMoved():
@@ -260,3 +260,9 @@ def _savepoint_error(why: str) -> SerializedThrowable:
 
 def _because(cause: SerializedThrowable | None) -> str:
     return f": {cause.type_name}: {cause.message}" if cause else ""
+
+
+def _why(failed: SavepointFailed) -> str:
+    if failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+        return f"not all required tasks are currently running ({failed.reason}): try again when they are"
+    return f"the savepoint failed with {failed.reason}{_because(failed.cause)}"

@@ -175,6 +175,18 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
     assert not savepoints.exists()
 
 
+def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepoints: Path) -> None:
+    cluster.submit(cluster.graph())
+    cluster.accept_job_master()
+
+    trigger(cluster, savepoints)
+
+    assert not_taken(cluster) == (
+        "not all required tasks are currently running (NOT_ALL_REQUIRED_TASKS_RUNNING): try again when they are"
+    )
+    assert list(savepoints.iterdir()) == []
+
+
 def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
     trigger(cluster, savepoints, JobId("another"))
 
