@@ -12,8 +12,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.errors import UnreadableStateError
-from flykka.actors.exchange.alignment import is_unaligned, remaining_ms, to_send_on
-from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.execution.attempt_life import AttemptLife
@@ -22,18 +20,14 @@ from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, Tas
 from flykka.actors.execution.input_elements import (
     BatchArrived,
     EndOfDataReached,
-    InFlightComplete,
-    InFlightGivenUp,
     PassedOn,
-    SnapshotDue,
-    SnapshotGivenUp,
     WatermarkAdvanced,
 )
 from flykka.actors.execution.partition_producer import ask, consequence
-from flykka.actors.execution.snapshots import Alignment, Begin
 from flykka.actors.execution.source_reading import source_reading
 from flykka.actors.execution.stage_line import Fire, Process, Read, Snapshot, StageLine
 from flykka.actors.execution.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.execution.task_checkpoints import TaskCheckpoints
 from flykka.actors.execution.task_inputs import TaskInputs
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
@@ -43,15 +37,12 @@ from flykka.messages.checkpoint import (
     TriggerCheckpoint,
 )
 from flykka.messages.exchange import (
-    WATERMARK_MIN,
     AddCredit,
     AlignmentTimeoutDue,
     BacklogAnnouncement,
     BufferResponse,
     BuffersResized,
-    CancelCheckpointMarker,
     CancelPartitionRequest,
-    CheckpointBarrier,
     EndOfData,
     EndOfPartition,
     ErrorResponse,
@@ -74,10 +65,8 @@ from flykka.messages.stage import (
     OpenBridge,
     RunStage,
     SnapshotFailed,
-    SnapshotState,
     StageFailed,
     StageFinished,
-    StageOutput,
     StateSnapshotted,
 )
 from flykka.messages.task import (
@@ -108,6 +97,9 @@ class StreamTask:
         kinds = {operator.kind for operator in vertex.operators}
         self._has_windows = OperatorKind.WINDOW_AGGREGATE in kinds
         self._defers_firing = self._has_windows and vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        self._barriers = TaskCheckpoints(
+            self._checkpoints, self._inputs, self._line, self._source, defers_firing=self._defers_firing
+        )
 
     @property
     def life(self) -> AttemptLife:
@@ -144,7 +136,7 @@ class StreamTask:
                 return [self._checkpoints.decline(checkpoint_id, reason)]
             case PartitionRequest() | AddCredit() | CancelPartitionRequest() | TaskEventMessage():
                 # Served in every state: what is queued here is somebody's input.
-                return self._line.serve(event) + self._barrier_left() + self._read_on(now)
+                return self._line.serve(event) + self._barriers.on_served() + self._read_on(now)
             case BuffersResized(buffers=buffers):
                 self._line.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
@@ -178,7 +170,7 @@ class StreamTask:
             case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event, now) + self._input_failure()
             case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
-                return self._on_alignment_timeout(checkpoint_id, now)
+                return self._barriers.on_timeout(checkpoint_id, now)
             case StageFinished():
                 return self._on_stage_finished(event, now)
             case AddSplits() if self._source is not None:
@@ -194,7 +186,7 @@ class StreamTask:
             case LatencyMarkerDue() if self._source is not None:
                 return self._source.on_latency_marker_due(now)
             case TriggerCheckpoint():
-                return self._on_trigger(event, now)
+                return self._barriers.on_trigger(event, now)
             case SnapshotFailed():
                 return self._checkpoints.on_failed(event)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
@@ -275,23 +267,12 @@ class StreamTask:
                 return [TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
                 return self._advance_watermark(watermark_ms)
-            case SnapshotDue() as due:
-                return self._begin_snapshot(due, now)
-            case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
-                given_up = self._checkpoints.on_given_up(checkpoint_id, reason)
-                return [*given_up, *self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
-            case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
-                return self._checkpoints.all_barriers_received(checkpoint_id, alignment)
-            case InFlightGivenUp(checkpoint_id=checkpoint_id):
-                return self._checkpoints.on_in_flight_given_up(checkpoint_id)
-            case StartAlignmentTimer() as timer:
-                return [timer]
             case EndOfDataReached(drain=drain):
                 return self._line.follow(EndOfData(drain=drain))
             case PassedOn(event=event):
                 return self._line.follow(event)
-            case unreachable:
-                assert_never(unreachable)
+            case element:
+                return self._barriers.on_element(element, now)
 
     # Stages and what goes down behind them
 
@@ -313,8 +294,7 @@ class StreamTask:
             case Process(channel=channel):
                 effects += self._inputs.processed(channel)
             case Snapshot():
-                assert stage.barrier is not None, "a barrier goes down behind every snapshot"
-                effects += self._on_barrier_sent(stage.barrier, stage.overtaken, now)
+                effects += self._barriers.on_barrier_sent(stage, now)
         return effects
 
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
@@ -328,70 +308,6 @@ class StreamTask:
         if violated.is_fatal:
             return self._life.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
         return [LogWarning(text=text)]
-
-    # Checkpoints
-
-    def _on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
-        if self._source is None:
-            return [Ignore(reason="only sources are triggered; this task waits for barriers")]
-        barrier = CheckpointBarrier(
-            checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
-        )
-        drained = self._source.end_data(now) if trigger.options.drain else []
-        return drained + self._begin_snapshot(SnapshotDue(barrier=barrier, alignment=Alignment()), now)
-
-    def _begin_snapshot(self, due: SnapshotDue, now: int) -> list[TaskEffect]:
-        checkpoint_id, barrier = due.barrier.checkpoint_id, to_send_on(due.barrier, now)
-        reader_state = None if self._source is None else self._source.snapshot()
-        begun = self._checkpoints.begin(
-            checkpoint_id,
-            due.alignment,
-            reader_state,
-            is_final=barrier.options.is_final,
-            is_unaligned=is_unaligned(barrier),
-            start_delay_ms=max(0, now - barrier.timestamp_ms - due.alignment.duration_ms),
-        )
-        match begun:
-            case Begin.STALE as stale:
-                return [Ignore(reason=stale.value)]
-            case Begin.SKIPPED:
-                return self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
-            case Begin.TAKEN:
-                is_all = self._source is not None or not is_unaligned(due.barrier)
-                held = self._checkpoints.in_flight(checkpoint_id, due.in_flight, is_all=is_all)
-                return [*held, self._snapshot_behind(barrier)]
-            case unreachable:
-                assert_never(unreachable)
-
-    def _snapshot_behind(self, barrier: CheckpointBarrier) -> TaskEffect:
-        """A stage that snapshots the chain, and behind it the barrier. It does not wait for room in the pipeline."""
-        watermark_ms = self._inputs.watermark_ms
-        fired_ms = watermark_ms if self._defers_firing and watermark_ms > WATERMARK_MIN else None
-        stage = self._line.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
-        return TellBridge(
-            message=SnapshotState(
-                stage=stage,
-                checkpoint_id=barrier.checkpoint_id,
-                options=barrier.options,
-                watermark_ms=watermark_ms,
-            )
-        )
-
-    def _on_barrier_sent(
-        self, barrier: CheckpointBarrier, overtaken: tuple[StageOutput, ...], now: int
-    ) -> list[TaskEffect]:
-        if not self._line.holds_barrier:
-            return self._checkpoints.barrier_sent(barrier, overtaken)
-        self._checkpoints.barrier_waits(barrier.checkpoint_id)
-        return [StartAlignmentTimer(checkpoint_id=barrier.checkpoint_id, delay_ms=remaining_ms(barrier, now))]
-
-    def _on_alignment_timeout(self, checkpoint_id: int, now: int) -> list[TaskEffect]:
-        self._inputs.time_out(checkpoint_id, now)
-        effects, overtaken = self._line.time_out(checkpoint_id)
-        return [*effects, *self._checkpoints.barrier_timed_out(checkpoint_id, overtaken)]
-
-    def _barrier_left(self) -> list[TaskEffect]:
-        return [] if self._line.holds_barrier else self._checkpoints.barrier_left()
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
         if not self._checkpoints.is_end(checkpoint_id):
