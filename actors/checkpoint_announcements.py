@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.checkpoint import effects
+from flykka.actors.checkpoint.statistics import CheckpointStats
+from flykka.actors.checkpoint.subtask_statistics import MinMaxAvg, TaskStateStats
 from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
     NotifyCheckpointAborted,
@@ -12,6 +14,7 @@ from flykka.messages.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
+from flykka.messages.checkpoint_statistics import StatsSummary, VertexCheckpointStatistics
 from flykka.messages.coordination import (
     CheckpointFailuresExceeded,
     CheckpointingStopped,
@@ -87,6 +90,7 @@ def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
                 incremental_bytes=stats.incremental_bytes,
                 path=checkpoint.path,
                 timestamp_ms=now,
+                vertices=tuple(_measured(stats, task) for task in stats.tasks.values()),
             )
         case effects.ReportAborted(checkpoint_id=checkpoint_id, reason=reason):
             return CheckpointAborted(job_id=job_id, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=now)
@@ -98,6 +102,28 @@ def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
             return CheckpointingStopped(job_id=job_id, retained=retained)
         case unreachable:
             assert_never(unreachable)
+
+
+def _measured(stats: CheckpointStats, task: TaskStateStats) -> VertexCheckpointStatistics:
+    summary = task.summary()
+    return VertexCheckpointStatistics(
+        vertex_id=task.vertex_id,
+        parallelism=task.parallelism,
+        acknowledged=task.acknowledged,
+        duration_ms=task.duration_ms(stats.trigger_ms) or 0,
+        size_bytes=summary.size_bytes.total,
+        incremental_bytes=summary.incremental_bytes.total,
+        processed_bytes=summary.processed_bytes.total,
+        persisted_bytes=summary.persisted_bytes.total,
+        start_delay_ms=_summary(summary.start_delay_ms),
+        alignment_ms=_summary(summary.alignment_ms),
+        sync_ms=_summary(summary.sync_ms),
+        async_ms=_summary(summary.async_ms),
+    )
+
+
+def _summary(seen: MinMaxAvg) -> StatsSummary:
+    return StatsSummary(minimum=seen.least, maximum=seen.greatest, average=seen.average)
 
 
 def _of_savepoint(job_id: JobId, effect: SavepointEffect) -> Message:

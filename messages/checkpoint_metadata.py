@@ -40,10 +40,10 @@ class OperatorMetadata(Value):
 class CompletedCheckpoint(Value):
     """A checkpoint that every task acknowledged and whose metadata is durable at `path`.
 
-    `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one per
-    master hook that wants something back. `timestamp_ms` is when it was triggered, `duration_ms` how long it took from
-    there to the last acknowledgement. `operators` are all of the job, in topological order; a checkpoint of an older
-    version names none.
+    `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one
+    per master hook that wants something back. `timestamp_ms` is when it was triggered, `duration_ms` how long it took
+    from there to the last acknowledgement. `operators` are all of the job, in topological order; a checkpoint of an
+    older version names none.
     """
 
     job_id: JobId

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_statistics import VertexCheckpointStatistics
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
 from flykka.messages.job_graph import JobGraph
@@ -186,7 +187,7 @@ class ExecutionStateChanged(Message):
 
 @message("job.checkpoint_completed")
 class CheckpointCompleted(Message):
-    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete."""
+    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete, and what its vertices measured."""
 
     job_id: JobId
     checkpoint_id: int
@@ -195,6 +196,7 @@ class CheckpointCompleted(Message):
     incremental_bytes: int
     path: str
     timestamp_ms: int
+    vertices: tuple[VertexCheckpointStatistics, ...] = ()
 
 
 @message("job.checkpoint_aborted")

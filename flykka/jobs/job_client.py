@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.directories import absolute_directory
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
-from flykka.jobs.checkpoint_frame import checkpoint_frame
+from flykka.jobs.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
 from flykka.jobs.client_actor import JobClientActor, JobListenerActor, JobView
 from flykka.jobs.flight_record import WriteFlightRecord
 from flykka.jobs.job_details import JobDetails
@@ -132,6 +132,19 @@ class JobClient:
         Columns: checkpoint_id, status, triggered, ended, duration_ms, size_bytes, incremental_bytes, path, reason.
         """
         return checkpoint_frame(self.details.checkpoints)
+
+    @property
+    def checkpoint_vertices(self) -> pd.DataFrame:
+        """A row per completed checkpoint and vertex: what its subtasks measured.
+
+        Columns: checkpoint_id, vertex, subtasks, duration_ms; size_bytes and incremental_bytes; processed_bytes and
+        persisted_bytes, while barriers came together; and, on average and at most (`_avg`, `_max`), start_delay_ms,
+        alignment_ms, sync_ms and async_ms.
+        """
+        details = self.details
+        return vertex_checkpoint_frame(
+            details.checkpoints, {vertex.vertex_id: vertex.name for vertex in details.vertices}
+        )
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""

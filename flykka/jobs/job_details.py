@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_statistics import VertexCheckpointStatistics
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId
@@ -20,7 +21,10 @@ from flykka.messages.task import ExecutionState, LatencyStatistics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatistics:
-    """One checkpoint. Only a completed one has a duration, sizes and a path; only a failed one has a reason."""
+    """One checkpoint. Only a completed one has a duration, sizes, a path and what its `vertices` measured.
+
+    Only a failed one has a reason.
+    """
 
     checkpoint_id: int
     status: CheckpointStatsStatus
@@ -30,6 +34,7 @@ class CheckpointStatistics:
     incremental_bytes: int = 0
     path: str | None = None
     reason: CheckpointDeclineReason | None = None
+    vertices: tuple[VertexCheckpointStatistics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

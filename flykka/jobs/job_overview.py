@@ -149,6 +149,7 @@ def _completed(message: CheckpointCompleted) -> CheckpointStatistics:
         size_bytes=message.size_bytes,
         incremental_bytes=message.incremental_bytes,
         path=message.path,
+        vertices=message.vertices,
     )
 
 
