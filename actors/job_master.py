@@ -136,13 +136,13 @@ class JobMaster(Actor):
     def handle_message(self, message: Message) -> None:
         """Give each family of messages to the part that it concerns."""
         match message:
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._sources.take(message)
+                self._coordinator.tell(message)
             case _ if isinstance(message, TaskMessage):
                 self._on_task_message(message)
             case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
                 self._sources.take(message)
-            case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._sources.take(message)
-                self._coordinator.tell(message)
             case CheckpointAborted():
                 self._sources.take(message)
                 self._tell_listeners(message)

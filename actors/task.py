@@ -7,7 +7,7 @@ the attempt, its only child, which moves the rows.
 from __future__ import annotations
 
 import logging
-from typing import assert_never
+from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.barriers import StartAlignmentTimer
@@ -48,6 +48,9 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 
 _log = logging.getLogger(__name__)
 
+_EVENTS = frozenset(get_args(TaskEvent))
+"""Looked up for every message: of a union of so many classes `isinstance` asks one after the other."""
+
 
 class Task(Actor):
     """Runs one execution attempt. The bridge is not restarted when it fails: a new attempt is."""
@@ -81,8 +84,8 @@ class Task(Actor):
                 self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
             case Terminated(ref=ref):
                 self._take(TaskManagerLost(task_manager=ref))
-            case _ if isinstance(message, TaskEvent):
-                self._take(message)
+            case _ if type(message) in _EVENTS:
+                self._take(cast(TaskEvent, message))
             case _:
                 self.context.unhandled(message)
 

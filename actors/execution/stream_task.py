@@ -116,6 +116,15 @@ class StreamTask:
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
+            # What comes with every batch and every checkpoint first: a match asks class by class.
+            case StageFinished() | BufferResponse() if self._life.is_running:
+                return self._on_running(event, now) + self._read_on(now)
+            case NotifyCheckpointComplete() | CheckpointCommitted() | MetricsDue() if self._life.is_running:
+                # Nothing comes of these that could be read, nor room for it.
+                return self._on_running(event, now)
+            case StateSnapshotted():
+                # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
+                return [*self._line.snapshotted(event), *self._checkpoints.on_durable(event)]
             case StartTask():
                 self._life.deploy(self._descriptor.task_cancellation)
                 return self._open()
@@ -140,16 +149,10 @@ class StreamTask:
             case BuffersResized(buffers=buffers):
                 self._line.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
-            case StateSnapshotted():
-                # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
-                return [*self._line.snapshotted(event), *self._checkpoints.on_durable(event)]
             case ChannelStateWritten():
                 return self._checkpoints.on_durable(event)
             case _ if not self._life.is_running:
                 return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
-            case NotifyCheckpointComplete() | CheckpointCommitted() | MetricsDue():
-                # Nothing comes of these that could be read, nor room for it.
-                return self._on_running(event, now)
             case _:
                 return self._on_running(event, now) + self._read_on(now)
 
@@ -160,6 +163,14 @@ class StreamTask:
 
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
+            case BufferResponse():
+                return self._inputs.handle(event, now) + self._input_failure()
+            case StageFinished():
+                return self._on_stage_finished(event, now)
+            case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
+                return [TellBridge(message=CommitCheckpoint(checkpoint_id=checkpoint_id))]
+            case CheckpointCommitted(checkpoint_id=checkpoint_id):
+                return self._on_committed(checkpoint_id)
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
                 asked = ask(self._descriptor.attempt, partition_id)
                 return [*self._inputs.handle(event, now), *self._input_failure(), *asked]
@@ -167,12 +178,10 @@ class StreamTask:
                 return self._life.follow(consequence(event))
             case TaskManagerLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
-            case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
+            case BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event, now) + self._input_failure()
             case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
                 return self._barriers.on_timeout(checkpoint_id, now)
-            case StageFinished():
-                return self._on_stage_finished(event, now)
             case AddSplits() if self._source is not None:
                 self._source.add(event)
                 return []
@@ -189,12 +198,8 @@ class StreamTask:
                 return self._barriers.on_trigger(event, now)
             case SnapshotFailed():
                 return self._checkpoints.on_failed(event)
-            case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
-                return [TellBridge(message=CommitCheckpoint(checkpoint_id=checkpoint_id))]
             case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
                 return self._checkpoints.on_aborted(checkpoint_id)
-            case CheckpointCommitted(checkpoint_id=checkpoint_id):
-                return self._on_committed(checkpoint_id)
             case _:
                 return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self._life.state}")]
 
