@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from enum import Enum
 from types import UnionType
-from typing import get_args, get_type_hints
+from typing import NewType, get_args, get_type_hints
 
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
@@ -50,7 +50,9 @@ def _fields_of(kind: type) -> tuple[str, ...]:
 
 
 def _is_weightless(hint: object) -> bool:
-    """Whether all that is declared so is a number, a choice or a ref."""
+    """Whether all that is declared so is a number, a choice, a ref, or an id: a name that many share, and short."""
+    if isinstance(hint, NewType):
+        return True
     if isinstance(hint, type) and not get_args(hint):
         return issubclass(hint, _WEIGHTLESS)
     return isinstance(hint, UnionType) and all(map(_is_weightless, get_args(hint)))
