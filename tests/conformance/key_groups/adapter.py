@@ -21,6 +21,9 @@ from tests.conformance.key_groups.restore import restore
 Given = dict[str, Any]
 Expect = dict[str, Any]
 
+_EMPTY = [0, -1]
+"""What a range is that a case calls null."""
+
 _GROUPS_LOOKED_AT = 20
 """In each drawn vertex, beside the first and the last: a thousand vertices have millions of key groups."""
 
@@ -89,7 +92,7 @@ def _owner(given: Given, expect: Expect) -> None:
 
 def _intersection(given: Given, expect: Expect) -> None:
     only_known_words("given", given, {"a", "b"})
-    a, b = (KeyGroupRange(start=start, end=end) for start, end in (given["a"], given["b"]))
+    a, b = (KeyGroupRange(start=start, end=end) for start, end in (given["a"] or _EMPTY, given["b"] or _EMPTY))
     both, other_way = intersection(a, b), intersection(b, a)
     for word, wanted in expect.items():
         match word:
@@ -108,6 +111,8 @@ def _range(given: Given, expect: Expect) -> None:
         match word:
             case "size":
                 assert len(groups) == wanted
+            case "empty":
+                assert (not groups) == wanted
             case "contains_neighbours_outside":
                 assert (given["start"] - 1 in groups or given["end"] + 1 in groups) == wanted
             case _:

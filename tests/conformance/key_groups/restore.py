@@ -20,6 +20,9 @@ _TASKS = {"checkpoint", "ack_with_state", "max_parallelism"}
 _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
 _CHAINS = {"old_chains", "new_chains", "new_parallelism_of_second", "allow_non_restored"}
 
+_NUMBERS = {"old_parallelism", "new_parallelism", "max_parallelism", "old_max_parallelism", "new_max_parallelism"}
+"""As where keyed state is rescaled."""
+
 _MAX_PARALLELISM = 128
 _CHAINED_PARALLELISM = 10
 """The chains of a case with chains, unless it says otherwise: as in Flink's test, with that many key groups."""
@@ -27,11 +30,10 @@ _CHAINED_MAX_PARALLELISM = 64
 
 
 def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Restore what the case describes in one of its three ways: by tasks, by operators or by chains."""
+    """Restore what the case describes in one of its ways: by tasks, operators or chains, or by their numbers alone."""
     if "checkpoint" in given and given["checkpoint"] is None:
         only_known_words("given", given, {"checkpoint", "error_if_none"})
-        _without_checkpoint(error_if_none=given["error_if_none"])
-        only_known_words("expect", expect, set())
+        _check(_without_checkpoint(error_if_none=given["error_if_none"]), expect)
     elif "checkpoint" in given:
         only_known_words("given", given, _TASKS)
         _check(_by_tasks(given), expect)
@@ -39,15 +41,19 @@ def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
         only_known_words("given", given, _CHAINS)
         for parallelism in given["new_parallelism_of_second"]:
             _check(_by_chains(given, expect, parallelism), expect)
+    elif "old_parallelism" in given:
+        only_known_words("given", given, _NUMBERS)
+        _check(_by_numbers(given), expect)
     else:
         only_known_words("given", given, _OPERATORS)
         _check(_by_operators(given), expect)
 
 
-def _without_checkpoint(*, error_if_none: bool) -> None:
+def _without_checkpoint(*, error_if_none: bool) -> _Restored:
     with TemporaryDirectory() as empty:
         if error_if_none:
             find_checkpoint(LATEST, empty)
+    return _Restored(checkpoint=completed({}), assignment=StateAssignment())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,6 @@ class _Restored:
     """A checkpoint, a job, and what became of the one in the other."""
 
     checkpoint: CompletedCheckpoint
-    vertices: Sequence[JobVertex]
     assignment: StateAssignment
 
     def tasks(self) -> set[str]:
@@ -114,6 +119,14 @@ def _by_operators(given: Mapping[str, Any]) -> _Restored:
     return _restored(old, new, allowed=given["allow_non_restored"])
 
 
+def _by_numbers(given: Mapping[str, Any]) -> _Restored:
+    both = given.get("max_parallelism", _MAX_PARALLELISM)
+    old_max, new_max = (given.get(word, both) for word in ("old_max_parallelism", "new_max_parallelism"))
+    old = vertex(["operator"], given["old_parallelism"], old_max)
+    new = vertex(["operator"], given.get("new_parallelism", given["old_parallelism"]), new_max, configured=True)
+    return _restored([old], [new], keyed=frozenset({"operator"}))
+
+
 def _by_chains(given: Mapping[str, Any], expect: Mapping[str, Any], parallelism_of_second: int) -> _Restored:
     old = [vertex(chain, _CHAINED_PARALLELISM, _CHAINED_MAX_PARALLELISM) for chain in given["old_chains"]]
     parallelisms = [_CHAINED_PARALLELISM, parallelism_of_second]
@@ -138,7 +151,7 @@ def _restored(
     }
     checkpoint = completed(snapshots)
     assignment = assign(checkpoint, new, allow_non_restored_state=allowed)
-    return _Restored(checkpoint=checkpoint, vertices=new, assignment=assignment)
+    return _Restored(checkpoint=checkpoint, assignment=assignment)
 
 
 def _snapshot(
