@@ -64,7 +64,9 @@ def _show(checkpoint: CompletedCheckpoint, job_graph: JobGraph, compared: StateC
     for problem in compared.problems:
         output.print(Text(f"- {problem}"), soft_wrap=True)
     outcome = "cannot start" if compared.problems else "can start"
-    output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}"), soft_wrap=True)
+    counts = ((len(compared.of(match)), match) for match in OperatorMatch)
+    told = ", ".join(f"{count} {match}" for count, match in counts if count)
+    output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}: {told}"), soft_wrap=True)
 
 
 def _table(compared: StateCompatibility) -> Table:

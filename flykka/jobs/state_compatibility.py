@@ -5,7 +5,7 @@ It is looked at before a job starts: by whoever submits it, and without submitti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -84,6 +84,9 @@ def state_compatibility(
     problems = [operator.problem for operator in operators if operator.problem is not None]
     if not allow_non_restored_state:
         problems += _lost(checkpoint, gone, operators)
+    if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
+        # Each operator fits by itself, but not into one task with the others of its chain.
+        problems.append(misfit)
     return StateCompatibility(operators=operators, problems=tuple(problems))
 
 
@@ -106,7 +109,7 @@ def _compared(
         return replace(compared, match=OperatorMatch.ADDED)
     problem = None if was is None else _misfit(operator, was, has_state=size is not None)
     if problem is None and size is not None:
-        problem = _cannot_be_assigned(checkpoint, vertex, operator)
+        problem = _cannot_be_assigned(checkpoint, [replace(vertex, operators=(operator,))])
     if problem is not None:
         return replace(compared, match=OperatorMatch.INCOMPATIBLE, problem=problem)
     return compared
@@ -141,9 +144,9 @@ def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
     return ", ".join(f"{what}: was `{old}`, is `{new}`" for what, old, new in pairs if old != new)
 
 
-def _cannot_be_assigned(checkpoint: CompletedCheckpoint, vertex: JobVertex, operator: Operator) -> str | None:
+def _cannot_be_assigned(checkpoint: CompletedCheckpoint, vertices: Sequence[JobVertex]) -> str | None:
     try:
-        assign(checkpoint, [replace(vertex, operators=(operator,))], allow_non_restored_state=True)
+        assign(checkpoint, vertices, allow_non_restored_state=True)
     except RestoreError as misfit:
         return str(misfit)
     return None

@@ -218,7 +218,7 @@ def test_an_app_that_fits_can_start_and_is_not_started(
 
     said = capsys.readouterr()
     assert code == 0
-    assert f"job 'orders' can start from {of_the_app}" in said.out
+    assert f"job 'orders' can start from {of_the_app}: 3 matched\n" in said.out
     assert "executed" not in said.out + said.err
     assert [line.split()[:2] for line in said.out.splitlines()[1:4]] == [
         ["matched", "orders"],
