@@ -6,8 +6,8 @@
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
     <savepoint directory>/savepoint-<...>/      a savepoint: its `_metadata`, and all of its state
 
-What lies in the folder of a checkpoint is named in its metadata from there on: a savepoint, which refers to nothing
-else, may be moved (Flink's RelativeFileStateHandle).
+What lies in the folder of a savepoint is named in its metadata from there on: it refers to nothing else, and may be
+moved (Flink's RelativeFileStateHandle).
 
 A file is one value of the codec behind a header (`checkpoint_format.py`). It is written under another name and renamed,
 so that whoever looks finds it whole or not at all. To delete what is gone is no error.
@@ -35,6 +35,7 @@ from flykka.actors.errors import (
     CheckpointStorageError,
 )
 from flykka.actors.state.handles import exclusive_state_of, shared_state_of, with_paths
+from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.codec import decode, encode
 from flykka.messages.errors import DecodeError
@@ -93,6 +94,8 @@ class CheckpointStorage:
         """
         folder = self._path(path).removesuffix(f"/{_METADATA}")
         written = replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
+        if written.snapshot_type is not SnapshotType.SAVEPOINT:
+            return written
         below = f"file:{folder}" if self._is_local else written.path
         return with_paths(written, lambda named: below + named.removeprefix(".") if named.startswith(_HERE) else named)
 
@@ -185,8 +188,9 @@ class CheckpointStorage:
 
     def _write_checkpoint(self, folder: str, checkpoint: CompletedCheckpoint) -> str:
         address = self._address(folder)
-        movable = with_paths(checkpoint, lambda path: self._from(folder, path))
-        self._write(f"{folder}/{_METADATA}", replace(movable, path=address))
+        if checkpoint.snapshot_type is SnapshotType.SAVEPOINT:
+            checkpoint = with_paths(checkpoint, lambda path: self._from(folder, path))
+        self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
         return address
 
     def _from(self, folder: str, address: str) -> str:

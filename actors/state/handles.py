@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.codec import decode, encode
 from flykka.messages.ids import OperatorId
@@ -94,28 +93,24 @@ def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
     )
 
 
-def with_paths(checkpoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
-    """The checkpoint with the paths of its files replaced by `named(path)`: of a savepoint, those that sinks keep too.
-
-    The rows in flight of an unaligned checkpoint are not among them: they never lie in its own folder.
-    """
-    has_copies = checkpoint.snapshot_type is SnapshotType.SAVEPOINT
+def with_paths(savepoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
+    """A savepoint with the paths of its files replaced by `named(path)`, those among what sinks have kept included."""
 
     def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
         return replace(
             operator,
-            operator_state=_lists_renamed(operator.operator_state, named) if has_copies else operator.operator_state,
+            operator_state=_lists_renamed(operator.operator_state, named),
             shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
             exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
         )
 
     return replace(
-        checkpoint,
+        savepoint,
         task_states=tuple(
             entry
             if entry.state is None
             else replace(entry, state=replace(entry.state, operators=tuple(map(renamed, entry.state.operators))))
-            for entry in checkpoint.task_states
+            for entry in savepoint.task_states
         ),
     )
 

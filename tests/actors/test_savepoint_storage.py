@@ -107,10 +107,11 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     ]
 
 
-def test_what_lies_outside_the_folder_of_a_checkpoint_is_named_by_its_address(tmp_path: Path) -> None:
+def test_a_checkpoint_names_its_files_by_their_addresses(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     shared = SharedStateHandle(state_id="s", path=f"file:{tmp_path}/job/shared/s", rows=1, size_bytes=1)
-    taken = savepoint(OperatorSubtaskState(operator_id=OperatorId("windows"), shared=(shared,)))
+    state = OperatorSubtaskState(operator_id=OperatorId("windows"), shared=(shared,))
+    taken = replace(savepoint(state), snapshot_type=SnapshotType.CHECKPOINT)
 
     path = storage.write_metadata(taken)
 
