@@ -27,9 +27,20 @@ FLOATING_BUFFERS = 2
 """Buffers of a partition beyond one for each of its subpartitions, where there are enough."""
 
 
-def partition_pool(subpartitions: int) -> LocalBufferPool[BufferListener]:
-    """The pool of a partition whose TaskManager has enough for everybody."""
-    return LocalBufferPool(subpartitions + FLOATING_BUFFERS, minimum=subpartitions + 1)
+MAX_BUFFERS_PER_CHANNEL = 10
+"""With so many batches unsent for one reader an output takes no more, however much room it has for the others."""
+
+
+def partition_pool(
+    subpartitions: int, size: int | None = None, *, bytes_per_buffer: int | None = None
+) -> LocalBufferPool[BufferListener]:
+    """The pool of a partition; without a `size` that of one whose TaskManager has enough for everybody."""
+    return LocalBufferPool(
+        subpartitions + FLOATING_BUFFERS if size is None else size,
+        minimum=subpartitions + 1,
+        bytes_per_buffer=bytes_per_buffer,
+        max_buffers_per_channel=MAX_BUFFERS_PER_CHANNEL,
+    )
 
 
 class ResultPartition:

@@ -9,7 +9,7 @@ from flykka.actors.exchange.alignment import is_unaligned, may_time_out, unalign
 from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
 from flykka.actors.exchange.record_writer import RecordWriter
-from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.actors.exchange.result_partition import ResultPartition, partition_pool
 from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
 from flykka.actors.ignore import Ignore
@@ -153,9 +153,8 @@ class TaskOutputs:
 
 
 def _pool(descriptor: ResultPartitionDescriptor, buffers: TaskBuffers, number: int) -> LocalBufferPool[BufferListener]:
-    return LocalBufferPool(
-        buffers.outputs[number], minimum=descriptor.subpartitions + 1, bytes_per_buffer=buffers.bytes_per_buffer
-    )
+    size = buffers.outputs[number]
+    return partition_pool(descriptor.subpartitions, size, bytes_per_buffer=buffers.bytes_per_buffer)
 
 
 def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:

@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.exchange.buffer_pool import LocalBufferPool
 from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, Refuse, ReleaseBatch, Send
-from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.actors.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import (
     BacklogAnnouncement,
@@ -163,6 +163,18 @@ def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_w
     output.add_credit(0, 1)
 
     assert (with_one_left, output.is_available) == (False, True)
+
+
+def test_one_reader_that_takes_nothing_does_not_fill_an_output_of_many() -> None:
+    output = partition(subpartitions=20)
+    for number in range(MAX_BUFFERS_PER_CHANNEL):
+        assert output.is_available
+        output.add_batch(batch(f"{number}", subpartition=3))
+
+    slow = output.is_available
+    output.request(3, 1, CONSUMER)
+
+    assert (slow, output.is_available) == (False, True)
 
 
 def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:
