@@ -127,7 +127,7 @@ class BarrierAligner(CheckpointBarrierHandler):
         actions, alignment = self._join(barrier, now_ms)
         if alignment is not None and channel in alignment.missing:
             if alignment.is_unaligned:
-                actions.append(PrioritizeBarrier(channel=channel))
+                actions.append(PrioritizeBarrier(channel=channel, checkpoint_id=alignment.checkpoint_id))
             else:
                 alignment.announced.add(channel)
         return actions
@@ -169,7 +169,10 @@ class BarrierAligner(CheckpointBarrierHandler):
 
     def _go_unaligned(self, alignment: _Alignment) -> list[BarrierAction]:
         alignment.is_unaligned = True
-        actions: list[BarrierAction] = [PrioritizeBarrier(channel=channel) for channel in sorted(alignment.announced)]
+        actions: list[BarrierAction] = [
+            PrioritizeBarrier(channel=channel, checkpoint_id=alignment.checkpoint_id)
+            for channel in sorted(alignment.announced)
+        ]
         alignment.announced.clear()
         if alignment.has_begun:
             actions += self._trigger_unaligned(alignment)

@@ -82,6 +82,7 @@ class PrioritizeBarrier:
     """The barrier that was announced in the channel is to be read before the data that it waits behind."""
 
     channel: int
+    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

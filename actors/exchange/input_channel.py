@@ -164,10 +164,10 @@ class InputChannel:
                 self._barriers.popleft()
         return buffer
 
-    def prioritize(self) -> None:
-        """Let the barrier that was announced overtake the data before it, where it is not yet read."""
+    def prioritize(self, checkpoint_id: int) -> None:
+        """Let the barrier of the checkpoint, which was announced, overtake the data before it, if it is still there."""
         for place, queued in enumerate(self.queue):
-            if isinstance(queued.buffer, CheckpointBarrier) and may_time_out(queued.buffer):
+            if isinstance(queued.buffer, CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
                 del self.queue[place]
                 self.priority.append(Queued(queued.sequence_number, as_unaligned(queued.buffer)))
                 return

@@ -242,10 +242,10 @@ class InputGate:
         self._blocked.clear()
         self.held_back_bytes = 0
 
-    def prioritize(self, channel: int) -> None:
+    def prioritize(self, channel: int, checkpoint_id: int) -> None:
         """Let the barrier that was announced in `channel` overtake the data before it."""
         prioritized = self._channel(channel)
-        prioritized.prioritize()
+        prioritized.prioritize(checkpoint_id)
         if not prioritized.queue:
             self._turns.pop(channel, None)
         self._take_turn(prioritized)

@@ -165,10 +165,10 @@ class UnionInputGate:
             gate.unblock_all()
             self._take_turn(gate)
 
-    def prioritize(self, channel: int) -> None:
+    def prioritize(self, channel: int, checkpoint_id: int) -> None:
         """Let the barrier that was announced in `channel` overtake the data before it."""
         gate = self._gate_of_channel[channel]
-        gate.prioritize(channel)
+        gate.prioritize(channel, checkpoint_id)
         self._take_turn(gate)
 
     def start_persisting(self, checkpoint_id: int) -> list[GateEffect]:

@@ -141,8 +141,8 @@ class CheckpointedInputGate:
             case StopPersisting(checkpoint_id=checkpoint_id):
                 self.gates.stop_persisting()
                 self._decided.append(InFlightGivenUp(checkpoint_id=checkpoint_id))
-            case PrioritizeBarrier(channel=channel):
-                self.gates.prioritize(channel)
+            case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
+                self.gates.prioritize(channel, checkpoint_id)
             case StartAlignmentTimer():
                 self._decided.append(action)
             case _:

@@ -93,8 +93,8 @@ class Task:
                     self.gate.block(channel)
                 case UnblockAllChannels():
                     self.gate.unblock_all()
-                case PrioritizeBarrier(channel=channel):
-                    self.gate.prioritize(channel)
+                case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
+                    self.gate.prioritize(channel, checkpoint_id)
                 case StartAlignmentTimer(checkpoint_id=checkpoint_id):
                     self.timers.add(checkpoint_id)
                 case TriggerCheckpointOnBarrier() | AbortCheckpointOnBarrier():

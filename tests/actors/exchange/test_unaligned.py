@@ -94,12 +94,16 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
         [BlockChannel(channel=0)],
     ]
     assert actions == [
-        PrioritizeBarrier(channel=1),
+        PrioritizeBarrier(channel=1, checkpoint_id=1),
         StartPersisting(checkpoint_id=1),
         trigger(unaligned(1, TIMEOUT_MS)),
         UnblockAllChannels(),
     ]
-    assert later == [[PrioritizeBarrier(channel=2)], [], [StopPersisting(checkpoint_id=1, is_complete=True)]]
+    assert later == [
+        [PrioritizeBarrier(channel=2, checkpoint_id=1)],
+        [],
+        [StopPersisting(checkpoint_id=1, is_complete=True)],
+    ]
 
 
 def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers() -> None:
@@ -109,7 +113,7 @@ def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers()
     timed_out = aligner.time_out(1)
     actions = read(aligner, (0, unaligned(1)))
 
-    assert timed_out == [PrioritizeBarrier(channel=0)]
+    assert timed_out == [PrioritizeBarrier(channel=0, checkpoint_id=1)]
     assert actions == [[StartPersisting(checkpoint_id=1), trigger(unaligned(1, TIMEOUT_MS))]]
 
 
@@ -210,7 +214,7 @@ def test_a_barrier_that_was_announced_overtakes_when_it_is_prioritized() -> None
     give(gate, batch("a"), timing_out(1), batch("b"))
     announcement = gate.poll()
 
-    gate.prioritize(0)
+    gate.prioritize(0, 1)
     gate.check()
 
     assert announcement == (0, announced(1))
@@ -224,7 +228,7 @@ def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool)
 
     assert read_all(gate) == [announced(1), timing_out(1)]
     if is_prioritized:
-        gate.prioritize(0)
+        gate.prioritize(0, 1)
     assert gate.poll() is None
 
 
@@ -239,3 +243,15 @@ def test_a_gate_knows_what_its_blocked_channels_hold_back() -> None:
     assert gate.held_back_bytes == 200
     gate.unblock_all()
     assert gate.held_back_bytes == 0
+
+
+def test_a_barrier_of_a_checkpoint_that_is_over_stays_where_it_is() -> None:
+    gate = requested_gate(channels=1, exclusive=4)
+    give(gate, batch("a"), timing_out(1), batch("b"), timing_out(2))
+    for _ in range(2):
+        gate.poll()
+
+    gate.prioritize(0, 2)
+    gate.check()
+
+    assert read_all(gate) == [unaligned(2, TIMEOUT_MS), batch("a"), timing_out(1), batch("b")]
