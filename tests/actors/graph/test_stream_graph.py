@@ -42,13 +42,18 @@ def hashed(uid: str) -> StreamNode:
     return replace(node(uid), uid_hash="0" * 32)
 
 
+def add_both(graph: StreamGraph, *nodes: StreamNode) -> None:
+    for each in nodes:
+        graph.add_node(each)
+
+
 REFUSED: dict[str, tuple[Callable[[StreamGraph], object], str]] = {
     "a uid is taken": (lambda graph: graph.add_node(node("b")), "'b'"),
     "no parallelism": (lambda graph: graph.add_node(node("d", parallelism=0)), "'d' is 0"),
     "no maximum": (lambda graph: graph.add_node(node("d", max_parallelism=0)), "'d' is 0"),
     "maximum too large": (lambda graph: graph.add_node(node("d", max_parallelism=32_769)), "'d' is 32769"),
     "a uid hash is taken": (
-        lambda graph: (graph.add_node(hashed("d")), graph.add_node(hashed("e"))),
+        lambda graph: add_both(graph, hashed("d"), hashed("e")),
         "'d' and 'e' have one uid hash",
     ),
     "unknown source": (lambda graph: graph.add_edge(edge("nobody", "b")), "'nobody'"),
