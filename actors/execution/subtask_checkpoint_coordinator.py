@@ -2,7 +2,7 @@
 
 Composes the snapshots of the attempt and the batches in flight that belong to them; says what the bridge and the
 JobMaster are told. Follows Flink's SubtaskCheckpointCoordinator. When a snapshot is due is decided by the inputs, or by
-the trigger of a source; which stage takes it, by `StreamTask`.
+the trigger of a source; the stage that takes it is begun by `TaskCheckpoints`.
 """
 
 from __future__ import annotations
