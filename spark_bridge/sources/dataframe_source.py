@@ -15,7 +15,7 @@ from flykka.messages.source import PartitionsSplit, SourceSplit, SplitsDiscovere
 from flykka.spark_bridge.batches import Blocks
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.prototype import check_event_time
-from flykka.spark_bridge.sources.source import SplitRows, split_of
+from flykka.spark_bridge.sources.source import SplitRows, number_of_position, split_of
 from flykka.spark_bridge.stages.materialise import partitions_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class PartitionsDiscovery:
             SourceError: a checkpoint tells of partitions that there are not.
         """
         blocks = self._source.computed.blocks
-        there, found = int(blocks.rdd.getNumPartitions()), int(position or b"0")
+        there, found = int(blocks.rdd.getNumPartitions()), number_of_position(position)
         if found > there:
             raise SourceError(
                 f"the DataFrame has {there} Spark partitions, but the checkpoint was taken when it had more: to"

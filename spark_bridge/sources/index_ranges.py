@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
-from flykka.spark_bridge.sources.source import SPLITS_PER_LOOK
+from flykka.spark_bridge.sources.source import SPLITS_PER_LOOK, number_of_position
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.sources.datagen_source import DataGenSource
@@ -41,7 +41,7 @@ class IndexRangeDiscovery:
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The ranges that are due and new."""
-        first = int(position or b"0")
+        first = number_of_position(position)
         due = self._due(first)
         end = min(due, first + self._splits_max * self._source.rows_per_batch)
         last = self._source.number_of_rows

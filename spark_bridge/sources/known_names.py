@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from flykka.spark_bridge.errors import SourceError
+
 _NUMBERS = re.compile("[0-9]+")
 _Template = tuple[str, str, int]
 """What is before a number and what is behind it, and how many digits it has; 0 where it has no zeros before it."""
@@ -85,14 +87,14 @@ class KnownNames:
 
     @classmethod
     def decode(cls, data: bytes) -> KnownNames:
-        """The names that `encode` wrote; no bytes: none. Raises `ValueError` where the bytes are not from there."""
+        """The names that `encode` wrote; no bytes: none. Raises `SourceError` where the bytes are not from there."""
         if not data:
             return cls()
         try:
             rows = json.loads(zlib.decompress(data))
             return cls(name for row in rows for name in _run(*row).names())
         except (zlib.error, TypeError, ValueError) as damaged:
-            raise ValueError(f"these are no names of files: {damaged}") from damaged
+            raise SourceError(f"the checkpoint does not say which files were read: {damaged}") from damaged
 
 
 def _places(name: str) -> Iterator[tuple[_Template, int]]:

@@ -90,3 +90,13 @@ def positive(number: int, what: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"{what} must be at least 1, not {number!r}")
     return number
+
+
+def number_of_position(position: bytes) -> int:
+    """The number that a position is; of an empty one 0. Raises `SourceError` where a checkpoint has something else."""
+    try:
+        return int(position or b"0")
+    except ValueError:
+        raise SourceError(
+            f"the checkpoint says that the source was read up to {position!r}, which is no number"
+        ) from None

@@ -8,6 +8,7 @@ import pytest
 
 from flykka.messages.ids import OperatorId
 from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
+from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.sources.datagen_source import DataGenSource
 from flykka.spark_bridge.sources.generators import sequence
 from flykka.spark_bridge.sources.index_ranges import IndexRangeDiscovery
@@ -121,6 +122,17 @@ def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out()
 
     assert before.splits == ()
     assert ranges(found) == [(17, 22)]
+
+
+def test_a_position_that_is_no_number_is_refused() -> None:
+    with pytest.raises(SourceError, match="was read up to b'a.parquet', which is no number"):
+        discovery(source(25), Clock()).discover(b"a.parquet")
+
+
+def test_a_source_that_has_become_shorter_is_at_its_end() -> None:
+    found = discovery(source(25), Clock()).discover(b"40")
+
+    assert (found.splits, found.finished, found.position) == ((), True, b"40")
 
 
 def test_a_bounded_source_is_restored_to_its_rest() -> None:

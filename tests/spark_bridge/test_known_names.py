@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.sources.known_names import KnownNames
 
 NAMES = st.lists(st.text("a09.-/", min_size=1, max_size=6) | st.integers(0, 30).map(lambda n: f"part-{n:05d}.json"))
@@ -44,5 +45,5 @@ def test_no_bytes_are_no_names() -> None:
 
 @pytest.mark.parametrize("data", [b"x", b"x\x9c\x01", KnownNames(["a"]).encode()[:-3]])
 def test_damaged_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="these are no names of files"):
+    with pytest.raises(SourceError, match="does not say which files were read"):
         KnownNames.decode(data)
