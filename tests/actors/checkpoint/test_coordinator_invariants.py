@@ -171,11 +171,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def whoever_asked_for_a_savepoint_is_answered_once(self) -> None:
-        told = [
-            *self.world.effects(effects.ReportSavepointFailed),
-            *self.world.effects(effects.ReportSavepointCompleted),
-        ]
-        answered = Counter(each.request_id for each in told if each.request_id != "stop")
+        answered = Counter(self._answered())
         assert all(times == 1 for times in answered.values()), answered
 
     @invariant()
@@ -205,16 +201,12 @@ class Coordinating(RuleBasedStateMachine):
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
         assert len(self.world.effects(effects.Restore)) == self.life - 1
-        told = [
-            *self.world.effects(effects.ReportSavepointFailed),
-            *self.world.effects(effects.ReportSavepointCompleted),
-        ]
-        assert len([each for each in told if each.request_id != "stop"]) == self.savepoints
+        assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
-        completed = self.world.effects(effects.ReportSavepointCompleted)
-        failed = self.world.effects(effects.ReportSavepointFailed)
-        return [told.request_id for told in (*completed, *failed) if told.request_id != "stop"]
+        told = [report.request_id for report in self.world.effects(effects.ReportSavepointCompleted)]
+        told += [report.request_id for report in self.world.effects(effects.ReportSavepointFailed)]
+        return [request_id for request_id in told if request_id != "stop"]
 
     def _names(self) -> list[str]:
         return [f"a{self.life}", f"b{self.life}"]
