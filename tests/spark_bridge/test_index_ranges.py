@@ -125,8 +125,8 @@ def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out()
 
 
 def test_a_position_that_is_no_number_is_refused() -> None:
-    with pytest.raises(SourceError, match="was read up to b'a.parquet', which is no number"):
-        discovery(source(25), Clock()).discover(b"a.parquet")
+    with pytest.raises(SourceError, match="was read up to b'seven', which is no number"):
+        discovery(source(25), Clock()).discover(b"seven")
 
 
 def test_a_source_that_has_become_shorter_is_at_its_end() -> None:
