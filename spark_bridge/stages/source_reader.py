@@ -60,17 +60,21 @@ class SourceRows:
                 # A function has made its rows of others than these. Event time goes on all the same.
                 observed.write.format("noop").mode("overwrite").save()
         found = [
-            numbers_of(observation) or self._aggregated(rows)
-            for rows, observation in zip(self.slices, self.observations, strict=True)
+            numbers_of(observation) or self._aggregated(observed)
+            for observed, observation in zip(self.slices, self.observations, strict=True)
         ]
         rows, latest = self.known.rows, self.known.event_time_max
         if rows is None:
             rows = sum(int(each.get(_ROWS) or 0) for each in found)
         if latest is None:
             latest = max(_millis(found, _LATEST), default=None)
-        return SourceNumbers(
-            rows=rows, event_time_max=latest, event_time_min=min(_millis(found, _EARLIEST), default=None)
-        )
+        earliest = min(_millis(found, _EARLIEST), default=None)
+        return SourceNumbers(rows=rows, event_time_max=latest, event_time_min=earliest)
+
+    def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
+        """The numbers by a query of their own: Spark saw that nothing comes through, and did not read the rows."""
+        (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.wanted.items())).collect()
+        return aggregated.asDict()
 
 
 class SourceReader:
