@@ -49,17 +49,23 @@ def out_of_savepoint(filesystem: FileSystem, prepared: Sequence[Value], staging:
     """What a sink begins with, as if it had staged it itself below `staging`; what is published already is left out."""
     taken: list[Value] = []
     for number, piece in enumerate(prepared):
+        place = f"{staging}/savepoint-{number}"
         match piece:
-            case PendingFile(in_savepoint=True, staged=staged, target=target):
-                if filesystem.exists(target):
-                    continue
-                copy = f"{staging}/savepoint-{number}/{staged.rsplit('/', 1)[-1]}"
-                filesystem.copy(staged, copy)
+            case PendingFile(in_savepoint=True, target=target) if filesystem.exists(target):
+                continue
+            case PendingFile(in_savepoint=True, staged=staged):
+                copy = f"{place}/{staged.rsplit('/', 1)[-1]}"
+                _copy_anew(filesystem, staged, copy)
                 taken.append(replace(piece, staged=copy, in_savepoint=False))
             case StagedBatch(in_savepoint=True, path=path):
-                copy = f"{staging}/savepoint-{number}"
-                filesystem.copy(path, copy)
-                taken.append(replace(piece, path=copy, in_savepoint=False))
+                _copy_anew(filesystem, path, place)
+                taken.append(replace(piece, path=place, in_savepoint=False))
             case _:
                 taken.append(piece)
     return tuple(taken)
+
+
+def _copy_anew(filesystem: FileSystem, source: str, target: str) -> None:
+    # An attempt before may have died over its copy.
+    filesystem.delete(target)
+    filesystem.copy(source, target)

@@ -6,11 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.operator_state import PendingFile, StagedBatch, StagingFolder
 from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.spark_bridge.sinks.file_writer import FileWriter
+from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchWriter
 from flykka.spark_bridge.state.savepoint import into_savepoint, out_of_savepoint
+from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = pytest.mark.spark
 
@@ -96,6 +100,22 @@ def test_a_file_that_was_published_meanwhile_is_not_published_again(
     assert not (tmp_path / "staging").exists()
 
 
+def test_what_an_attempt_before_has_half_copied_is_copied_anew(
+    filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
+) -> None:
+    kept = into_savepoint(filesystem, [staged, batch], f"file:{tmp_path}/savepoint/sink")
+    for half in ("savepoint-0", "savepoint-1"):
+        (tmp_path / "staging" / half).mkdir(parents=True)
+        (tmp_path / "staging" / half / "0-part-0.parquet").write_bytes(b"ro")
+
+    out_of_savepoint(filesystem, kept, f"file:{tmp_path}/staging")
+
+    assert files(tmp_path / "staging") == {
+        "savepoint-0/0-part-0.parquet": b"rows",
+        "savepoint-1/part-0.parquet": b"rows",
+    }
+
+
 def test_what_a_checkpoint_holds_is_taken_as_it_is(
     filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
 ) -> None:
@@ -111,3 +131,46 @@ def test_what_cannot_be_copied_is_an_error_that_names_it(
 
     with pytest.raises(OSError, match=r"part-0\.parquet does not exist"):
         into_savepoint(filesystem, [staged], f"file:{tmp_path}/savepoint/sink")
+
+
+@pytest.mark.slow
+def test_a_function_is_given_the_rows_of_a_savepoint_under_their_id_and_the_savepoint_keeps_them(
+    spark: SparkSession, filesystem: FileSystem, tmp_path: Path
+) -> None:
+    calls: list[tuple[int, list[int]]] = []
+
+    def take(rows: DataFrame, checkpoint_id: int) -> None:
+        calls.append((checkpoint_id, [row.number for row in rows.collect()]))
+
+    before, after = (
+        ForeachBatchWriter(take, sink_context(spark, str(tmp_path / job / "staged"))) for job in ("before", "after")
+    )
+    prepared = before.prepare_commit(4, before.stage(spark.range(3).selectExpr("id AS number")).names)
+    kept = into_savepoint(filesystem, prepared, f"file:{tmp_path}/savepoint/sink")
+    there = files(tmp_path / "savepoint")
+
+    after.restore(kept)
+
+    assert [(checkpoint_id, sorted(numbers)) for checkpoint_id, numbers in calls] == [(4, [0, 1, 2])]
+    assert files(tmp_path / "savepoint") == there
+    assert files(tmp_path / "after" / "staged") == {}
+
+
+@pytest.mark.slow
+def test_a_file_sink_publishes_what_a_savepoint_had_pending_once(
+    spark: SparkSession, filesystem: FileSystem, tmp_path: Path
+) -> None:
+    sink = FileSink.parquet(str(tmp_path / "output"))
+    before, after, again = (
+        FileWriter(sink, sink_context(spark, str(tmp_path / "output" / ".flykka-staging" / job)))
+        for job in ("before", "after", "again")
+    )
+    prepared = before.prepare_commit(4, before.stage(spark.range(3).selectExpr("id AS number")).names)
+    kept = into_savepoint(filesystem, prepared, f"file:{tmp_path}/savepoint/sink")
+    there = files(tmp_path / "savepoint")
+
+    after.restore(kept)
+    again.restore(kept)
+
+    assert sorted(row.number for row in spark.read.parquet(str(tmp_path / "output")).collect()) == [0, 1, 2]
+    assert files(tmp_path / "savepoint") == there
