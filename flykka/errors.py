@@ -6,6 +6,7 @@ FlykkaError
 │   └── StreamTypeError         a column or a function that does not fit the stream
 ├── ClusterError                the local cluster cannot do what was asked
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
+│   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
 │   └── UnknownTaskManagerError no TaskManager of this name lives
 ├── JobSubmissionError          the JobManager refused the job
 ├── CheckpointError             a checkpoint cannot be continued from
@@ -56,6 +57,10 @@ class ClusterError(FlykkaError):
 
 class InsufficientSlotsError(ClusterError):
     """The job needs more slots than all TaskManagers have together, or than other jobs have left: it would wait."""
+
+
+class InsufficientNetworkBuffersError(ClusterError):
+    """A task of the job, or all together, need more network buffers than there are: the job would never run."""
 
 
 class UnknownTaskManagerError(ClusterError, LookupError):

@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.graph.network_buffers import task_minima
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
-from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
+from flykka.errors import ClusterError, InsufficientNetworkBuffersError, InsufficientSlotsError, UnknownTaskManagerError
 from flykka.garbage_collection import be_as_before, be_patient
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
@@ -110,8 +111,11 @@ class LocalCluster:
 
         Raises:
             InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs, or fewer are free.
+            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
+                more than all TaskManagers have.
         """
         self._check_slots(job_graph)
+        self._check_network_buffers(job_graph)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(
             self._system,
@@ -186,6 +190,27 @@ class LocalCluster:
             f"job {job_graph.name!r} needs {needed} slots, and of {there} ({cluster}) {free} are free, the others are"
             f" held by {' and '.join(repr(client.job_name) for client in running)}: wait for its end, or {more}"
         )
+
+    def _check_network_buffers(self, job_graph: JobGraph) -> None:
+        """Refuse what can never run. What fits or not as tasks happen to be placed is seen at their TaskManager."""
+        network, task_managers = self._settings.network, self._settings.task_managers
+        there = network.network_buffers
+        if there is None:
+            return
+        minima = list(task_minima(job_graph, network.buffers_per_channel))
+        largest = max(minima, key=lambda minimum: minimum.buffers)
+        advice = "lower the job's parallelism, or give the cluster more (network_buffers)"
+        if largest.buffers > there:
+            raise InsufficientNetworkBuffersError(
+                f"job {job_graph.name!r}: {largest.task} needs {largest.buffers} network buffers, and each TaskManager"
+                f" has {there}: {advice}"
+            )
+        needed = sum(minimum.buffers for minimum in minima)
+        if needed > there * task_managers:
+            raise InsufficientNetworkBuffersError(
+                f"job {job_graph.name!r} needs {needed} network buffers, and the cluster has {there * task_managers}:"
+                f" {advice}"
+            )
 
     def _running(self) -> list[JobClient]:
         return [client for client in self._clients if not client.done()]
