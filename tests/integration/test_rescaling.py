@@ -23,7 +23,7 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
     arrivals.begin(sales_files, folder, files=3)
-    path = None
+    path = ""
     for parallelism, files in ((1, 6), (2, 8), (4, 10)):
         env = environment().set_parallelism(parallelism)
         client = arrivals.start(env.from_checkpoint(path) if path else env, folder, output)

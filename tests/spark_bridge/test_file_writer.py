@@ -158,6 +158,7 @@ def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_
 def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
     writer = sink.writer()
     pending, _ = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    assert isinstance(pending, PendingFile)
     in_the_way = Path(pending.target.removeprefix("file:"))
     in_the_way.write_bytes(b"somebody else's")
 
@@ -170,6 +171,7 @@ def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
 def test_final_names_tell_operator_subtask_and_checkpoint(sink: Sink) -> None:
     writer = sink.writer()
     pending, _ = writer.prepare_commit(5, writer.stage(sink.rows(1)).names)
+    assert isinstance(pending, PendingFile)
 
     assert fnmatch(Path(pending.target).name, "part-my_sink-????????-3-5-0-*.parquet")
 
