@@ -80,8 +80,9 @@ class JobSettings(AlignmentSettings):
     def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
         """How long a task that is cancelled may take to end. Unless set it is what the cluster says, these defaults.
 
-        What it does in Spark is told again to stop every `interval`. After `timeout` its TaskManager gives up, as
-        something runs there that nobody can stop, and another one takes its place; with 0 it waits without end.
+        Its bridge to Spark is told again to stop every `interval`. Where that has not ended after `timeout`, its
+        TaskManager gives up, and another one takes its place; with 0 it waits without end. The bridge waits 30 s at
+        most for code that blocks in the driver, and then leaves it behind.
 
         Raises:
             DurationError: a length of time cannot be read, or the interval is none.
