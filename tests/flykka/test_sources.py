@@ -201,3 +201,26 @@ def test_rows_out_of_order_fail_the_job_where_that_was_asked_for(
 
     with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times are to ascend"):
         env.execute("countdown")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_row_that_marks_a_watermark_makes_those_before_it_late(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    seconds = F.element_at(F.array(*map(F.lit, (0, 5, 1, 6))), F.col("id").cast("int") + 1)
+    rows = spark.range(0, 4, 1, 2).select("id", F.timestamp_seconds(seconds).alias("at"))
+    marked = WatermarkStrategy.for_punctuated_watermarks("id = 1").with_timestamp_column("at")
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    (
+        env.from_dataframe(rows, marked, uid="rows", partitions_per_batch=1)
+        .key_by(F.lit(0).alias("key"))
+        .window(TumblingEventTimeWindows.of("1s"))
+        .aggregate(F.count("*").alias("rows"))
+        .sink_to(FileSink.parquet(str(tmp_path / "out")))
+    )
+
+    env.execute("marked")
+
+    windows = spark.read.parquet(str(tmp_path / "out")).select(F.unix_seconds("window_start")).collect()
+    assert sorted(second for (second,) in windows) == [0, 5, 6]
