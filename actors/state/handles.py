@@ -35,8 +35,8 @@ def with_shared_state(
     snapshot: TaskStateSnapshot | None, kept: Callable[[SharedStateHandle], SharedStateHandle]
 ) -> TaskStateSnapshot | None:
     """The snapshot with each handle of shared state replaced by `kept(handle)`."""
-    if snapshot is None:
-        return None
+    if snapshot is None or not any(operator.shared for operator in snapshot.operators):
+        return snapshot
     operators = tuple(
         replace(operator, shared=tuple(kept(handle) for handle in operator.shared)) for operator in snapshot.operators
     )
