@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flykka.actors.errors import GraphError
+from flykka.actors.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from flykka.messages.job_graph import (
     MonotonyViolationHandler,
     OperatorKind,
@@ -94,10 +95,6 @@ class StreamEdge:
     is_side_output: bool = False
 
 
-LARGEST_MAX_PARALLELISM = 32_768
-"""As in Flink: there are never more key groups."""
-
-
 class StreamGraph:
     """Operators and edges in the order in which they were added, which is the order that everything later keeps."""
 
@@ -124,10 +121,10 @@ class StreamGraph:
             raise GraphError(f"two operators have the uid {node.uid!r}")
         if node.parallelism < 1:
             raise GraphError(f"the parallelism of {node.uid!r} is {node.parallelism}; it must be 1 or more")
-        if node.max_parallelism is not None and not 1 <= node.max_parallelism <= LARGEST_MAX_PARALLELISM:
+        if node.max_parallelism is not None and not 1 <= node.max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
             raise GraphError(
                 f"the maximum parallelism of {node.uid!r} is {node.max_parallelism}; it must be between 1 and"
-                f" {LARGEST_MAX_PARALLELISM}"
+                f" {UPPER_BOUND_MAX_PARALLELISM}"
             )
         if node.uid_hash is not None and self._owner_of_hash.setdefault(node.uid_hash, node.uid) != node.uid:
             raise GraphError(
