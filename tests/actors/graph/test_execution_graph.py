@@ -135,6 +135,21 @@ def test_every_attempt_is_deployed_with_its_own_state() -> None:
     assert {descriptor.restored_checkpoint_id for descriptor in descriptors} == {7}
 
 
+def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_producers_hear_of_it() -> None:
+    running = Running()
+    running.schedule()
+
+    taken_over = {JobVertexId("sink"): 64}
+    running.tell(RestoreStateReady(version=1, checkpoint_id=7, states={}, max_parallelism=taken_over))
+    running.give_slots()
+
+    descriptors = [deploy.descriptor for deploy in running.made(Deploy)]
+    [coordinated] = running.made(CoordinateTasks)
+    assert [descriptor.vertex.max_parallelism for descriptor in descriptors] == [128, 128, 64]
+    assert [output.max_parallelism for descriptor in descriptors for output in descriptor.outputs] == [64, 64]
+    assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
+
+
 def test_a_slot_that_comes_too_late_is_returned() -> None:
     running = Running()
     running.schedule()
