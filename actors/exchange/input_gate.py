@@ -299,7 +299,8 @@ class InputGate:
         assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
         assert self.held_back_bytes == sum(self._channel(channel).queued_bytes for channel in self._blocked)
         held = sum(channel.credits.floating for channel in self.channels)
-        assert self.floating.free + held == self.floating.size, "a floating credit is lost"
+        assert held == self.floating.used, "a floating credit is lost"
+        self.floating.check()
         starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in self.channels)
         assert not (starving and self.floating.free), "a credit lies idle while a channel waits for one"
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)

@@ -46,6 +46,7 @@ class Exchange(RuleBasedStateMachine):
 
     @initialize(exclusive=st.integers(1, 4), floating=st.integers(0, 4), queued=st.integers(2, 12))
     def begin(self, exclusive: int, floating: int, queued: int) -> None:
+        self.exclusive = exclusive
         self.bound = CHANNELS * exclusive + floating
         self.gate = InputGate(gate_descriptor(CHANNELS), exclusive, floating)
         self.outputs: list[ResultPartition] = [partition(producer=producer) for producer in range(CHANNELS)]
@@ -115,6 +116,12 @@ class Exchange(RuleBasedStateMachine):
     def process(self, count: int) -> None:
         for _ in range(min(count, len(self.in_processing))):
             self._post_to_producers(self.gate.credit_returned(self.in_processing.pop(0)))
+
+    @rule(floating=st.integers(0, 4))
+    def share_out_anew(self, floating: int) -> None:
+        # What was lent beyond the new size is still out.
+        self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
+        self._post_to_producers(self.gate.resize(floating))
 
     @rule(channel=SOME_CHANNEL)
     def block(self, channel: int) -> None:
