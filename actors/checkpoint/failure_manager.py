@@ -10,9 +10,9 @@ from flykka.messages.checkpoint import CheckpointDeclineReason
 
 FIRST_COUNTED = {
     CheckpointDeclineReason.CHECKPOINT_DECLINED: (1, 9),
-    CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION: (1, 11),
+    CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION: (1, 13),
     CheckpointDeclineReason.EXPIRED: (1, 11),
-    CheckpointDeclineReason.IO_EXCEPTION: (1, 12),
+    CheckpointDeclineReason.IO_EXCEPTION: (1, 13),
     CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE: (1, 16),
 }
 """The reasons that tell of a checkpoint that should have succeeded, and the version of Flink that counts them first."""

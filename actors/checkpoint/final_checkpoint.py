@@ -63,7 +63,7 @@ class FinalCheckpoint:
 
     @property
     def is_next(self) -> bool:
-        """Whether it has begun, or begins as soon as the tasks run and nothing else is pending."""
+        """Whether it has begun, or begins as soon as it can."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
     @property

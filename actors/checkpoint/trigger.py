@@ -43,7 +43,7 @@ class CheckpointTrigger:
 
     def __init__(self, state: CoordinatorState) -> None:
         self.final = FinalCheckpoint()
-        self.periodic = PeriodicTrigger(state.settings.interval_ms)
+        self.periodic = PeriodicTrigger(state.settings.interval_ms, state.settings.min_pause_ms)
         self._periodic_properties = for_checkpoint(state.settings.retention)
         self._state = state
         self._gate = request_gate(state.rules, state.settings)
@@ -180,7 +180,7 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def stop_with(self, stop: Stop, now: int) -> Iterator[CoordinatorEffect]:
-        """The job is to end with a last checkpoint. One that has begun already cannot become a savepoint."""
+        """The job is to end with a last checkpoint, at once. One that has begun already cannot become a savepoint."""
         begun = self.final.begun
         if stop.target_location is not None and begun is not None and self.final.stop is None:
             failure = CheckpointFailure(
@@ -213,7 +213,9 @@ class CheckpointTrigger:
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
         load = self._load()
-        if self.final.phase is FinalPhase.WANTED and not load.pending and not load.is_triggering:
+        # Whoever stops the job does not wait; at its end there is nothing to be gained by two checkpoints at a time.
+        has_turn = self.final.stop is not None or not load.pending
+        if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
             self.final.phase = FinalPhase.REQUESTED
             yield from self.request(self.final.properties(), now)
 

@@ -49,7 +49,7 @@ def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> Non
 def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None:
     world = two_tasks(max_concurrent=1, min_pause_ms=60_000, interval_ms=100)
     world.handle(events.SchedulerStarted())
-    world.advance(250)
+    world.advance(130_000)
 
     savepoint(world)
 

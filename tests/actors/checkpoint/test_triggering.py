@@ -15,19 +15,28 @@ from tests.actors.checkpoint.coordinating import (
 
 
 def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
-    world = two_tasks(interval_ms=100, min_pause_ms=250)
+    world = two_tasks(interval_ms=100, min_pause_ms=90)
     world.handle(events.SchedulerStarted())
     world.advance(100)
     world.acknowledge("source", 1)
     world.advance(40)
     world.acknowledge("sink", 1)
 
-    world.advance(249)
+    world.advance(89)
     held = list(world.machine.pending)
     world.advance(1)
 
     assert held == []
-    assert world.machine.pending[2].timestamp_ms == 390
+    assert world.machine.pending[2].timestamp_ms == 230
+
+
+def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
+    world = two_tasks(interval_ms=100, min_pause_ms=250)
+    world.handle(events.SchedulerStarted())
+
+    world.advance(600)
+
+    assert [began.timestamp_ms for began in world.machine.pending.values()] == [250, 500]
 
 
 def test_a_late_tick_does_not_move_those_that_follow() -> None:
