@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from flykka.cli.app import App
+from flykka.cli.arguments import at_least_one
 from flykka.launch import LaunchOptions
 
 GRAPHS = ("stream", "job", "execution")
@@ -57,7 +58,7 @@ def add_plan_command(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
     parser.add_argument(
         "--parallelism",
         metavar="N",
-        type=_at_least_one,
+        type=at_least_one,
         help="of every operator that has none of its own (default: what the app says, else 1)",
     )
     parser.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
@@ -74,9 +75,3 @@ def _perform(options: argparse.Namespace) -> int:
     from flykka.cli.plan import plan
 
     return plan(app, launch, graphs=graphs, form=options.format, output=options.output, verbose=options.verbose)
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 
 from flykka.cli.app import App
+from flykka.cli.arguments import at_least_one
 from flykka.cli.exit_codes import EXIT_CODES
 from flykka.directories import is_savepoint
 from flykka.launch import LaunchOptions
@@ -83,13 +84,11 @@ def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
     said = "(default: what the app says"
     group.add_argument("--master", metavar="URL", help=f"where Spark runs, such as local[4] {said}, else local[*])")
-    group.add_argument(
-        "--task-managers", metavar="N", type=_at_least_one, help=f"how many TaskManagers {said}, else 1)"
-    )
+    group.add_argument("--task-managers", metavar="N", type=at_least_one, help=f"how many TaskManagers {said}, else 1)")
     group.add_argument(
         "--slots",
         metavar="N",
-        type=_at_least_one,
+        type=at_least_one,
         help=f"how many slots each TaskManager has {said}, else as many as its first job needs)",
     )
 
@@ -99,7 +98,7 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--parallelism",
         metavar="N",
-        type=_at_least_one,
+        type=at_least_one,
         help=f"of every operator that has none of its own {said}, else 1)",
     )
     group.add_argument(
@@ -214,12 +213,6 @@ def _without_restore(words: Sequence[str]) -> list[str]:
         elif word not in _LETS_GO and not word.startswith(tuple(f"{option}=" for option in _RESTORES)):
             kept.append(word)
     return kept
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
 
 
 def _duration_ms(text: str) -> int:

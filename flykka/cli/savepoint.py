@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from flykka.cli.arguments import at_least_one
+
 _EPILOG = """\
 PATH is the folder of a savepoint or of a checkpoint, or its _metadata file; an
 address such as s3://bucket/savepoints/savepoint-ab12cd-1f03a9c2-1 too.
@@ -63,7 +65,7 @@ def add_savepoint_commands(subparsers: argparse._SubParsersAction[argparse.Argum
         action="store_true",
         help="state of operators that the job does not have may be let go of",
     )
-    check.add_argument("--parallelism", metavar="N", type=_at_least_one, help="as for `flykka run`")
+    check.add_argument("--parallelism", metavar="N", type=at_least_one, help="as for `flykka run`")
     check.add_argument("--master", metavar="URL", help="as for `flykka run`")
     check.add_argument("--json", action="store_true", help="everything, as one JSON object")
     check.set_defaults(run=_check, arguments=[], parser=check)
@@ -91,9 +93,3 @@ def _check(arguments: argparse.Namespace) -> int:
         allow_non_restored_state=arguments.allow_non_restored_state,
     )
     return check(arguments.path, app, options, as_json=arguments.json)
-
-
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
