@@ -7,11 +7,11 @@ Flink's SingleInputGate.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum
 
 from flykka.actors.exchange.barriers import BarrierAnnouncement
+from flykka.actors.exchange.channel_turns import ChannelTurns
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
 from flykka.actors.exchange.input_channel import ChannelState, InputChannel, is_without_rows
@@ -83,12 +83,7 @@ class InputGate:
         self._exclusive_credit = exclusive_credit
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
-        # Channels with something to read, in the order of their turns. An ordered set: a blocked one leaves the line.
-        self._turns: OrderedDict[int, None] = OrderedDict()
-        # Channels with something that overtakes data, in the order in which it came; blocked ones too.
-        self._priority_turns: OrderedDict[int, None] = OrderedDict()
-        self._blocked: set[int] = set()
-        self.held_back_bytes = 0
+        self._turns = ChannelTurns()
         self._not_ended = len(self.channels)
         self._with_data = len(self.channels)
         self._drain = True
@@ -96,12 +91,17 @@ class InputGate:
     @property
     def has_data(self) -> bool:
         """Something can be read now."""
-        return bool(self._turns or self._priority_turns) and self.failure is None
+        return self._turns.has_next and self.failure is None
 
     @property
     def has_priority(self) -> bool:
         """Something that overtakes data can be read now."""
-        return bool(self._priority_turns) and self.failure is None
+        return self._turns.has_priority and self.failure is None
+
+    @property
+    def held_back_bytes(self) -> int:
+        """The size of the batches that wait in blocked channels."""
+        return self._turns.held_back_bytes
 
     @property
     def is_finished(self) -> bool:
@@ -178,9 +178,9 @@ class InputGate:
             return [*_release(response.buffer), *self._announce([channel.credits])]
         if isinstance(response.buffer, BatchRef):
             self.buffers_in_use += 1
-            self.held_back_bytes += response.buffer.size_bytes if channel.channel in self._blocked else 0
+            self._turns.arrived(channel, response.buffer.size_bytes)
         # A channel that is in the line already keeps its place.
-        self._take_turn(channel)
+        self._turns.line_up(channel)
         takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
         return [*self._persisted(channel, response.buffer), *self._announce(takers)]
 
@@ -205,10 +205,10 @@ class InputGate:
         assert not self.is_released, f"gate {self.gate} is released: nobody may read from it"
         if not self.has_data:
             return None
-        number, _ = (self._priority_turns or self._turns).popitem(last=False)
+        number = self._turns.next()
         channel = self._channel(number)
         buffer = channel.take()
-        self._take_turn(channel)
+        self._turns.line_up(channel)
         match buffer:
             case EndOfData(drain=drain):
                 self._with_data -= 1
@@ -229,26 +229,17 @@ class InputGate:
 
     def block(self, channel: int) -> None:
         """Do not read from `channel` until `unblock_all`."""
-        if channel not in self._blocked:
-            self._blocked.add(channel)
-            self.held_back_bytes += self._channel(channel).queued_bytes
-        self._turns.pop(channel, None)
+        self._turns.block(self._channel(channel))
 
     def unblock_all(self) -> None:
         """Read from every channel again; those that were blocked take the last turns, by number."""
-        for channel in sorted(self._blocked):
-            if self._channel(channel).queue:
-                self._turns[channel] = None
-        self._blocked.clear()
-        self.held_back_bytes = 0
+        self._turns.unblock_all(self._channel)
 
     def prioritize(self, channel: int, checkpoint_id: int) -> None:
         """Let the barrier that was announced in `channel` overtake the data before it."""
         prioritized = self._channel(channel)
         prioritized.prioritize(checkpoint_id)
-        if not prioritized.queue:
-            self._turns.pop(channel, None)
-        self._take_turn(prioritized)
+        self._turns.line_up(prioritized)
 
     def start_persisting(self, checkpoint_id: int) -> list[GateEffect]:
         """A checkpoint is taken before its barrier has come through all channels: what is in flight into this gate."""
@@ -274,11 +265,7 @@ class InputGate:
         """Read no further from one channel; a failure of its own goes with it."""
         released = self._channel(channel)
         effects: list[GateEffect] = [released.cancel()] if released.is_open else []
-        if channel in self._blocked:
-            self._blocked.remove(channel)
-            self.held_back_bytes -= released.queued_bytes
-        self._turns.pop(channel, None)
-        self._priority_turns.pop(channel, None)
+        self._turns.leave(released)
         if self.failure is not None and self.failure.channel == channel:
             self.failure = None
         takers = released.credits.release()
@@ -293,23 +280,14 @@ class InputGate:
         """Assert that turns, queues and credits agree."""
         for channel in self.channels:
             channel.check()
-            is_in_line = channel.channel in self._turns
-            assert is_in_line == (bool(channel.queue) and channel.channel not in self._blocked)
-            assert (channel.channel in self._priority_turns) == bool(channel.priority)
         assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
-        assert self.held_back_bytes == sum(self._channel(channel).queued_bytes for channel in self._blocked)
+        self._turns.check(self.channels)
         held = sum(channel.credits.floating for channel in self.channels)
         assert held == self.floating.used, "a floating credit is lost"
         self.floating.check()
         starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in self.channels)
         assert not (starving and self.floating.free), "a credit lies idle while a channel waits for one"
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
-
-    def _take_turn(self, channel: InputChannel) -> None:
-        if channel.priority:
-            self._priority_turns.setdefault(channel.channel)
-        if channel.queue and channel.channel not in self._blocked:
-            self._turns.setdefault(channel.channel)
 
     def _persisted(self, channel: InputChannel, buffer: Buffer) -> list[GateEffect]:
         if channel.persisting is None or not isinstance(buffer, BatchRef):
