@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 from flykka.actors.errors import MasterHookError
 from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import MasterState
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.job_cluster import JobCluster
 
 
 class Hook(MasterTriggerRestoreHook):
@@ -98,3 +103,16 @@ def test_all_are_closed_whatever_one_of_them_raises() -> None:
         MasterHooks([first, last]).close()
 
     assert last.calls == ["close"]
+
+
+def test_a_job_has_them_reset_when_it_starts_and_closed_when_it_has_ended(tmp_path: Path) -> None:
+    hook = Hook("a")
+    with SeededSystem(3) as system:
+        cluster = JobCluster(system, tmp_path)
+        cluster.data_plane.hooks.append(hook)
+        cluster.run(cluster.graph(), slots=1)
+        cluster.cancel()
+        for attempt in ("job_source_0_0", "job_sink_0_0"):
+            cluster.report(ExecutionAttemptId(attempt), ExecutionState.CANCELED)
+
+    assert hook.calls == ["reset", "close"]
