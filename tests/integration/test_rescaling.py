@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import StreamExecutionEnvironment
-from flykka.errors import CheckpointError
-from tests.integration import arrivals, sales
+from flykka.actors.state.in_flight import is_in_flight
+from flykka.errors import CheckpointError, JobCancelledError
+from flykka.jobs.checkpoints import find_checkpoint
+from tests.integration import arrivals, sales, test_unaligned
 from tests.integration.test_continuing import wait_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -51,3 +53,24 @@ def test_a_number_of_key_groups_that_was_set_has_to_stay(
     other = environment().set_max_parallelism(64).from_checkpoint(path)
     with pytest.raises(CheckpointError, match=r"ran with the maximum parallelism 128, and the job sets it to 64"):
         arrivals.start(other, tmp_path / "arrivals", tmp_path / "output")
+
+
+def test_what_was_in_flight_at_a_cancelled_job_goes_on_with_another_parallelism(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    env = environment().set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION")
+    client = test_unaligned.start(env, sales_files, output, 2)
+    wait_checkpoint(client)
+    client.cancel()
+    with pytest.raises(JobCancelledError) as cancelled:
+        client.wait(timeout=60)
+
+    path = cancelled.value.checkpoint_path
+    assert path is not None
+    entries = find_checkpoint(path, "").task_states
+    held = [state for entry in entries if entry.state for state in entry.state.operators if is_in_flight(state)]
+    test_unaligned.start(environment().from_checkpoint(path), sales_files, output, 3).wait(timeout=120)
+
+    assert held
+    assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
