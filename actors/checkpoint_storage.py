@@ -34,6 +34,7 @@ from flykka.actors.errors import (
     CheckpointStateMissingError,
     CheckpointStorageError,
 )
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.actors.state.handles import exclusive_state_of, shared_state_of, with_paths
 from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -48,9 +49,6 @@ _METADATA = "_metadata"
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 _CHECKPOINT = "chk-"
-SAVEPOINT = "savepoint-"
-"""How the names of savepoints' folders begin."""
-
 _HERE = "./"
 """How paths begin that are meant from the folder of a checkpoint on."""
 
@@ -145,7 +143,7 @@ class CheckpointStorage:
             fs, path = _located(address)
             _remove(fs, path)
             folder = path.rsplit("/", 1)[0]
-            if folder.rsplit("/", 1)[-1].startswith(SAVEPOINT):
+            if is_savepoint(folder):
                 with suppress(OSError):  # It holds something else.
                     fs.rmdir(folder)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_storage import SAVEPOINT, discard_savepoint, initialize_savepoint
+from flykka.actors.checkpoint_storage import discard_savepoint, initialize_savepoint
 from flykka.actors.ignore import Ignore
+from flykka.actors.savepoint_name import savepoint_prefix
 from flykka.actors.scheduling.savepoint_requests import (
     AnswerSavepoint,
     DiscardLocation,
@@ -64,9 +65,6 @@ SavepointMessage = (
 )
 """What a JobMaster hands to this part of it."""
 
-_SHORT = 6
-"""So much of the job's id is in the name of a savepoint, as in Flink."""
-
 
 class SavepointHandler:
     """The savepoints of one job; used in the turns of its JobMaster only."""
@@ -105,7 +103,7 @@ class SavepointHandler:
 
     def _new_id(self) -> str:
         """The name of a savepoint's folder too."""
-        return self._context.new_id(f"{SAVEPOINT}{self._job_id[:_SHORT]}")
+        return self._context.new_id(savepoint_prefix(self._job_id))
 
     def _decide(self, event: SavepointEvent) -> None:
         for effect in self._requests.handle(event):

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 from rich.console import Console as RichConsole
 
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.interrupts import Interrupts, Wish
 from flykka.console.job_console import JobConsole
-from flykka.directories import is_savepoint
 from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
 from flykka.job_settings import JobSettings

@@ -7,10 +7,10 @@ import difflib
 import shlex
 from collections.abc import Sequence
 
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.app import App
 from flykka.cli.arguments import at_least_one
 from flykka.cli.exit_codes import EXIT_CODES
-from flykka.directories import is_savepoint
 from flykka.launch import LaunchOptions
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.durations import positive_duration_ms

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.console.formats import format_bytes, format_cause
-from flykka.directories import is_savepoint
 from flykka.launch import current_launch
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
