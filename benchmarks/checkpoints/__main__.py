@@ -12,10 +12,9 @@ import json
 import sys
 from collections.abc import Sequence
 
-from benchmarks.checkpoints.measuring import CheckpointFailedError
 from benchmarks.checkpoints.results import as_json, as_table
 from benchmarks.checkpoints.topologies import TOPOLOGIES, Topology
-from benchmarks.checkpoints.worker import measured_apart
+from benchmarks.checkpoints.worker import WorkerFailedError, measured_apart
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         found = as_json({topology: measured_apart(topology, options.scale) for topology in options.only})
-    except CheckpointFailedError as failed:
+    except WorkerFailedError as failed:
         print(failed, file=sys.stderr)
         return 1
     print(json.dumps(found, indent=2) if options.json else as_table(found, options.only))

@@ -25,10 +25,6 @@ _LOOK_S_PER_TASK = 20e-6
 """Between two looks at the states of the tasks; a look at many takes its time too."""
 
 
-class CheckpointFailedError(Exception):
-    """A checkpoint was given up, or not every task has heard of it in time."""
-
-
 @dataclass(frozen=True)
 class Times:
     """Of one checkpoint, in ms: on the clock, and of all the processor's time that the process has spent meanwhile."""
@@ -52,7 +48,7 @@ def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
     The cluster is the product's, with its flight recorder on; its TaskManagers are there before the job is submitted.
 
     Raises:
-        CheckpointFailedError: a checkpoint did not complete.
+        TimeoutError: the job does not start or end, or a checkpoint does not complete.
     """
     plane = InstantDataPlane()
     settings = ClusterSettings(
@@ -90,10 +86,7 @@ def _checkpoint(coordinator: ActorRef, plane: InstantDataPlane, client: JobClien
     plane.committed.begin(topology.tasks)
     cpu, begun = time.process_time(), time.perf_counter()
     coordinator.tell(PeriodicTriggerDue())
-    try:
-        wall = plane.committed.wait(SECONDS_AT_MOST) - begun
-    except TimeoutError as late:
-        raise CheckpointFailedError(f"{topology.name}: {late}") from late
+    wall = plane.committed.wait(SECONDS_AT_MOST) - begun
     cpu = time.process_time() - cpu
     _wait_until(lambda: client.details.checkpoints_completed > completed, _LOOK_S, "the client does not hear of it")
     # What a checkpoint leaves to be done, such as the deletion of the one before, is not the next one's.
@@ -110,7 +103,7 @@ def _wait_until(holds: Callable[[], bool], look_s: float, complaint: str) -> Non
     deadline = time.monotonic() + SECONDS_AT_MOST
     while not holds():
         if time.monotonic() > deadline:
-            raise CheckpointFailedError(f"{complaint} within {SECONDS_AT_MOST:.0f} s")
+            raise TimeoutError(f"{complaint} within {SECONDS_AT_MOST:.0f} s")
         time.sleep(look_s)
 
 

@@ -9,20 +9,24 @@ import sys
 from dataclasses import asdict
 from functools import partial
 
-from benchmarks.checkpoints.measuring import CheckpointFailedError, Measured, Times, measure
+from benchmarks.checkpoints.measuring import Measured, Times, measure
 from benchmarks.checkpoints.topologies import TOPOLOGIES, Topology
+
+
+class WorkerFailedError(Exception):
+    """A worker has measured nothing."""
 
 
 def measured_apart(topology: Topology, scale: float) -> Measured:
     """Measure it in a process of its own, so that no topology runs among the garbage of another.
 
     Raises:
-        CheckpointFailedError: the process has said why.
+        WorkerFailedError: the process has said why.
     """
     command = [sys.executable, "-m", "benchmarks.checkpoints.worker", topology.name, str(scale)]
     worker = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if worker.returncode:
-        raise CheckpointFailedError(f"{topology.name}: the worker has ended with {worker.returncode}")
+        raise WorkerFailedError(f"{topology.name}: the worker has ended with {worker.returncode}")
     return from_json(worker.stdout)
 
 
@@ -44,8 +48,8 @@ def main(name: str, scale: str) -> int:
     topology = next(each for each in TOPOLOGIES if each.name == name).scaled(float(scale))
     try:
         print(to_json(measure(topology, partial(print, file=sys.stderr, flush=True))))
-    except CheckpointFailedError as failed:
-        print(failed, file=sys.stderr)
+    except TimeoutError as late:
+        print(f"{name}: {late}", file=sys.stderr)
         return 1
     return 0
 
