@@ -62,7 +62,9 @@ class CheckpointCompletion:
         self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int, *, by_task: bool = False
     ) -> Effects:
         """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own."""
-        assert failure.reason is not CheckpointDeclineReason.SUBSUMED or pending.properties.can_be_subsumed
+        # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
+        is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
+        assert pending.properties.can_be_subsumed or not is_overtaken
         self._state.pendings.remove(pending)
         if not pending.has_reached_tasks:
             self._trigger.give_way()

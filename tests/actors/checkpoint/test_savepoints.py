@@ -126,6 +126,17 @@ def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
     assert world.disposed() == [FOLDER, f"{FOLDER}/late"]
 
 
+def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
+    world = two_tasks()
+    savepoint(world)
+    world.trigger()
+
+    world.decline("sink", 1, CheckpointDeclineReason.SUBSUMED)
+
+    assert failures(world) == [("wish", CheckpointDeclineReason.SUBSUMED)]
+    assert world.effects(effects.FailJob) == []
+
+
 def test_one_that_cannot_begin_is_declined_to_whoever_asked() -> None:
     starting = Coordination(task("a", ExecutionState.DEPLOYING))
     over = two_tasks()
