@@ -120,6 +120,7 @@ class FlightRecorder:
         """The system has ended: nobody is left whose failure would be explained, so that nothing is kept."""
         with self._lock:
             self._closed = True
+            self._page = _Page()
             self._pages.clear()
 
     def dump(self, path: str | os.PathLike[str]) -> None:
