@@ -40,9 +40,6 @@ class PendingCheckpoints:
         """Those that are pending now, whatever becomes of them meanwhile."""
         return iter(tuple(self._pending.values()))
 
-    def __contains__(self, checkpoint_id: int) -> bool:
-        return checkpoint_id in self._pending
-
     def get(self, checkpoint_id: int) -> PendingCheckpoint | None:
         """One that is pending."""
         return self._pending.get(checkpoint_id)
