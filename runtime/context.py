@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.runtime.behaviours import Behaviours, refuse_behaviour
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import Envelope
+from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
 from flykka.runtime.future import Future
 from flykka.runtime.path import absolute_path, child_path
 from flykka.runtime.pipe import Pipe
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.signals import Stop
+from flykka.runtime.signals import Stop, Terminated
 from flykka.runtime.stash import Stash
 
 if TYPE_CHECKING:
@@ -256,7 +257,13 @@ class ActorContext:
         self._cell.sessions.revoke(leader_session_id)
 
     def unhandled(self, message: Message) -> None:
-        """Say on the event stream that I do not know what to do with `message`."""
+        """Say on the event stream that I do not know what to do with `message`.
+
+        Raises:
+            DeathPactError: it says that an actor which I watch has ended.
+        """
+        if isinstance(message, Terminated):
+            raise DeathPactError(f"{self._cell.ref} watches {message.ref}, and does not handle its end")
         self.publish(UnhandledMessage(message=message, sender=self._cell.sender, recipient=self._cell.ref))
 
     def publish(self, event: Message) -> None:

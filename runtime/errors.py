@@ -5,6 +5,7 @@ KernelError
 ├── SpawnRefusedError           the spawner: it is ending, so no child of it could live
 ├── ProxyNotSupportedError      the caller: asked a kernel actor for a Pykka proxy
 ├── ActorInitializationError    the actor: its factory or `pre_start` failed
+├── DeathPactError              the actor: it watched another one, and did not handle that one's end
 ├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
 ├── AskTimeoutError             nobody replied within the deadline (a `pykka.Timeout`)
 ├── AskFailedError              the asked actor failed while it handled the message
@@ -64,6 +65,10 @@ class ProxyNotSupportedError(KernelError):
 
 class ActorInitializationError(KernelError):
     """The factory or `pre_start` of an actor failed; the cause is chained."""
+
+
+class DeathPactError(KernelError):
+    """A watched actor has ended, and the watcher has no answer to that: it ends too (Akka's DeathPactException)."""
 
 
 class ActorDeadError(KernelError, pykka.ActorDeadError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from flykka.runtime.errors import ActorInitializationError
+from flykka.runtime.errors import ActorInitializationError, DeathPactError
 
 if TYPE_CHECKING:
     import random
@@ -31,12 +31,12 @@ Decider = Callable[[BaseException], Directive]
 
 
 def default_decider(error: BaseException) -> Directive:
-    """Akka's defaults: an actor that could not be made is stopped, an exception restarts, anything graver escalates.
+    """Akka's defaults: who could not be made or has a death pact is stopped, an exception restarts, the rest escalates.
 
     A `CancelledError`, which Python calls graver than an exception, says no more than that some work was given up.
     """
     match error:
-        case ActorInitializationError():
+        case ActorInitializationError() | DeathPactError():
             return Directive.STOP
         case Exception() | asyncio.CancelledError():
             return Directive.RESTART
@@ -56,7 +56,7 @@ def escalating_decider(_error: BaseException) -> Directive:
 
 def guardian_decider(error: BaseException) -> Directive:
     """For the top level, above which there is no one to escalate to: KeyboardInterrupt and the like restart too."""
-    return Directive.STOP if isinstance(error, ActorInitializationError) else Directive.RESTART
+    return Directive.STOP if isinstance(error, ActorInitializationError | DeathPactError) else Directive.RESTART
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

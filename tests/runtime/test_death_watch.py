@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from flykka.messages.message import Message
 from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
+from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import Say, in_turn, player, says
@@ -95,3 +98,29 @@ def test_a_parent_may_watch_its_child(system: SeededSystem) -> None:
     system.run_until_idle()
 
     assert log == ["p start", "p end", "p sees the end of /user/p/c", "0 left"]
+
+
+def test_who_has_no_answer_to_an_end_ends_too(system: SeededSystem) -> None:
+    log: list[str] = []
+
+    class Clinging(Actor):
+        def __init__(self, to: Ref) -> None:
+            self._to = to
+
+        def pre_start(self) -> None:
+            self.context.watch(self._to)
+
+        def handle_message(self, message: Message) -> None:
+            self.context.unhandled(message)
+
+    beloved = system.spawn(player([]), "beloved")
+    clinging = system.spawn(Props(Clinging, beloved), "clinging")
+    system.spawn(player(log, {"start": lambda context: context.watch(clinging)}), "w")
+    clinging.tell(says("whatever"))
+    system.run_until_idle()
+    alive_meanwhile = clinging.is_alive()
+    beloved.stop(block=False)
+    system.run_until_idle()
+
+    assert alive_meanwhile
+    assert log == ["w start", "w sees the end of /user/clinging"]
