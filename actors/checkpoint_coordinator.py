@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -77,8 +76,6 @@ class CheckpointCoordinator(Actor):
         self, job_graph: JobGraph, storage: CheckpointStorage, hooks: Sequence[MasterTriggerRestoreHook] = ()
     ) -> None:
         self._job_id = job_graph.job_id
-        self._job_name = job_graph.name
-        self._operators = operator_metadata(job_graph)
         self._hooks = MasterHooks(hooks)
         self._storage = storage
         self._ids = CheckpointIdCounter()
@@ -240,10 +237,8 @@ class CheckpointCoordinator(Actor):
         match effect:
             case effects.WriteMetadata(checkpoint=checkpoint, target_location=target_location):
                 checkpoint_id = checkpoint.checkpoint_id
-                # Whoever reads it later, on its way to another program perhaps, knows the job from this alone.
-                told = replace(checkpoint, job_name=self._job_name, operators=self._operators)
                 self.context.pipe_to_self(
-                    partial(self._storage.write_metadata, told, target_location),
+                    partial(self._storage.write_metadata, checkpoint, target_location),
                     lambda path: MetadataWritten(checkpoint_id=checkpoint_id, path=path),
                     lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)),
                 )

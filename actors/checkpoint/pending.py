@@ -34,7 +34,7 @@ class PendingPhase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedJob:
-    """What its checkpoints tell of a job."""
+    """What its checkpoints tell of a job: whoever reads one, another program perhaps, knows the job from it alone."""
 
     job_id: JobId
     name: str = ""

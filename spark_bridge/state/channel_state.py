@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flykka.actors.state.in_flight import is_in_flight
 from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId
 from flykka.messages.stage import InputInFlight, StageOutput
@@ -204,8 +205,4 @@ def without_channel_state(restore: TaskStateSnapshot | None) -> TaskStateSnapsho
     """The state of the operators alone."""
     if restore is None:
         return None
-    return replace(restore, operators=tuple(state for state in restore.operators if not _is_channel_state(state)))
-
-
-def _is_channel_state(state: OperatorSubtaskState) -> bool:
-    return bool(state.input_channels or state.result_subpartitions)
+    return replace(restore, operators=tuple(state for state in restore.operators if not is_in_flight(state)))
