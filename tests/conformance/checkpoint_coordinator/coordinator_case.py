@@ -13,8 +13,8 @@ from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.actors.state.handles import shared_state_of
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.actors.state.handles import exclusive_state_of, shared_state_of
+from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.state import TaskStateSnapshot
@@ -31,6 +31,14 @@ CONFIG = {
     "tolerable_failures": "tolerable_failures",
     "retain": "retained",
 }
+WORDS = {"do", "want", "task", "cp", "state", "job", "reason", "ms", "status"} | {
+    "kind",
+    "periodic",
+    "during_id_assignment",
+    "rpc",
+}
+"""What steps may say; those with words of their own look more closely."""
+
 DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_000_000}
 
 
@@ -80,6 +88,7 @@ class CoordinatorCase:
         return world
 
     def _do(self, step: dict[str, Any]) -> None:
+        only_known_words(step["do"], step, WORDS)
         self._result = "ok"
         world = self._world
         match step["do"]:
@@ -135,7 +144,8 @@ class CoordinatorCase:
         declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
         self._result = declined[-1] if declined else "ok"
         for name, what in step.get("rpc", {}).items():
-            assert what == "task finishes, trigger call fails", what
+            if what != "task finishes, trigger call fails":
+                raise UnknownWordError(what)
             self._world.set_state(name, ExecutionState.FINISHED)
             refused = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
             self._world.decline(name, max(self._world.machine.pending), refused)
@@ -180,22 +190,24 @@ class CoordinatorCase:
 
     def _has_told(self, word: str, value: Any) -> Any:
         world = self._world
-        disposed, registered = Counter(world.disposed()), self._registrations()
+        disposed, registered = self._discarded(), self._registrations()
         match word:
             case "triggered":
-                return [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.TriggerTask)]
+                sent = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.TriggerTask)]
+                return _in_any_order(sent, value)
             case "triggered_ids":
                 return sorted({effect.checkpoint_id for effect in world.effects(effects.TriggerTask)})
             case "notified_complete":
                 told = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.NotifyComplete)]
-                return sorted(told)
+                return _in_any_order(told, value)
             case "abort_notifications":
-                return [
+                aborts = [
                     {"task": told.attempt, "cp": told.checkpoint_id, "latest_completed": told.latest_completed_id}
                     for told in world.effects(effects.NotifyAborted)
                 ]
+                return _in_any_order(aborts, value)
             case "abort_notified_tasks":
-                return [told.attempt for told in world.effects(effects.NotifyAborted)]
+                return _in_any_order([told.attempt for told in world.effects(effects.NotifyAborted)], value)
             case "discarded":
                 return [name for name in value if disposed[name] == 1]
             case "kept":
@@ -222,6 +234,21 @@ class CoordinatorCase:
             case _:
                 raise UnknownWordError(word)
 
+    def _discarded(self) -> Counter[str]:
+        """How often each state was discarded, one by one or with all that was left of the job."""
+        world = self._world
+        discarded = Counter(world.disposed())
+        if world.effects(effects.DeleteJob):
+            checkpoints = [
+                report.checkpoint
+                for report in world.effects(effects.ReportCompleted)
+                if report.checkpoint.snapshot_type is SnapshotType.CHECKPOINT
+            ]
+            of_job = {handle.path for checkpoint in checkpoints for handle in exclusive_state_of(checkpoint)}
+            of_job |= {handle.path for checkpoint in checkpoints for handle in shared_state_of(checkpoint).values()}
+            discarded.update(of_job - discarded.keys())
+        return discarded
+
     def _future(self, checkpoint_id: int) -> str:
         stats = self._world.machine.stats.lookup(checkpoint_id)
         assert stats is not None
@@ -247,6 +274,11 @@ def _rules(case: Case) -> CoordinatorRules:
         savepoints_in_store=in_store,
         checkpoints_after_tasks_finish=given.get("checkpoints_after_tasks_finish", False),
     )
+
+
+def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:
+    """What was told, in the order of the case: the order between tasks is nobody's business."""
+    return wanted if sorted(told, key=str) == sorted(wanted, key=str) else told
 
 
 def _request(step: dict[str, Any]) -> CoordinatorEvent:

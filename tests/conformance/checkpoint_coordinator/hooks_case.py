@@ -106,6 +106,7 @@ class _Hooked:
         world = self._world
         match step["do"]:
             case "trigger":
+                only_known_words("trigger", step, {"do", "want"})
                 made = world.trigger()
                 declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
                 self._result = declined[-1] if declined else "ok"
@@ -117,6 +118,9 @@ class _Hooked:
                 only_known_words("restore", step, known)
                 # Subtasks alone may not need all that is in the checkpoint.
                 self._restore(allow_unmatched=step.get("allow_unmatched", "subtasks" in step))
+                if step.get("error_if_none") and not len(world.machine.completed):
+                    # Whoever asks is told that there is nothing to start from.
+                    self._result = "error"
             case "shutdown":
                 world.handle(events.Shutdown(job_status=JobStatus(step["status"])))
             case word:
@@ -126,7 +130,7 @@ class _Hooked:
         self._version += 1
         stored = self._case["given"].get("store", ())
         if stored and not len(self._world.machine.completed):
-            [entry] = stored
+            entry = max(stored, key=lambda entry: int(entry["cp"]))
             only_known_words("store", entry, {"cp", "hook_states"})
             states = tuple(
                 MasterState(identifier=name, data=_packed(state)) for name, state in entry["hook_states"].items()
@@ -151,7 +155,7 @@ class _Hooked:
             case "result":
                 return self._result if value in ("ok", "error") or self._result != reason(value) else value
             case "error":
-                return value if self._result == "error" else None
+                return (self._result == "error") if isinstance(value, bool) else value
             case "pending_count":
                 return len(world.machine.pending)
             case "completed":

@@ -32,15 +32,15 @@ class _Pending:
     def __init__(self, case: Case) -> None:
         given = case["given"]
         only_known_words("given", given, GIVEN)
-        # One task more than acknowledges, where the case wants the checkpoint pending to the end.
-        stays_pending = "tasks" not in given
-        tasks = [task(str(number)) for number in range(given.get("tasks", 1) + stays_pending)]
-        self._world = Coordination(*tasks, rules=rules(case), tolerable_failures=1_000)
+        collected = given.get("collected_states", ())
+        # One task more than acknowledges, where the case does not count them: it wants the checkpoint pending.
+        tasks = [task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
+        self._world = Coordination(*tasks, rules=rules(case), storage_answers=False, tolerable_failures=1_000)
         self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
         self._pending: PendingCheckpoint = self._world.machine.pending[1]
         self._error: str | None = None
-        for name in given.get("collected_states", ()):
-            self._world.acknowledge("0", 1, snapshot(exclusive=[name]))
+        for number, name in enumerate(collected):
+            self._world.acknowledge(str(number), 1, snapshot(exclusive=[name]))
 
     def do(self, step: dict[str, Any]) -> None:
         only_known_words("step", step, {"do", "task", "state", "reason", "want"})
@@ -50,8 +50,10 @@ class _Pending:
                 self._world.acknowledge(str(step["task"]), 1, state)
             case "abort":
                 self._abort(step["reason"])
-            case "finalize" | "run_async_cleanup":
-                pass  # The storage answers at once.
+            case "finalize":
+                self._world.written(1)
+            case "run_async_cleanup":
+                pass  # What is to be deleted is told at once.
             case "set_timeout_handle":
                 pass  # A pending checkpoint has had it since it began.
             case word:
@@ -71,8 +73,8 @@ class _Pending:
             case "timeout_cancelled":
                 return not world.timers
             case "operator_states_empty":
-                states = (entry.state for checkpoint in world.machine.completed for entry in checkpoint.task_states)
-                return all(state is None for state in states)
+                [written] = world.effects(effects.WriteMetadata)
+                return all(entry.state is None for entry in written.checkpoint.task_states)
             case "can_be_subsumed":
                 return self._pending.properties.can_be_subsumed
             case "error":
