@@ -27,7 +27,6 @@ from flykka.actors.scheduling.restart_strategy import restart_strategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
 from flykka.actors.state.assignment import StateAssignment, assign
-from flykka.actors.state.user_defined_ids import under_current_ids
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
@@ -215,10 +214,10 @@ class JobMaster(Actor):
         if message.version != self._graph.version:
             # Asked for by attempts that are over: those that follow have asked again.
             return
-        checkpoint = message.checkpoint and under_current_ids(message.checkpoint, self._job_graph.vertices)
+        checkpoint = message.checkpoint
         try:
             assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
-            self._sources.reset(message.version, checkpoint.coordinator_states if checkpoint else ())
+            self._sources.reset(message.version, assigned.coordinators)
         except RestoreError as misfit:
             self._fail(replace(serialized(misfit), suppress_restarts=True))
             return

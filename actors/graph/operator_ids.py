@@ -8,6 +8,7 @@ its inputs. So its name and its parallelism may change, and what stands before i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from hashlib import blake2b
 
 from flykka.actors.errors import GraphError
@@ -34,7 +35,7 @@ def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
     """The id of every operator by its uid, the automatic ones included.
 
     Raises:
-        GraphError: two operators have one id.
+        GraphError: two operators have one id, or one is to have the state of another.
     """
     groups = sharing_groups(graph)
     ids: dict[str, bytes] = {}
@@ -55,7 +56,21 @@ def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
             if edge.target_uid not in waiting:
                 waiting.add(edge.target_uid)
                 ahead.append(graph.node(edge.target_uid))
-    return {uid: OperatorId(made.hex()) for uid, made in ids.items()}
+    named = {uid: OperatorId(made.hex()) for uid, made in ids.items()}
+    _check_hashes(graph, named)
+    return named
+
+
+def _check_hashes(graph: StreamGraph, ids: Mapping[str, OperatorId]) -> None:
+    owner = {made: uid for uid, made in ids.items()}
+    for node in graph.nodes:
+        other = None if node.uid_hash is None else owner.get(OperatorId(node.uid_hash), node.uid)
+        if other is not None and other != node.uid:
+            # After every failure it would be given what the other one keeps now.
+            raise GraphError(
+                f"the uid hash of {node.uid!r}, {node.uid_hash}, is the id that {other!r} has now: one would get"
+                f" the state of the other; give {other!r} a uid of its own with uid(...)"
+            )
 
 
 def _of_uid(uid: str) -> bytes:

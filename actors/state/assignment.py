@@ -16,6 +16,7 @@ from flykka.actors.state.in_flight import InFlightState, assign_in_flight, is_in
 from flykka.actors.state.key_groups import intersection, key_groups_of, owner
 from flykka.actors.state.operator_state import repartition
 from flykka.actors.state.user_defined_ids import under_current_ids
+from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.job_graph import JobVertex, Operator
@@ -26,13 +27,15 @@ from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskS
 class StateAssignment:
     """What a job starts from.
 
-    `states` is by vertex and subtask; who has no state is not in it. `max_parallelism` are the vertices that take over
-    the number of key groups from the checkpoint. `non_restored` are operators whose state is let go of.
+    `states` is by vertex and subtask; who has no state is not in it. `coordinators` are the states beside the
+    subtasks, under the ids of today. `max_parallelism` are the vertices that take over the number of key groups from
+    the checkpoint. `non_restored` are operators whose state is let go of.
     """
 
     states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot] = field(default_factory=dict)
     max_parallelism: Mapping[JobVertexId, int] = field(default_factory=dict)
     non_restored: tuple[OperatorId, ...] = ()
+    coordinators: tuple[OperatorCoordinatorState, ...] = ()
 
 
 def assign(
@@ -68,7 +71,12 @@ def assign(
     for place, in_flight in assign_in_flight(held, vertices, taken_over).items():
         assigned[place] = (*assigned.get(place, ()), in_flight)
     snapshots = {place: TaskStateSnapshot(operators=operators) for place, operators in assigned.items()}
-    return StateAssignment(states=snapshots, max_parallelism=taken_over, non_restored=left_over)
+    return StateAssignment(
+        states=snapshots,
+        max_parallelism=taken_over,
+        non_restored=left_over,
+        coordinators=checkpoint.coordinator_states,
+    )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -104,13 +104,20 @@ def with_paths(savepoint: CompletedCheckpoint, named: Callable[[str], str]) -> C
             exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
         )
 
+    return with_operators(savepoint, renamed)
+
+
+def with_operators(
+    checkpoint: CompletedCheckpoint, changed: Callable[[OperatorSubtaskState], OperatorSubtaskState]
+) -> CompletedCheckpoint:
+    """A checkpoint with what each subtask holds of an operator replaced by `changed(state)`."""
     return replace(
-        savepoint,
+        checkpoint,
         task_states=tuple(
             entry
             if entry.state is None
-            else replace(entry, state=replace(entry.state, operators=tuple(map(renamed, entry.state.operators))))
-            for entry in savepoint.task_states
+            else replace(entry, state=replace(entry.state, operators=tuple(map(changed, entry.state.operators))))
+            for entry in checkpoint.task_states
         ),
     )
 

@@ -9,43 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from flykka.actors.state.handles import with_operators
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import OperatorId
 from flykka.messages.job_graph import JobVertex
+from flykka.messages.state import OperatorSubtaskState
 
 
 def under_current_ids(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> CompletedCheckpoint:
     """The same checkpoint, with the state of these operators under their ids of today."""
-    current = {
+    current = current_ids(vertices)
+    if not current:
+        return checkpoint
+
+    def moved(state: OperatorSubtaskState) -> OperatorSubtaskState:
+        return replace(state, operator_id=current.get(state.operator_id, state.operator_id))
+
+    coordinators = tuple(
+        replace(state, operator_id=current.get(state.operator_id, state.operator_id))
+        for state in checkpoint.coordinator_states
+    )
+    return replace(with_operators(checkpoint, moved), coordinator_states=coordinators)
+
+
+def current_ids(vertices: Iterable[JobVertex]) -> dict[OperatorId, OperatorId]:
+    """The ids of today, by those that the user has named."""
+    return {
         operator.user_defined_operator_id: operator.operator_id
         for vertex in vertices
         for operator in vertex.operators
         if operator.user_defined_operator_id is not None
     }
-    if not current:
-        return checkpoint
-    return replace(
-        checkpoint,
-        task_states=tuple(
-            entry
-            if entry.state is None
-            else replace(
-                entry,
-                state=replace(
-                    entry.state,
-                    operators=tuple(
-                        replace(state, operator_id=_renamed(state.operator_id, current))
-                        for state in entry.state.operators
-                    ),
-                ),
-            )
-            for entry in checkpoint.task_states
-        ),
-        coordinator_states=tuple(
-            replace(state, operator_id=_renamed(state.operator_id, current)) for state in checkpoint.coordinator_states
-        ),
-    )
-
-
-def _renamed(stored: OperatorId, current: dict[OperatorId, OperatorId]) -> OperatorId:
-    return current.get(stored, stored)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from flykka.actors.errors import RestoreError
 from flykka.actors.state.assignment import assign
 from flykka.actors.state.handles import state_sizes
+from flykka.actors.state.user_defined_ids import current_ids
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.ids import OperatorId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator, OperatorKind
@@ -67,7 +68,9 @@ def state_compatibility(
     allow_non_restored_state: bool = False,
 ) -> StateCompatibility:
     """Hold a checkpoint against a job; `former` are the operators that have taken it, as far as they are known."""
-    sizes = state_sizes(checkpoint)
+    ids = current_ids(job_graph.vertices)
+    sizes = {ids.get(stored, stored): size for stored, size in state_sizes(checkpoint).items()}
+    former = {ids.get(stored, stored): operator for stored, operator in former.items()}
     compared = [
         _compared(checkpoint, vertex, operator, former.get(operator.operator_id), sizes)
         for vertex in job_graph.vertices

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.operator_ids import operator_id, operator_ids
 from flykka.actors.graph.stream_graph import ChainingStrategy, StreamGraph
 from flykka.messages.job_graph import OperatorKind
@@ -90,3 +93,24 @@ def test_an_operator_is_given_its_id_when_all_of_its_inputs_have_theirs() -> Non
     ids = operator_ids(automatic("a > late, a > long, long > longer, longer > late"))
 
     assert set(ids) == {"a", "late", "long", "longer"}
+
+
+def test_a_uid_hash_is_no_id_of_another_operator() -> None:
+    taken = operator_ids(automatic(PLAIN))["map"]
+    graph = StreamGraph()
+    graph.add_node(node("in", OperatorKind.SOURCE, automatic=True))
+    graph.add_node(node("new", automatic=True))
+    graph.add_node(replace(node("map", automatic=True), uid_hash=taken))
+    graph.add_node(node("out", automatic=True))
+    for source, target in (("in", "new"), ("new", "map"), ("map", "out")):
+        graph.add_edge(edge(source, target))
+
+    with pytest.raises(GraphError, match=r"the uid hash of 'map', [0-9a-f]{32}, is the id that 'new' has now"):
+        operator_ids(graph)
+
+
+def test_an_operator_may_name_its_own_id() -> None:
+    graph = StreamGraph()
+    graph.add_node(replace(node("in", OperatorKind.SOURCE), uid_hash=operator_id("in")))
+
+    assert operator_ids(graph) == {"in": operator_id("in")}

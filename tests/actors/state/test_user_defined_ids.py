@@ -41,6 +41,6 @@ def test_an_id_that_the_checkpoint_does_not_have_changes_nothing() -> None:
 def test_the_state_of_a_coordinator_moves_with_its_operator() -> None:
     stored = checkpoint(coordinators=("of-the-structure",))
 
-    moved = under_current_ids(stored, [named("of-the-structure")])
+    assigned = assign(stored, [named("of-the-structure")])
 
-    assert [state.operator_id for state in moved.coordinator_states] == ["counts"]
+    assert [state.operator_id for state in assigned.coordinators] == ["counts"]

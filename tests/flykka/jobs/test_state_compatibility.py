@@ -86,6 +86,21 @@ def test_the_same_job_finds_all_of_its_state() -> None:
     assert found.problems == ()
 
 
+def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
+    stored = replace(
+        checkpoint(entry("of-the-structure")),
+        operators=tuple(
+            replace(each, operator_id=OperatorId("of-the-structure")) if each.operator_id == "sums" else each
+            for each in operator_metadata(GRAPH)
+        ),
+    )
+
+    found = compared(changed(GRAPH, "sums", user_defined_operator_id=OperatorId("of-the-structure")), stored)
+
+    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert found.problems == ()
+
+
 def test_an_operator_that_is_new_begins_without_state() -> None:
     wider = graph_of(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
