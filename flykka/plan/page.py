@@ -13,7 +13,8 @@ from flykka.plan.layers import Layers, layered
 from flykka.plan.program_plan import PlanEdge, PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
 from flykka.plan.reads import told
 
-_WIDTH = 264
+# An operator id is to be read whole: 32 digits, in whatever font the reader has.
+_WIDTH = 296
 _ACROSS = 92
 _BETWEEN = 22
 _LINE = 20

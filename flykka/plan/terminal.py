@@ -16,7 +16,8 @@ from flykka.plan.reads import told
 SLOTS_SHOWN = 16
 _COLOURS = {
     OperatorKind.SOURCE: "green",
-    OperatorKind.STATELESS: "white",
+    # The colour of text: white is none on a light terminal.
+    OperatorKind.STATELESS: "default",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
     OperatorKind.WINDOW_AGGREGATE: "cyan",
     OperatorKind.SINK: "magenta",

@@ -51,6 +51,16 @@ def test_the_job_graph_on_the_terminal() -> None:
     ]
 
 
+def test_every_operator_can_be_read_on_a_light_terminal_and_on_a_dark_one() -> None:
+    console = Console(width=100, file=io.StringIO(), color_system="standard", force_terminal=True, no_color=False)
+    with console.capture() as captured:
+        console.print(rendered(plan(), ["stream"]))
+    colours = set(re.findall(r"[\[;](3[0-7])(?=[m;])", captured.get()))
+
+    assert colours
+    assert colours.isdisjoint({"30", "37"})
+
+
 @pytest.mark.parametrize("width", [24, 48, 200])
 def test_nothing_is_wider_than_the_terminal_and_nothing_is_lost(width: int) -> None:
     text = printed(width)
