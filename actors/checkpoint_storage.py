@@ -34,7 +34,7 @@ from flykka.actors.errors import (
     CheckpointStateMissingError,
     CheckpointStorageError,
 )
-from flykka.actors.savepoint_name import is_savepoint
+from flykka.actors.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.state.handles import exclusive_state_of, shared_state_of, with_paths
 from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -126,6 +126,11 @@ class CheckpointStorage:
     def addresses(self) -> list[str]:
         """The addresses of every checkpoint that exists, of all jobs, in no order."""
         return [self._address(folder) for folder in self._folders(f"{escape(self._root)}/*")]
+
+    def savepoints(self) -> list[str]:
+        """The addresses of the savepoints that lie side by side in the directory, by name."""
+        found = self._fs.glob(f"{escape(self._root)}/{SAVEPOINT}*/{_METADATA}")
+        return sorted(self._address(path.rsplit("/", 1)[0]) for path in found)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""

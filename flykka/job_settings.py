@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from os import PathLike
 from typing import Self
 
 from flykka.alignment_settings import AlignmentSettings
@@ -134,7 +136,7 @@ class JobSettings(AlignmentSettings):
             retained=at_least_one(retained, "number of retained checkpoints"),
         )
 
-    def set_checkpoint_dir(self, directory: str) -> Self:
+    def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
         """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
 
         Unless set it is a temporary folder, which `close` removes with all that is in it.
@@ -142,7 +144,7 @@ class JobSettings(AlignmentSettings):
         self.checkpointing = replace(self.checkpointing, directory=absolute_directory(directory))
         return self
 
-    def set_default_savepoint_directory(self, directory: str) -> Self:
+    def set_default_savepoint_directory(self, directory: str | PathLike[str]) -> Self:
         """Where savepoints go when whoever triggers one names no directory; a path or an fsspec address, as above.
 
         Each has a folder of its own there, `savepoint-<job>-<...>`, that no job deletes and that may be moved.
@@ -173,7 +175,7 @@ class JobSettings(AlignmentSettings):
         self.checkpointing = replace(self.checkpointing, retention=chosen)
         return self
 
-    def from_checkpoint(self, checkpoint: str) -> Self:
+    def from_checkpoint(self, checkpoint: str | PathLike[str]) -> Self:
         """Let the next job that is executed continue from a checkpoint; the one after it starts from the beginning.
 
         `checkpoint` is the path of a checkpoint, its folder or its `_metadata` file, or "latest": the newest one that
@@ -185,10 +187,10 @@ class JobSettings(AlignmentSettings):
         """
         if not checkpoint:
             raise ProgramError("the checkpoint to continue from must be a path or 'latest', not an empty text")
-        self.restore_from, self.allow_non_restored_state = checkpoint, False
+        self.restore_from, self.allow_non_restored_state = os.fspath(checkpoint), False
         return self
 
-    def from_savepoint(self, path: str, allow_non_restored_state: bool = False) -> Self:
+    def from_savepoint(self, path: str | PathLike[str], allow_non_restored_state: bool = False) -> Self:
         """Let the next job that is executed start from a savepoint; the one after it starts from the beginning.
 
         `path` is its folder, wherever that was moved to, or its `_metadata` file; a checkpoint will do as well. It is
@@ -201,7 +203,7 @@ class JobSettings(AlignmentSettings):
         """
         if not path:
             raise ProgramError("the savepoint to start from must be a path, not an empty text")
-        self.restore_from, self.allow_non_restored_state = path, allow_non_restored_state
+        self.restore_from, self.allow_non_restored_state = os.fspath(path), allow_non_restored_state
         return self
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:

@@ -16,6 +16,22 @@ exit codes:
   2  the command line is wrong
 """
 
+_DESCRIPTION = """\
+A savepoint is a folder that holds all the state of a job, and may be moved.
+`client.trigger_savepoint()` takes one while the job goes on, and
+`flykka run --savepoint-dir DIR` takes one when it is stopped with Ctrl-C. Start a job
+from it with `flykka run APP.py --from-savepoint PATH`. What is said here of savepoints
+holds for the checkpoints that a job has kept, too.
+"""
+
+_EXAMPLES = """\
+examples:
+  flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1
+  flykka savepoint check savepoints/savepoint-ab12cd-1f03a9c2-1 delays.py
+  flykka savepoint check checkpoints/<job id>/chk-7 delays.py --parallelism 4
+  flykka savepoint inspect --json checkpoints/<job id>/chk-7 | jq .operators
+"""
+
 _INSPECT = """\
 Which job it is of, and when it was taken; per operator its uid and name, how
 parallel it ran, what state it has, of which schema and size. Nothing is started.
@@ -35,9 +51,12 @@ _USAGE = "flykka savepoint check PATH APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUME
 def add_savepoint_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `savepoint inspect` and `savepoint check`. The function to call with the arguments is their `run`."""
     raw = argparse.RawDescriptionHelpFormatter
-    text = "look into savepoints and checkpoints, and hold them against an app"
     savepoint = subparsers.add_parser(
-        "savepoint", help=text, description=f"{text}.", epilog=_EPILOG, formatter_class=raw
+        "savepoint",
+        help="look into savepoints and checkpoints, and hold them against an app",
+        description=_DESCRIPTION,
+        epilog=f"{_EXAMPLES}\n{_EPILOG}",
+        formatter_class=raw,
     )
     commands = savepoint.add_subparsers(title="commands", metavar="COMMAND", required=True)
 

@@ -100,7 +100,7 @@ def _details(operator: OperatorSummary) -> Iterator[str]:
         yield f"{_called(operator)}: {operator.name}"
     if (schema := operator.schema) is not None:
         yield f"{_called(operator)}: keys ({schema.keys}), kept of each window ({schema.columns}), {schema.windows}"
-    if operator.key_groups:
+    if operator.files and operator.key_groups:
         rows = "" if operator.rows is None else f", {format_count(operator.rows)} rows"
         files = f"{operator.files} {'file' if operator.files == 1 else 'files'}"
         yield f"{_called(operator)}: {operator.key_groups} key groups{rows} in {files}"

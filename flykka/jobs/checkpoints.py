@@ -21,6 +21,9 @@ logger = logging.getLogger("flykka")
 LATEST = "latest"
 """In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
 
+_NAMED = 5
+"""How many savepoints are named to whoever has given the directory that they are in."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableCheckpoint:
@@ -63,7 +66,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
         return CheckpointStorage(absolute).read_metadata(absolute)
     except NoSuchCheckpointError:
         there = _what_is_there(CheckpointStorage(absolute), absolute)
-        raise CheckpointNotFoundError(f"{path!r} is no checkpoint: {there}") from None
+        raise CheckpointNotFoundError(f"{path!r} is no checkpoint or savepoint: {there}") from None
     except CheckpointStorageError as refusal:
         raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
 
@@ -167,6 +170,9 @@ def _is_later(path: str, than: str) -> bool:
 def _what_is_there(storage: CheckpointStorage, path: str) -> str:
     if not storage.exists(path):
         return "there is no such file or folder"
+    if savepoints := CheckpointStorage(path).savepoints():
+        more = f" and {len(savepoints) - _NAMED} more" if len(savepoints) > _NAMED else ""
+        return f"savepoints are below it: {', '.join(map(repr, savepoints[:_NAMED]))}{more}"
     # The folder of one job, or of all.
     for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
         below = [found.path for found in list_checkpoints(directory).completed if found.path.startswith(f"{path}/")]

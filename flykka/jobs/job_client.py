@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.directories import absolute_directory
@@ -208,7 +209,7 @@ class JobClient:
         return self._stop(timeout, savepoint_directory=None, drain=False)
 
     def stop_with_savepoint(
-        self, directory: str | None = None, drain: bool = False, timeout: float = STOPPING_TIMEOUT
+        self, directory: str | PathLike[str] | None = None, drain: bool = False, timeout: float = STOPPING_TIMEOUT
     ) -> str:
         """Have the job take a savepoint, publish what it holds, and finish; the path of the savepoint.
 
@@ -225,7 +226,9 @@ class JobClient:
         """
         return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
 
-    def trigger_savepoint(self, directory: str | None = None, timeout: float = SAVEPOINT_TIMEOUT) -> str:
+    def trigger_savepoint(
+        self, directory: str | PathLike[str] | None = None, timeout: float = SAVEPOINT_TIMEOUT
+    ) -> str:
         """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
 
         It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
@@ -340,7 +343,7 @@ class JobClient:
         path: str = answer.checkpoint_path
         return path
 
-    def _savepoint_directory(self, directory: str | None) -> str:
+    def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
         chosen = directory or self._graph.checkpointing.savepoint_directory
         if chosen is None:
             raise SavepointError(

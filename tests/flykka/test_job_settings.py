@@ -104,6 +104,15 @@ def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> No
         JobSettings().from_savepoint("")
 
 
+def test_a_place_may_be_a_path_object_as_that_of_a_source_may(tmp_path: Path) -> None:
+    settings = JobSettings().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
+
+    assert settings.checkpointing.directory == str(tmp_path / "c")
+    assert settings.checkpointing.savepoint_directory == str(tmp_path / "s")
+    assert settings.from_checkpoint(tmp_path / "chk-1").restore_from == str(tmp_path / "chk-1")
+    assert settings.from_savepoint(tmp_path / "savepoint-1").restore_from == str(tmp_path / "savepoint-1")
+
+
 def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

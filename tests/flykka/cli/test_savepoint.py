@@ -29,15 +29,17 @@ from flykka.messages.state import (
 WINDOWS = OperatorId("windows")
 
 
-def savepoint(directory: Path, *operators: OperatorMetadata, windows: OperatorId = WINDOWS) -> Path:
-    """A savepoint of a job with keyed state of one operator, in a file of six bytes."""
+def savepoint(
+    directory: Path, *operators: OperatorMetadata, windows: OperatorId = WINDOWS, with_state: bool = True
+) -> Path:
+    """A savepoint of a job with keyed state of one operator, in a file of six bytes; or with none as yet."""
     folder = initialize_savepoint(str(directory), "savepoint-orders-1")
     state = Path(folder, "state")
     state.write_bytes(b"a row.")
     keyed = OperatorSubtaskState(
         operator_id=windows,
         key_groups=KeyGroupRange(start=0, end=127),
-        exclusive=(ExclusiveStateHandle(path=f"file:{state}", size_bytes=6),),
+        exclusive=(ExclusiveStateHandle(path=f"file:{state}", size_bytes=6),) if with_state else (),
     )
     taken = CompletedCheckpoint(
         job_id=JobId("orders-id"),
@@ -86,6 +88,18 @@ def test_a_savepoint_is_shown_with_its_job_and_its_operators(
     assert "totals  window aggregate     1 of 128   6 B  keyed" in shown
     assert "totals: keys (shop string), kept of each window (sum bigint), size=60000ms" in shown
     assert "totals: 128 key groups in 1 file" in shown
+
+
+def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = savepoint(tmp_path, window_operator(), with_state=False)
+
+    main(["savepoint", "inspect", str(path)])
+
+    shown = capsys.readouterr().out
+    assert "totals  window aggregate     1 of 128     -  none" in shown
+    assert "key groups" not in shown
 
 
 def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +187,8 @@ from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEve
 
 uid, size, *more = sys.argv[1:]
 with StreamExecutionEnvironment.get_execution_environment() as env:
-    source = FileSource.json("{folder}/in", schema="at timestamp, shop string, amount bigint").monitor_continuously("1s")
+    source = FileSource.json("{folder}/in", schema="at timestamp, shop string, amount bigint")
+    source = source.monitor_continuously("1s")
     watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
     rows = env.from_source(source, watermarks, "orders", uid="orders").key_by("shop", *more)
     totals = rows.window(TumblingEventTimeWindows.of(size)).aggregate(F.sum("amount").alias("total")).uid(uid)

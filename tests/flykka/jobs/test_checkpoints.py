@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
 from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.jobs.checkpoints import UnreadableCheckpoint, check_restorable, find_checkpoint, list_checkpoints
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
@@ -125,12 +125,26 @@ def test_a_checkpoint_may_be_named_from_the_working_directory(tmp_path: Path, mo
 def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> None:
     [path] = written(tmp_path, checkpoint("a", 7, 300))
 
-    with pytest.raises(CheckpointNotFoundError, match=r"gone' is no checkpoint: there is no such file or folder"):
+    with pytest.raises(
+        CheckpointNotFoundError, match=r"gone' is no checkpoint or savepoint: there is no such file or folder"
+    ):
         find_checkpoint(str(tmp_path / "gone"), "")
     with pytest.raises(CheckpointNotFoundError, match=f"the newest checkpoint below it is '{path}'"):
         find_checkpoint(str(tmp_path), "")
     with pytest.raises(CheckpointNotFoundError, match="the newest checkpoint below it is"):
         find_checkpoint(str(tmp_path / "a"), "")
+
+
+def test_who_names_the_directory_of_savepoints_is_told_which_are_in_it(tmp_path: Path) -> None:
+    for number in range(7):
+        folder = initialize_savepoint(str(tmp_path), f"savepoint-a-{number}")
+        CheckpointStorage(folder).write_metadata(checkpoint("a", number, 300), folder)
+
+    with pytest.raises(CheckpointNotFoundError) as refused:
+        find_checkpoint(str(tmp_path), "")
+
+    assert f"savepoints are below it: '{tmp_path}/savepoint-a-0', " in str(refused.value)
+    assert str(refused.value).endswith("/savepoint-a-4' and 2 more")
 
 
 def test_a_folder_without_metadata_is_no_checkpoint(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
@@ -75,10 +76,11 @@ class Cluster:
         return client
 
 
-def test_a_savepoint_goes_to_the_directory_that_is_named() -> None:
+@pytest.mark.parametrize("directory", ["/here", Path("/here")])
+def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) -> None:
     cluster = Cluster(directory="/default")
 
-    path = cluster.submit().trigger_savepoint("/here")
+    path = cluster.submit().trigger_savepoint(directory)
 
     asked = cluster.asked[-1]
     assert path == PATH
