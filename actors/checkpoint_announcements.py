@@ -128,9 +128,13 @@ def _summary(seen: MinMaxAvg) -> StatsSummary:
 
 def _of_savepoint(job_id: JobId, effect: SavepointEffect) -> Message:
     match effect:
-        case effects.ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure):
+        case effects.ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure, request_id=request_id):
             return StopCheckpointFailed(
-                job_id=job_id, checkpoint_id=checkpoint_id, reason=failure.reason, cause=failure.cause
+                job_id=job_id,
+                checkpoint_id=checkpoint_id,
+                reason=failure.reason,
+                cause=failure.cause,
+                request_id=request_id,
             )
         case effects.ReportSavepointCompleted():
             return SavepointCompleted(

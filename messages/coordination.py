@@ -74,7 +74,7 @@ class StopCheckpointRequest(Message):
 
     With a `target_location` it is a savepoint, and `SavepointCompleted` says where. With `drain` the sources say that
     their data has ended before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` says
-    that it was given up.
+    that it was given up, `SavepointFailed` that the job has failed or ended before there was a savepoint.
     """
 
     job_id: JobId
@@ -91,6 +91,7 @@ class StopCheckpointFailed(Message):
     checkpoint_id: int
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
+    request_id: str | None = None
 
 
 @message("coordination.savepoint_request")

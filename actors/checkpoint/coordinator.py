@@ -150,7 +150,7 @@ class CheckpointCoordinatorMachine:
             case MetadataWritten() | MetadataWriteFailed():
                 yield from self._on_metadata(event, now)
             case events.PendingAborted():
-                self._trigger.final.forget_stop()
+                yield from self._trigger.give_up_stop(event.reason)
                 yield from self._replace_tasks((), event.reason, now)
             case events.RestoreRequested() | events.CheckpointAdopted():
                 yield from self._on_restore(event, now)

@@ -116,9 +116,10 @@ class FinalCheckpoint:
         elif self.phase is not FinalPhase.REQUESTED:
             self.phase = FinalPhase.WANTED
 
-    def forget_stop(self) -> None:
-        """The job has failed meanwhile: it goes on, or ends, without being stopped."""
-        self._stop = None
+    def forget_stop(self) -> Stop | None:
+        """The job has gone another way: it goes on, or ends, without being stopped. The stop that ends with that."""
+        stop, self._stop = self._stop, None
+        return None if self.phase is FinalPhase.COMPLETED else stop
 
     def check(self) -> None:
         """Raise `AssertionError` where it is on its way and nobody wants it."""

@@ -73,6 +73,7 @@ class CheckpointTrigger:
     def shut_down(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
         """Trigger nothing any more."""
         self._is_shut_down = True
+        yield from self.give_up_stop(reason)
         yield from self.stop_scheduler(reason)
 
     def on_tick(self, now: int) -> Iterator[CoordinatorEffect]:
@@ -196,6 +197,12 @@ class CheckpointTrigger:
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
         yield from self._take_final(now)
+
+    def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
+        """The job has gone another way. Whoever stops it with a savepoint hears that there is none, unless there is."""
+        stop = self.final.forget_stop()
+        if stop is not None and stop.target_location is not None and stop.request_id is not None:
+            yield ReportSavepointFailed(request_id=stop.request_id, failure=CheckpointFailure(reason=reason))
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
         """The final checkpoint failed a while ago."""

@@ -2,7 +2,9 @@
 
 A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
 coordinator is asked, and says what came of it. Whoever asked is answered once, whatever becomes of the job meanwhile,
-and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler).
+and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler). From the moment it is
+asked only the coordinator knows whether there is a savepoint: it may complete while the job fails, and then it is what
+the job restarts from. So a folder is deleted, and a stop is refused, on the coordinator's word.
 
 Not here: how a savepoint is taken, which is the coordinator's, and when a stopped job has FINISHED, the JobManager's.
 """
@@ -137,6 +139,7 @@ class SavepointRequests:
         self._savepoints: set[str] = set()
         self._locations: dict[str, str] = {}
         self._stop: StopWanted | None = None
+        self._left: JobMoved | None = None
         self._stopped_with: str | None = None
 
     @property
@@ -205,11 +208,14 @@ class SavepointRequests:
         if self._stop is not None and request_id == self._stop.request_id:
             # Whoever wants it is answered when the job has FINISHED.
             self._stopped_with = path
+            return [] if self._left is None else self._refuse_stop(self._why_not_stopped(self._left))
         return []
 
     def _on_stop_failed(self, failed: StopCheckpointFailed) -> list[SavepointEffect]:
-        if self._stop is None:
+        if self._stop is None or failed.request_id not in (None, self._stop.request_id):
             return [Ignore(reason="the job has gone another way meanwhile, which was told already")]
+        if self._left is not None:
+            return self._refuse_stop(self._why_not_stopped(self._left))
         what = "checkpoint" if self._stop.directory is None else "savepoint"
         return self._refuse_stop(
             f"its last {what} {failed.checkpoint_id} failed with {failed.reason}{_because(failed.cause)};"
@@ -223,8 +229,18 @@ class SavepointRequests:
         not_begun = sorted(self._savepoints - self._locations.keys())
         self._savepoints.difference_update(not_begun)
         cause = _savepoint_error(f"the job became {moved.status} meanwhile{_because(moved.cause)}")
-        stop = [] if self._stop is None else self._refuse_stop(self._why_not_stopped(moved))
-        return [*(RefuseSavepoint(request_id=request_id, cause=cause) for request_id in not_begun), *stop]
+        return [
+            *(RefuseSavepoint(request_id=request_id, cause=cause) for request_id in not_begun),
+            *self._leave_stop(moved),
+        ]
+
+    def _leave_stop(self, moved: JobMoved) -> list[SavepointEffect]:
+        if self._stop is None:
+            return []
+        if self._stop.request_id in self._locations:
+            self._left = self._left or moved
+            return []
+        return self._refuse_stop(self._why_not_stopped(moved))
 
     def _why_not_stopped(self, moved: JobMoved) -> str:
         why = f"it became {moved.status} meanwhile{_because(moved.cause)}"
@@ -240,13 +256,14 @@ class SavepointRequests:
             self._savepoints.remove(request_id)
             return [RefuseSavepoint(request_id=request_id, cause=cause), *self._discard(request_id)]
         if self._stop is not None and request_id == self._stop.request_id:
-            return self._refuse_stop(f"{cause.message}; the job goes on")
+            gone = self._left and self._why_not_stopped(self._left)
+            return self._refuse_stop(gone or f"{cause.message}; the job goes on")
         return [Ignore(reason=f"nobody waits for {request_id} any more")]
 
     def _refuse_stop(self, why: str) -> list[SavepointEffect]:
         assert self._stop is not None, "only a stop can be refused"
         left = self._discard(self._stop.request_id)
-        self._stop, self._stopped_with = None, None
+        self._stop, self._left, self._stopped_with = None, None, None
         return [RefuseStop(why=why), *left]
 
     def _discard(self, request_id: str) -> list[SavepointEffect]:

@@ -8,7 +8,11 @@ import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.coordination import CheckpointFailuresExceeded, MetadataWritten
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId
 from flykka.messages.job import (
+    JobRestored,
     JobResultSuccess,
     JobStatus,
     StoppingFailure,
@@ -17,6 +21,8 @@ from flykka.messages.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, FILES, Stage, is_a
@@ -72,6 +78,36 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_ha
         assert why.startswith("it became FAILING meanwhile")
         assert len(kept) == (1 if moment is NotifyCheckpointComplete else 0)
         assert all(f"A savepoint has been created at {path}: it is consistent" in why for path in kept)
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_restart_from(
+    seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path / "checkpoints")
+        stage.submit()
+        system.advance(300)
+        failure = CheckpointFailuresExceeded(
+            job_id=JobId("job"), cause=SerializedThrowable(type_name="TestError", message="another task has failed")
+        )
+
+        def fail_job(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+            if isinstance(message, MetadataWritten):
+                remove()
+                job_master = system.find("/user/job-manager/job-job")
+                assert job_master is not None
+                job_master.tell(failure)
+
+        remove = system.add_delivery_hook(fail_job)
+        stage.stop(savepoints=tmp_path / "savepoints")
+        stage.run(seconds=10)
+
+        [kept] = whole(tmp_path / "savepoints")
+        assert f"A savepoint has been created at {kept}" in stage.client.expect(StoppingFailure).cause.message
+        assert [restored.checkpoint_id for restored in stage.client.heard(JobRestored)] == [1]
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert stage.data_plane.sink.published == ALL_FILES
 

@@ -211,6 +211,35 @@ def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> Non
     assert world.disposed() == ["chk-1"]
 
 
+FAILS = events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION)
+ENDS = events.Shutdown(job_status=JobStatus.CANCELED)
+
+
+@pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_whoever_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
+    gone: events.CoordinatorEvent, begun: bool
+) -> None:
+    world = two_tasks() if begun else Coordination(task("a", ExecutionState.DEPLOYING))
+    stop(world)
+
+    world.handle(gone)
+
+    assert [request_id for request_id, _ in failures(world)] == ["stop"]
+    assert world.effects(ReportSavepointCompleted) == []
+
+
+def test_whoever_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
+    world = two_tasks()
+    stop(world)
+    acknowledge_all(world, 1)
+
+    world.handle(FAILS)
+    world.handle(ENDS)
+
+    assert failures(world) == []
+
+
 def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_any_more() -> None:
     world = two_tasks(tolerable_failures=9)
     stop(world, drain=True)

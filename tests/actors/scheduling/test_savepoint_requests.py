@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,8 +58,9 @@ def failed(request_id: str = "s") -> SavepointFailed:
     return SavepointFailed(job_id=JOB, request_id=request_id, reason=reason, cause=CAUSE)
 
 
-def stop_failed() -> StopCheckpointFailed:
-    return StopCheckpointFailed(job_id=JOB, checkpoint_id=3, reason=CheckpointDeclineReason.EXPIRED)
+def stop_failed(request_id: str | None = None) -> StopCheckpointFailed:
+    reason = CheckpointDeclineReason.EXPIRED
+    return StopCheckpointFailed(job_id=JOB, checkpoint_id=3, reason=reason, request_id=request_id)
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
@@ -113,14 +115,38 @@ def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_
 
 
 def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_passed_over() -> None:
-    requests, refused = after(RUNNING, stop(), location("stop"), FAILING)
+    requests, refused = after(RUNNING, stop(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
+    assert refused == [RefuseStop(why="it became FAILING meanwhile: TestError: disk full")]
+    assert [type(effect) for effect in late] == [Ignore]
+
+
+@pytest.mark.parametrize("word", [failed("stop"), stop_failed()])
+def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
+    requests, moved = after(RUNNING, stop(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
+    refused = requests.handle(word)
+
+    assert moved == []
     assert refused == [
         RefuseStop(why="it became FAILING meanwhile: TestError: disk full"),
         DiscardLocation(location="/savepoints/stop"),
     ]
-    assert [type(effect) for effect in late] == [Ignore]
+
+
+def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
+    _, told = after(RUNNING, stop(), location("stop"), FAILING, completed("stop"))
+
+    [refusal] = told
+    assert isinstance(refusal, RefuseStop)
+    assert "A savepoint has been created at /savepoints/stop" in refusal.why
+
+
+def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -> None:
+    requests, followed = after(RUNNING, stop("first", None), FAILING, RUNNING, stop("stop"), stop_failed("first"))
+
+    assert [type(effect) for effect in followed] == [Ignore]
+    assert requests.waiting == {"stop"}
 
 
 def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
@@ -149,7 +175,8 @@ NEWS = st.one_of(
     st.builds(completed, IDS),
     st.builds(completed, st.just("stop")),
     st.builds(failed, IDS),
-    st.builds(stop_failed),
+    st.builds(failed, st.just("stop")),
+    st.builds(stop_failed, st.sampled_from([None, "stop", "another"])),
     st.sampled_from([RUNNING, FAILING]),
 )
 
