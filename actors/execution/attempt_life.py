@@ -45,6 +45,11 @@ class AttemptLife:
         return self.state is ExecutionState.RUNNING and self._end is None
 
     @property
+    def may_consume(self) -> bool:
+        """The attempt reads partitions or is about to: what becomes of their producers concerns it."""
+        return self.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING) and self._end is None
+
+    @property
     def _is_ending(self) -> bool:
         """There is an end that nothing changes any more.
 

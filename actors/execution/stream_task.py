@@ -140,6 +140,8 @@ class StreamTask:
                 return self._life.cancellation_due()
             case BridgeOpened():
                 return self._on_bridge_opened(event, now)
+            case PartitionProducerState() if self._life.may_consume:
+                return self._life.follow(consequence(event))
             case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]
@@ -174,8 +176,6 @@ class StreamTask:
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
                 asked = ask(self._descriptor.attempt, partition_id)
                 return [*self._inputs.handle(event, now), *self._input_failure(), *asked]
-            case PartitionProducerState():
-                return self._life.follow(consequence(event))
             case TaskManagerLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():

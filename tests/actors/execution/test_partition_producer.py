@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.partition_producer import (
     PRODUCER_DISPOSED_ERROR,
     CancelSelf,
@@ -12,7 +13,10 @@ from flykka.actors.execution.partition_producer import (
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, ResultPartitionId
+from flykka.messages.job_graph import OperatorKind
+from flykka.messages.stage import BridgeOpened
 from flykka.messages.task import ExecutionState, PartitionProducerState
+from tests.actors.execution.task_machine import Harness, descriptor
 
 E = ExecutionState
 EXPECTED = {
@@ -50,3 +54,22 @@ def test_a_producer_that_nobody_knows_fails_the_attempt() -> None:
     assert consequence(answer(failure="PartitionProducerUnknownError")) == SerializedThrowable(
         type_name="PartitionProducerUnknownError", message="why"
     )
+
+
+@pytest.mark.parametrize("events", [(StartTask(),), (StartTask(), BridgeOpened())], ids=["DEPLOYING", "RUNNING"])
+def test_a_producer_that_has_failed_cancels_who_reads_it_or_is_about_to(
+    events: tuple[StartTask | BridgeOpened],
+) -> None:
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=1))
+
+    task.feed(*events, answer(E.FAILED))
+
+    assert task.machine.life.state is E.CANCELING
+
+
+def test_an_attempt_that_is_ending_does_not_care_for_producers() -> None:
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=1))
+
+    task.feed(StartTask(), answer(E.CREATED), answer(E.FAILED))
+
+    assert task.machine.life.state is E.DEPLOYING, "it fails, and is not cancelled"

@@ -26,6 +26,9 @@ from tests.conformance.case_files import UnknownWordError, only_known_words
 NEVER_MS = 9_223_372_036_854_775_807
 """Flink's word for a checkpoint interval that is not set; here it is None."""
 
+_NOT_SET: dict[tuple[str, int], None] = {("max_parallelism", -1): None}
+"""Flink's word for a setting that nobody made."""
+
 _GIVEN = {
     "kind",
     "operators",
@@ -69,7 +72,7 @@ class ProgramCase:
             chaining_enabled=given.get("chaining_enabled", True),
             slot_sharing_enabled=given.get("slot_sharing_enabled", True),
             blocking_connections_between_chains=given.get("blocking_connections_between_chains", False),
-            schedule_mode=ScheduleMode(given.get("schedule_mode", "eager").upper()),
+            schedule_mode=ScheduleMode(given.get("schedule_mode", "eager").upper().replace("-", "_")),
         )
         for operator in given["operators"]:
             self._add(operator)
@@ -127,7 +130,7 @@ class ProgramCase:
                 assert {name: groups[name] for name in wanted} == wanted
             case "buffer_timeout_ms" | "max_parallelism" | "parallelism":
                 found = {name: getattr(self._graph.node(name), word) for name in wanted}
-                assert found == wanted
+                assert found == {name: _NOT_SET.get((word, value), value) for name, value in wanted.items()}
             case "derived_max_parallelism" | "vertex_max_parallelism":
                 found = {name: self._vertex_of(name).max_parallelism for name in wanted}
                 assert found == wanted
@@ -140,7 +143,7 @@ class ProgramCase:
             case "vertices":
                 assert len(self.job_graph.vertices) == wanted
             case "schedule_mode":
-                assert self._graph.schedule_mode.lower() == wanted
+                assert self._graph.schedule_mode.lower() == wanted.lower().replace("-", "_")
             case "checkpoint_interval_ms":
                 interval_ms = self._checkpointing().interval_ms
                 assert (NEVER_MS if interval_ms is None else interval_ms) == wanted

@@ -2,7 +2,8 @@
 
 A program is written as `src > map(uid x) > keyed reduce > sink and > map > sink2`: `and >` goes on from the source,
 `and same with y` repeats what stands behind the last operator with a uid, its last one with the uid y. Brackets are
-chains: `src>[map>filter]`. What holds for all of it stands behind a semicolon or a comma.
+chains: `src>[map>filter]`. A name is `map(name A)` or `map named A`. What holds for all of it stands behind a semicolon
+or a comma.
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ from tests.conformance.case_files import UnknownWordError
 # Cases refer to the program of another by what is special in it.
 _UNION_PROGRAM = "src > map > filter > keyed reduce > map and src > filter and src > filter, union, sink"
 _NAMED = {"the union program of chain-union-not-chained": _UNION_PROGRAM, "the union program": _UNION_PROGRAM}
-_AGAIN = re.compile(r"(the )?same( program)?( built)?( again| twice)?(?= *(,|;|$))")
+_AGAIN = re.compile(r"(the )?same( program)?( built)?( again| twice)?(?= *(,|;|$|with ))")
 _KINDS = {"src", "source", "map", "filter", "reduce", "flatmap", "process", "sink"}
-_OPERATOR = re.compile(r"(?P<open>\[?)\s*(?P<keyed>keyed )?(?P<name>\w+)\s*(\((?P<ids>[^)]*)\))?\s*(?P<close>\]?)")
+_OPERATOR = re.compile(
+    r"(?P<open>\[?)\s*(?P<keyed>keyed )?(?P<name>\w+)(?: named (?P<called>\w+))?"
+    r"\s*(\((?P<ids>[^)]*)\))?\s*(?P<close>\]?)"
+)
+_KEY_BY = re.compile(r"key_?by\s*>\s*", re.IGNORECASE)
+_NAMES_CHANGED = (
+    r"(all )?(operators? )?(are )?(renamed|names changed|named differently)"
+    r"|(with )?(other|different|changed) (operator )?names"
+)
+_UIDS = r"(all )?(with )?(manual )?uids( everywhere)?"
 _NUMBERS = {"two": 2, "three": 3, "four": 4}
 
 
@@ -58,6 +68,7 @@ def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
         said = text[same.end() :]
     else:
         written, said = _flow(text)
+    said = re.sub(r"(\w+) and (\w+) start (?:a )?new chains?", r"\1 starts a new chain, \2 starts a new chain", said)
     for clause in re.split(r"[;,]|\band\b", said):
         _apply(clause.strip(), written)
     return written
@@ -71,10 +82,10 @@ def _flow(text: str) -> tuple[WrittenProgram, str]:
         sources = [written.add(WrittenOperator(name="src", inputs=())) for _ in range(_NUMBERS[many[1]])]
         written.add(WrittenOperator(name="sink", inputs=tuple(sources)))
         return written, text[many.end() :]
-    flow, _, said = text.partition(";")
+    flow, _, said = _KEY_BY.sub("keyed ", text).partition(";")
     # A comma within brackets belongs to an operator.
     flow, _, clauses = re.sub(r",(?![^(]*\))", "\0", flow, count=1).partition("\0")
-    suffix = re.search(r"\s+(?:without\s.*|with (?:parallelism|other|all)\s.*|(?:all |fully )?chained)$", flow)
+    suffix = re.search(r"\s+(?:without\s.*|with (?:parallelism|other|all|\w* ?uids).*|(?:all |fully )?chained)$", flow)
     if suffix is not None:
         flow, said = flow[: suffix.start()], f"{said};{suffix[0].strip().removeprefix('with ')}"
     ends: list[int] = []
@@ -101,13 +112,15 @@ def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
         if found is None or re.sub(r"\d+$", "", found["name"]) not in _KINDS:
             raise UnknownWordError(f"operator {step.strip()!r}")
         begins = last is not None and (bool(found["open"]) or behind_chain)
+        ids = _ids(found["ids"] or "")
         last = written.add(
             WrittenOperator(
-                name=found["name"],
+                name=ids.get("name") or found["called"] or found["name"],
                 inputs=() if last is None else (last,),
                 is_keyed=bool(found["keyed"]),
                 chaining=ChainingStrategy.HEAD if begins else ChainingStrategy.ALWAYS,
-                **_ids(found["ids"] or ""),
+                uid=ids.get("uid"),
+                uid_hash=ids.get("hash"),
             )
         )
         behind_chain = bool(found["close"])
@@ -119,9 +132,9 @@ def _ids(text: str) -> dict[str, str]:
     ids: dict[str, str] = {}
     for said in filter(None, (each.strip() for each in text.split(","))):
         word, _, name = re.sub(r"^(?:user|uid) hash", "hash", said).partition(" ")
-        if word not in ("uid", "hash") or not name:
+        if word not in ("uid", "hash", "name") or not name:
             raise UnknownWordError(f"({text})")
-        ids["uid" if word == "uid" else "uid_hash"] = name.strip()
+        ids[word] = name.strip()
     return ids
 
 
@@ -137,19 +150,23 @@ def _repeat(written: WrittenProgram, uid: str) -> None:
 
 def _apply(clause: str, written: WrittenProgram) -> None:
     """What a text says of a whole program, or of one of its operators."""
-    named = re.fullmatch(r"(\w+) (starts a new chain|is not chained|disables chaining|(?:is )?renamed)", clause)
+    named = re.fullmatch(
+        r"(\w+) (starts a new chain|is not chained|disables chaining|(?:is )?renamed|has another name)", clause
+    )
     match clause:
-        case "" | "without uids" | "uids":
+        case "" | "without uids":
             return
+        case _ if re.fullmatch(_UIDS, clause):
+            written.operators = [
+                replace(each, uid=each.uid or f"{each.name}-{place}") for place, each in enumerate(written.operators)
+            ]
         case _ if re.fullmatch(r"(all |fully )?chained|chaining (is )?(on|enabled)", clause):
             return
-        case _ if re.fullmatch(r"chaining (is )?(switched |turned )?(off|disabled)|not chained", clause):
+        case _ if re.fullmatch(r"chaining (is )?(switched |turned )?(off|disabled)|not chained|no chaining", clause):
             written.chaining_enabled = False
         case _ if re.fullmatch(r"auto(matic|-generated)? uids (are )?(switched |turned )?(off|disabled)", clause):
             written.auto_generated_uids = False
-        case _ if re.fullmatch(
-            r"(all )?(operators? )?(are )?(renamed|names changed)|(with )?other (operator )?names", clause
-        ):
+        case _ if re.fullmatch(_NAMES_CHANGED, clause):
             written.operators = [replace(each, name=f"{each.name}-renamed") for each in written.operators]
         case _ if found := re.fullmatch(r"parallelism (\d+)", clause):
             written.parallelism = int(found[1])

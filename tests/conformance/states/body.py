@@ -1,8 +1,8 @@
 """The body of a task in words, as what a bridge tells.
 
 `[blocks, then] returns | raises X(text)`, where X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
-ends when it is interrupted, unless it is said that it cannot be. One that holds a lock which its cancel hook needs lets
-go when it is interrupted, and that is when the bridge is told a second time.
+ends when it is interrupted, unless it is said that it cannot be. One that holds a lock which its cancel hook needs, or
+that ignores its cancel hook, lets go when it is interrupted, and that is when the bridge is told a second time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from flykka.spark_bridge.failures import serialized
 from tests.conformance.case_files import UnknownWordError
 
 _RAISES = re.compile(r"raises(?: (?:an? )?(?P<raised>\w[\w.]*(?:\(.*\))?))?")
-_STUBBORN = re.compile(r"uninterruptib|ignor|never|swallow|cannot be interrupted|not interruptib")
+_STUBBORN = re.compile(
+    r"uninterrupt|not interruptible|(ignor|swallow|never|cannot|does not)[^,]*interrupt|never (end|ret)"
+)
+_NEEDS_INTERRUPT = re.compile(r"holds a lock|(ignor|swallow)\w* (the |its )?cancel(?!.* and interrupt)")
 _CANCEL_TASK = "CancelTaskException"
 
 
@@ -29,9 +32,9 @@ class Body:
     def __init__(self, words: str) -> None:
         self._words = words
         first, then, last = words.partition(", then ")
-        self._holds_lock = "holds a lock" in words
         self._is_stubborn = _STUBBORN.search(words) is not None
-        self._blocks = first.startswith("blocks") or self._holds_lock or self._is_stubborn
+        self._needs_interrupt = _NEEDS_INTERRUPT.search(words) is not None
+        self._blocks = first.startswith("blocks") or self._needs_interrupt or self._is_stubborn
         self._outcome = last if then else "returns" if self._blocks else first
         self._interrupts = 0
 
@@ -58,7 +61,12 @@ class Body:
         self._interrupts += 1
         if self._is_stubborn:
             return False
-        return not self._holds_lock or self._interrupts > 1
+        return not self._needs_interrupt or self._interrupts > 1
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was to come to an end."""
+        return self._interrupts > 0
 
 
 def _told(raised: str) -> SerializedThrowable:

@@ -1,4 +1,4 @@
-"""Tasks that do not find the partition of their producer, each set back to RUNNING before it is told something."""
+"""Tasks that do not find the partition of their producer, each set back to one state before it is told something."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from tests.actors.graph.graphs import failure
 from tests.conformance.case_files import UnknownWordError
 from tests.conformance.states.descriptors import PARTITION, consumer_descriptor
 
-_FAILURES = {"disposed": PRODUCER_DISPOSED_ERROR, "exception": "RemoteError", "error": "RemoteError"}
+_FAILURES = {
+    "dispos": PRODUCER_DISPOSED_ERROR,
+    "exception": "RemoteError",
+    "error": "RemoteError",
+    "fail": "RemoteError",
+}
 
 
 class ConsumerCase:
@@ -29,9 +34,14 @@ class ConsumerCase:
 
     def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
         """The JobMaster answers with a state of the producer."""
-        if reset_task_to != "RUNNING":
-            raise UnknownWordError(f"reset_task_to {reset_task_to!r}")
-        self._tell(self._answer(state=state))
+        answer = self._answer(state=state)
+        match reset_task_to:
+            case "RUNNING":
+                self._tell(answer)
+            case "DEPLOYING":
+                self._tell_before_it_runs(answer)
+            case _:
+                raise UnknownWordError(f"reset_task_to {reset_task_to!r}")
         assert self.state is not None
         self.after[state] = self.state
 
@@ -68,6 +78,15 @@ class ConsumerCase:
         self.state = task.life.state
         again = task.handle(PartitionRequestDue(channel=retry.channel), now=retry.delay_ms)
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
+
+    def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
+        """Nothing is asked for before the bridge is open, so what it asks for then is the partition of the answer."""
+        task = StreamTask(consumer_descriptor(), Ref("/task", 1))
+        task.handle(StartTask(), now=0)
+        told = self._told(task, answer)
+        self.state = task.life.state
+        opened = task.handle(BridgeOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
+        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
 
     def _told(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
         effects = task.handle(answer, now=0)

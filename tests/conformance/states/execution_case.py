@@ -30,6 +30,7 @@ _WAY_TO: dict[str, tuple[str, ...]] = {
     "FAILED": ("deploy", "switch_to_running", "fail"),
 }
 _GIVEN = {"component", "state", "slot", "restore_state", "cancel_rpc", "submit_rpc"}
+_STEP = {"do", "want", "slot"}
 
 
 class ExecutionCase:
@@ -37,7 +38,10 @@ class ExecutionCase:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
-        self._given = given
+        self._slot = _Slot(given.get("slot", "available at once"))
+        self._refusal = _refusal(given.get("submit_rpc"))
+        self._is_unreachable = _is_unreachable(given.get("cancel_rpc"))
+        self._is_deployed_with_its_slot = False
         self._now = 1
         self._effects: list[AttemptEffect] = []
         self._returned: list[str] = []
@@ -51,7 +55,9 @@ class ExecutionCase:
             name="v (1/1)",
             now=self._now,
         )
-        if given.get("restore_state") == "present":
+        if given.get("restore_state") is not None:
+            if given["restore_state"] != "present":
+                raise UnknownWordError(f"restore_state {given['restore_state']!r}")
             self._execution.restore = TaskStateSnapshot()
         for step in _WAY_TO[given["state"]]:
             self.do({"do": step})
@@ -62,30 +68,32 @@ class ExecutionCase:
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
+        only_known_words("step", step, _STEP)
         self._now += 1
         self._error = None
         try:
             self._effects += self._step(step)
         except IllegalTransitionError:
             self._error = "illegal state"
-        if self._given.get("cancel_rpc") == "always fails" and self._effects and _asks_to_cancel(self._effects[-1]):
+        if self._is_unreachable and self._effects and _asks_to_cancel(self._effects[-1]):
             self._effects += self._execution.fail(failure("unreachable"), self._now)
 
     def _step(self, step: Mapping[str, Any]) -> list[AttemptEffect]:
         execution, now = self._execution, self._now
         match step["do"]:
             case "schedule":
-                scheduled = execution.schedule(now)
-                return scheduled + self._deploy() if execution.state is ExecutionState.SCHEDULED else scheduled
+                self._is_deployed_with_its_slot = True
+                return self._schedule()
             case "allocate":
-                return execution.schedule(now)
+                return self._schedule()
             case "deploy" | "deploy_allocated":
+                if execution.slot is None:
+                    execution.assign(slot(self._slot.name))
                 return self._deploy()
             case "assign_other_slot":
                 self._accepted = execution.assign(slot("other"))
             case "slot_arrives":
-                if not execution.assign(slot(step["slot"])):
-                    self._returned.append(step["slot"])
+                return self._slot_arrives(step.get("slot", self._slot.name))
             case "cancel":
                 return execution.cancel(now)
             case "suspend":
@@ -104,17 +112,24 @@ class ExecutionCase:
                 raise UnknownWordError(unknown)
         return []
 
+    def _schedule(self) -> list[AttemptEffect]:
+        """Ask for a slot. It is there at once or comes by a step of its own."""
+        was_created = self._execution.state is ExecutionState.CREATED
+        scheduled = self._execution.schedule(self._now)
+        return scheduled + self._slot_arrives(self._slot.name) if was_created and self._slot.is_there else scheduled
+
+    def _slot_arrives(self, name: str) -> list[AttemptEffect]:
+        if not self._execution.assign(slot(name)):
+            self._returned.append(name)
+            return []
+        return self._deploy() if self._is_deployed_with_its_slot else []
+
     def _deploy(self) -> list[AttemptEffect]:
-        execution = self._execution
-        if execution.slot is None:
-            name = self._given.get("slot", "s1")
-            execution.assign(slot("s1" if " " in name else name))
-        if str(self._given.get("slot")).startswith("already released"):
-            return execution.fail(failure("the slot is lost"), self._now)
-        deployed = execution.deploy(self._now)
-        if refusal := self._given.get("submit_rpc"):
-            return deployed + execution.fail(failure(refusal), self._now)
-        return deployed
+        if self._slot.is_dead:
+            return self._execution.fail(failure("the slot is lost"), self._now)
+        deployed = self._execution.deploy(self._now)
+        refused = None if self._refusal is None else self._execution.fail(failure(self._refusal), self._now)
+        return deployed + (refused or [])
 
     def _report(self, state: ExecutionState) -> list[AttemptEffect]:
         cause = failure("reported") if state is ExecutionState.FAILED else None
@@ -147,7 +162,7 @@ class ExecutionCase:
             case "whole_job_failed":
                 return any(isinstance(effect, ProtocolViolated) for effect in self._effects)
             case "restore_state":
-                return execution.restore
+                return "present" if execution.restore is not None else None
             case "order":
                 return [name for effect in self._effects if (name := _announced(effect))]
             case "cancel_rpcs":
@@ -167,6 +182,35 @@ class ExecutionCase:
                 return all(ExecutionState(state) not in set_at for state in wanted)
             case _:
                 return bool(self.see(word) == wanted)
+
+
+class _Slot:
+    """The slot of a case: its name where it has one, else whether it is there at once and still alive."""
+
+    def __init__(self, words: str) -> None:
+        self.is_dead = "released" in words
+        self.is_there = not any(later in words for later in ("pending", "later", "queued"))
+        has_name = " " not in words and self.is_there
+        self.name = words if has_name else "s1"
+        if not has_name and self.is_there and "available" not in words and not self.is_dead:
+            raise UnknownWordError(f"slot {words!r}")
+
+
+def _refusal(words: str | None) -> str | None:
+    """What the TaskManager says against the task."""
+    if words in (None, "succeeds"):
+        return None
+    assert words is not None
+    if not words.startswith("fails with "):
+        raise UnknownWordError(f"submit_rpc {words!r}")
+    return words.removeprefix("fails with ")
+
+
+def _is_unreachable(words: str | None) -> bool:
+    """Whether nobody will ever hear of the cancellation; that the task was not found is told by the task's own end."""
+    if words not in (None, "succeeds", "always fails", "does not find the task"):
+        raise UnknownWordError(f"cancel_rpc {words!r}")
+    return words == "always fails"
 
 
 def _asks_to_cancel(effect: AttemptEffect) -> bool:

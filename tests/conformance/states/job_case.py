@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,12 +43,14 @@ from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, partition_id
-from flykka.messages.job_graph import ScheduleMode
+from flykka.messages.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
 from flykka.messages.task import ExecutionState, TaskExecutionState
 from tests.actors.graph.graphs import JOB, failure, graph_of, slot, vertex
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
+_STEP = {"do", "want", "task", "attempt", "cause", "producer_attempt"}
+_PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBALANCE}
 
 
 class JobCase:
@@ -57,23 +59,11 @@ class JobCase:
     def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
         """Since 1.11 regions are deployed one by one, and requests wait for slots that were refused at once before."""
         only_known_words("given", given, _GIVEN)
-        restart = given["restart"]
+        restart = given.get("restart", {"type": "none"})
         only_known_words("restart", restart, {"type", "attempts", "delay_ms", "restarts at once"})
         self._at_once = restart.get("restarts at once", "at once" in restart["type"]) or restart.get("delay_ms") == 0
         self._strategy = FixedDelayRestartStrategy(_attempts(restart), restart.get("delay_ms", 1))
-        sources = {target: source for source, target, _ in given.get("connections", ())}
-        job_graph = graph_of(
-            *(
-                vertex(
-                    name,
-                    parallelism,
-                    reads=(sources[name],) if name in sources else (),
-                    outputs=int(name in sources.values()),
-                    group="default" if "slot_sharing" in given else name,
-                )
-                for name, parallelism in given["vertices"].items()
-            )
-        )
+        job_graph = graph_of(*_vertices(given))
         if is_since_1_11:
             job_graph = replace(job_graph, schedule_mode=ScheduleMode.PIPELINED_REGION)
         self.graph = ExecutionGraph(job_graph, self._strategy, now=1)
@@ -92,6 +82,7 @@ class JobCase:
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
+        only_known_words("step", step, _STEP)
         self._now += 1
         self._before = (self.graph.version, self._rpcs())
         self._error = False
@@ -111,6 +102,8 @@ class JobCase:
             case "restart_fires":
                 self._fire_restarts()
             case "all_running":
+                # From now on the case speaks of these attempts, whatever became of former ones.
+                self._addressed.clear()
                 self._report_all(ExecutionState.DEPLOYING, ExecutionState.RUNNING)
             case "all_cancelled":
                 self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
@@ -259,8 +252,6 @@ class JobCase:
                 return self.graph.number_of_restarts
             case "restart_attempts_used":
                 return self._strategy.attempts_used
-            case "error":
-                return self._error
             case "local_failovers":
                 # Restart-all knows no local failover: every failure is the job's.
                 return 0
@@ -276,8 +267,12 @@ class JobCase:
                 return {task.execution.state for task in self._tasks()} == {ExecutionState(wanted)}
             case "states":
                 return all(self._task(name).execution.state == state for name, state in wanted.items())
+            case "finalize_calls" if isinstance(wanted, int):
+                return self._finalized.total() == wanted
             case "finalize_calls":
                 return {name: self._finalized[name] for name in wanted} == wanted
+            case "error":
+                return self._error is bool(wanted)
             case "number_of_restarts_at_most":
                 return self.graph.number_of_restarts <= int(wanted)
             case "state_of_attempt":
@@ -294,6 +289,28 @@ class JobCase:
     def _state_of(self, attempt: str) -> ExecutionState:
         name, _, number = attempt.partition("/")
         return self._attempt(name, int(number)).state
+
+
+def _vertices(given: Mapping[str, Any]) -> list[JobVertex]:
+    if given.get("slot_sharing", "one group") != "one group":
+        raise UnknownWordError(f"slot_sharing {given['slot_sharing']!r}")
+    connections = given.get("connections", ())
+    if unknown := {pattern for _, _, pattern in connections} - _PATTERNS.keys():
+        raise UnknownWordError(f"connections {sorted(unknown)}")
+    read = {source for source, _, _ in connections}
+    vertices = [
+        vertex(name, parallelism, outputs=int(name in read), group="default" if "slot_sharing" in given else name)
+        for name, parallelism in given["vertices"].items()
+    ]
+    return [replace(each, inputs=_inputs(each.name, connections)) for each in vertices]
+
+
+def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, ...]:
+    return tuple(
+        JobEdge(source=JobVertexId(source), source_output=0, ship_strategy=_PATTERNS[pattern])
+        for source, target, pattern in connections
+        if target == name
+    )
 
 
 def _attempts(restart: Mapping[str, Any]) -> int | None:

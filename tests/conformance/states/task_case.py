@@ -62,6 +62,7 @@ from tests.conformance.states.consumer_case import ConsumerCase
 from tests.conformance.states.descriptors import source_descriptor
 
 _GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_timeout_ms", "cluster", "job"}
+_STEP = {"do", "want", "cause", "state", "reset_task_to", "answer"}
 _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
 
 
@@ -94,6 +95,7 @@ class TaskCase:
 
     def do(self, step: Mapping[str, Any]) -> None:
         """One step of the case."""
+        only_known_words("step", step, _STEP)
         match step["do"]:
             case "new":
                 pass
@@ -109,7 +111,7 @@ class TaskCase:
                 self._start()
                 self._feed(BridgeLost(cause=failure(step.get("cause", "failed from outside"))))
             case "release_body":
-                self._answers.append(self._body.released(self._descriptor))
+                self._answers.append(self._released())
             case "join":
                 self._join()
             case "producer_is":
@@ -162,6 +164,10 @@ class TaskCase:
                 return cause is not None and cause.type_name == kind and text in cause.message
             case unknown:
                 raise UnknownWordError(unknown)
+
+    def _released(self) -> TaskEvent:
+        """The body goes on; where it was interrupted before, it has come to an end with that."""
+        return BridgeClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:
         # The shell starts its machine before it takes any message.
