@@ -20,8 +20,7 @@ _DESCRIPTION = """\
 A savepoint is a folder that holds all the state of a job, and may be moved.
 `client.trigger_savepoint()` takes one while the job goes on, and
 `flykka run --savepoint-dir DIR` takes one when it is stopped with Ctrl-C. Start a job
-from it with `flykka run APP.py --from-savepoint PATH`. What is said here of savepoints
-holds for the checkpoints that a job has kept, too.
+from it with `flykka run APP.py --from-savepoint PATH`.
 """
 
 _EXAMPLES = """\
