@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.stages.arrivals import Arrived, look_at
 from flykka.spark_bridge.stages.segment_blocks import SegmentBlocks, read_segments, read_windows
 from flykka.spark_bridge.stages.windows import between, fired
@@ -140,8 +140,11 @@ class WindowOperator:
         """The state as it is now, for a snapshot; `everything` of it is to be written where nothing is shared."""
         holder = f"{self._attempt} snapshot {checkpoint_id}"
         with self._lock:
+            emitted_to_ms = self._segments.emitted_to_ms
             state = StateAtBarrier(
-                emitted_to_ms=self._segments.emitted_to_ms,
+                # A job that was drained is at the end of event time. For whoever goes on from there it begins anew, as
+                # in Flink: else all rows to come were late.
+                emitted_to_ms=None if emitted_to_ms == WATERMARK_MAX else emitted_to_ms,
                 durable={} if everything else self._segments.durable(),
                 to_write=self._segments.to_write(everything=everything),
                 holder=holder,

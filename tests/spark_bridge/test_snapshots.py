@@ -180,3 +180,17 @@ def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
     after = line.read()
 
     assert (before, after) == (3, 3)
+
+
+def test_event_time_that_has_come_to_its_end_begins_anew_where_somebody_goes_on(line: Line) -> None:
+    line.may_fire.set()
+    line.read()
+    drained = line.windows.snapshot(1, END).state
+
+    line.restarted(drained)
+    late_rows = line.read()
+    line.windows.snapshot(2, END)
+    line.windows.commit(2)
+
+    assert late_rows == 0
+    assert line.laboratory.published().count() == 10
