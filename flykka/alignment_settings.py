@@ -35,8 +35,8 @@ class AlignmentSettings:
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:
         """Let barriers overtake the batches that wait in channels, so that checkpoints are fast under back-pressure.
 
-        What was overtaken becomes part of the checkpoint. Such a checkpoint is continued from with the same parallelism
-        only; a savepoint, or the checkpoint of a job that was stopped, is always aligned.
+        What was overtaken becomes part of the checkpoint, and is on its way again in a job that starts from it, at
+        another parallelism too. A savepoint, or the checkpoint of a job that was stopped, is always aligned.
 
         Raises:
             ProgramError: checkpoints may overlap (`max_concurrent`), or are not EXACTLY_ONCE.

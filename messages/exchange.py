@@ -161,13 +161,6 @@ class AlignmentTimeoutDue(Message):
     checkpoint_id: int
 
 
-@message("exchange.partition_consumable")
-class PartitionConsumable(Message):
-    """producing Task -> JobMaster: there is something to read (Flink's ScheduleOrUpdateConsumers)."""
-
-    partition_id: ResultPartitionId
-
-
 @value("exchange.task_buffers")
 class TaskBuffers(Value):
     """The network buffers of one task: those of each output and the floating ones of each gate, by number.

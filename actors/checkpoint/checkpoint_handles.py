@@ -1,6 +1,7 @@
 """Where completed checkpoints are kept for whoever takes a job over: by id, with who holds them.
 
-Mirrors Flink's StateHandleStore, whose locks keep one leader from discarding what another one has recovered.
+Mirrors Flink's StateHandleStore, whose locks keep one leader from discarding what another one has recovered. A
+coordinator of ours has no rival and is given none: whoever goes on with its job begins with what is in the storage.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The completed checkpoints that are retained, oldest first. Mirrors Flink's CompletedCheckpointStore.
 
-With `CheckpointHandles` that outlive it, a store leaves its checkpoints to whoever takes the job over.
+With `CheckpointHandles` that outlive it, a store leaves its checkpoints to whoever takes the job over, who looks twice
+whether it has found the same (`checkpoints_match`); without them, as in a coordinator of ours, it goes with its job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Flink's versions disagree about. As it stands, these are the newest version's rules."""
+"""What Flink's versions disagree about. As it stands, these are the newest version's rules, and those of every job."""
 
 from __future__ import annotations
 

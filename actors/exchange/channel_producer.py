@@ -1,7 +1,8 @@
 """The producer of one channel, as its consumer reaches it: where it runs, and what it is told.
 
 Everything goes to the TaskManager of the producer. While that is not known (Flink's UnknownInputChannel) nothing is
-asked for, and events for the producer are kept until it is.
+asked for, and events for the producer are kept until it is. Here all tasks are deployed when all have their slots, so
+that a descriptor names every producer.
 """
 
 from __future__ import annotations

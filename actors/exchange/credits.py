@@ -5,7 +5,7 @@ shares a pool of floating ones with the other channels of its gate: a channel be
 backlog) draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that a gate can be made
 to hold are bounded by channels × exclusive + floating, whatever the senders do. Nothing in here knows of sequence
 numbers, queues or messages. Follows Flink's RemoteInputChannel with its AvailableBufferQueue, where the credits are
-memory segments.
+memory segments. A sender that waits behind a barrier (`on_upstream_blocked`) is Flink's since 1.11, not ours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Writes what a task makes into the buffers of one output: who is behind whom.
 
-What a stage makes is a batch that fills a buffer of its own. Where `buffer_bytes` is given, records share buffers of
-that size and go on in the next one, as Flink's do; a buffer that is partly filled is closed before an event, so that
-nothing that was written before the event comes behind it. Follows Flink's RecordWriter.
+What a stage makes is a batch that fills a buffer of its own, and all that a Task writes is of this kind. Where
+`buffer_bytes` is given, records share buffers of that size and go on in the next one, as Flink's do; a buffer that is
+partly filled is closed before an event, so that nothing that was written before the event comes behind it. Follows
+Flink's RecordWriter.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class ResultPartition:
     """The subpartitions of one output. Every method answers with what is to be sent or released now.
 
     `blocks_behind_barriers` as in `PipelinedSubpartition`. With `tells_consumable` the consumers are deployed when
-    there is something for them.
+    there is something for them. A Task of ours leaves all of this as it is: it runs at once with those that read it,
+    its receivers do not read on behind a barrier, and the way to them, a mailbox, is always writable.
     """
 
     def __init__(

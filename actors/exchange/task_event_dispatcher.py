@@ -1,7 +1,8 @@
 """Who hears what consumers tell the producer of a partition, against the way of the data.
 
 Partitions are registered while somebody produces them; what comes for another one is nobody's. Follows Flink's
-TaskEventDispatcher, one per TaskManager.
+TaskEventDispatcher, one per TaskManager. Credits and cancellations go this way; of Flink's task events there is
+ResumeConsumption, which only a partition that blocks behind barriers waits for.
 """
 
 from __future__ import annotations

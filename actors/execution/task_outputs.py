@@ -11,7 +11,7 @@ from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionE
 from flykka.actors.exchange.record_writer import RecordWriter
 from flykka.actors.exchange.result_partition import ResultPartition, partition_pool
 from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
-from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
+from flykka.actors.execution.effects import TaskEffect, TellBridge, TellPeer
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
@@ -19,7 +19,6 @@ from flykka.messages.exchange import (
     CancelPartitionRequest,
     CheckpointBarrier,
     Event,
-    PartitionConsumable,
     PartitionRequest,
     TaskBuffers,
     TaskEventMessage,
@@ -170,7 +169,7 @@ def _effect(effect: PartitionEffect) -> TaskEffect:
         case ReleaseBatch(batch=batch):
             return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
         case NotifyPartitionConsumable(partition_id=partition_id):
-            return TellJobMaster(message=PartitionConsumable(partition_id=partition_id))
+            return Ignore(reason=f"the consumers of {partition_id} were deployed with its producer")
         case Ignore():
             return effect
         case _:

@@ -51,7 +51,8 @@ class StreamNode:
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
     id that the user gave beside it. A source `has_own_thread` where it does not take turns with the operators of its
     task (Flink's legacy source); an operator that `yields` gives its turn away and cannot run behind such a source.
-    `state_schema` is what an operator with keyed state keeps.
+    `state_schema` is what an operator with keyed state keeps. `buffer_timeout_ms` is Flink's: a batch of ours goes out
+    when it is made.
     """
 
     uid: str
@@ -96,7 +97,11 @@ class StreamEdge:
 
 
 class StreamGraph:
-    """Operators and edges in the order in which they were added, which is the order that everything later keeps."""
+    """Operators and edges in the order in which they were added, which is the order that everything later keeps.
+
+    Programs of ours share slots and read what is exchanged while it is made. `slot_sharing_enabled` and
+    `blocking_connections_between_chains` are for Flink's batch programs, which `validation` refuses to run.
+    """
 
     def __init__(
         self,

@@ -70,7 +70,10 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReset:
-    """One subtask alone begins anew, from this checkpoint or, with None, from the beginning."""
+    """One subtask alone begins anew, from this checkpoint or, with None, from the beginning (Flink's subtaskReset).
+
+    Said where only the region of a task that has failed begins anew; where all of the job does, it is `SourcesReset`.
+    """
 
     vertex_id: JobVertexId
     subtask: int

@@ -35,7 +35,10 @@ class Defaults:
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
 
     def buffer_timeout_of(self, own_ms: int | None) -> int:
-        """The buffer timeout of an operator that says `own_ms`; below 0 it says nothing, as in Flink."""
+        """The buffer timeout of an operator that says `own_ms`; below 0 it says nothing, as in Flink.
+
+        Nothing of ours waits for it: a batch goes out when it is made.
+        """
         return self.buffer_timeout_ms if own_ms is None or own_ms < 0 else own_ms
 
     def max_parallelism_of(self, own: int | None) -> int | None:
