@@ -5,6 +5,7 @@ A key belongs to one of `max_parallelism` groups for ever; which subtask owns a 
 
 from __future__ import annotations
 
+from flykka.actors.errors import GraphError
 from flykka.messages.state import KeyGroupRange
 
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
@@ -39,6 +40,13 @@ def key_groups_of(subtask: int, max_parallelism: int, parallelism: int) -> KeyGr
     )
 
 
+def key_group_range(start: int, end: int) -> KeyGroupRange | None:
+    """The key groups from `start` to `end`, None where there are none. Raises `GraphError` where they begin below 0."""
+    if start < 0:
+        raise GraphError(f"there are no key groups from {start} to {end}: the first one is 0")
+    return KeyGroupRange(start=start, end=end) if start <= end else None
+
+
 def groups_in(key_groups: KeyGroupRange) -> range:
     """The key groups of a range, one by one."""
     return range(key_groups.start, key_groups.end + 1)
@@ -51,5 +59,4 @@ def covers(outer: KeyGroupRange, inner: KeyGroupRange) -> bool:
 
 def intersection(left: KeyGroupRange, right: KeyGroupRange) -> KeyGroupRange | None:
     """The key groups that are in both ranges, None where there are none."""
-    start, end = max(left.start, right.start), min(left.end, right.end)
-    return KeyGroupRange(start=start, end=end) if start <= end else None
+    return key_group_range(max(left.start, right.start), min(left.end, right.end))

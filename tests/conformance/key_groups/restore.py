@@ -16,7 +16,7 @@ from flykka.messages.state import OperatorListState, TaskStateSnapshot
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.key_groups.checkpoints import completed, keyed_state, operator_state, vertex
 
-_TASKS = {"checkpoint", "ack_with_state", "max_parallelism"}
+_TASKS = {"checkpoint", "ack_with_state", "max_parallelism", "new_parallelism", "new_max_parallelism"}
 _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
 _CHAINS = {"old_chains", "new_chains", "new_parallelism_of_second", "allow_non_restored"}
 
@@ -39,7 +39,8 @@ def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
         _check(_by_tasks(given), expect)
     elif "old_chains" in given:
         only_known_words("given", given, _CHAINS)
-        for parallelism in given["new_parallelism_of_second"]:
+        said = given["new_parallelism_of_second"]
+        for parallelism in [said] if isinstance(said, int) else said:
             _check(_by_chains(given, expect, parallelism), expect)
     elif "old_parallelism" in given:
         only_known_words("given", given, _NUMBERS)
@@ -103,12 +104,23 @@ def _check(restored: _Restored, expect: dict[str, Any]) -> None:
 
 
 def _by_tasks(given: Mapping[str, Any]) -> _Restored:
-    most = given.get("max_parallelism", {})
-    vertices = [
-        vertex([name], parallelism, most.get(name, _MAX_PARALLELISM), configured=name in most)
-        for name, parallelism in given["checkpoint"].items()
-    ]
-    return _restored(vertices, vertices, stateful=frozenset(given.get("ack_with_state", ())))
+    before = given["checkpoint"]
+    most = _of_each(before, given.get("max_parallelism", {}))
+    most_now = {**most, **_of_each(before, given.get("new_max_parallelism", {}))}
+    now = {**before, **_of_each(before, given.get("new_parallelism", {}))}
+    old, new = (
+        [
+            vertex([name], parallelism, bounds.get(name, _MAX_PARALLELISM), configured=name in bounds)
+            for name, parallelism in parallelisms.items()
+        ]
+        for parallelisms, bounds in ((before, most), (now, most_now))
+    )
+    return _restored(old, new, stateful=frozenset(given.get("ack_with_state", ())))
+
+
+def _of_each(names: Iterable[str], said: int | Mapping[str, int]) -> Mapping[str, int]:
+    """One number for all, or numbers by name."""
+    return dict.fromkeys(names, said) if isinstance(said, int) else said
 
 
 def _by_operators(given: Mapping[str, Any]) -> _Restored:
@@ -116,7 +128,7 @@ def _by_operators(given: Mapping[str, Any]) -> _Restored:
         [vertex([name], 1, _MAX_PARALLELISM) for name in given[word]]
         for word in ("checkpoint_operators", "job_operators")
     )
-    return _restored(old, new, allowed=given["allow_non_restored"])
+    return _restored(old, new, allowed=given.get("allow_non_restored", False))
 
 
 def _by_numbers(given: Mapping[str, Any]) -> _Restored:
@@ -135,7 +147,7 @@ def _by_chains(given: Mapping[str, Any], expect: Mapping[str, Any], parallelism_
         for chain, parallelism in zip(given["new_chains"], parallelisms, strict=True)
     ]
     keyed = frozenset(expect.get("keyed_state_only_for", ()))
-    return _restored(old, new, allowed=given["allow_non_restored"], keyed=keyed)
+    return _restored(old, new, allowed=given.get("allow_non_restored", False), keyed=keyed)
 
 
 def _restored(
