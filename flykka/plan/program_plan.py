@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.graph.wiring import POINTWISE, channels
 from flykka.actors.scheduling.slot_sharing import SlotSharing
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId, attempt_id
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId, attempt_id
 from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind
 
 
@@ -87,7 +87,7 @@ def program_plan(stream_graph: StreamGraph, job_graph: JobGraph) -> ProgramPlan:
     """The plan of a program; the job graph was made of the stream graph."""
     return ProgramPlan(
         name=job_graph.name,
-        stream=_stream(stream_graph),
+        stream=_stream(stream_graph, job_graph),
         job=_job(job_graph),
         slots=_slots(job_graph),
         wiring=tuple(
@@ -99,31 +99,33 @@ def program_plan(stream_graph: StreamGraph, job_graph: JobGraph) -> ProgramPlan:
     )
 
 
-def _stream(graph: StreamGraph) -> PlanGraph:
+def _stream(graph: StreamGraph, job_graph: JobGraph) -> PlanGraph:
     order = graph.topological()
+    ids = {operator.ref.uid: operator.operator_id for vertex in job_graph.vertices for operator in vertex.operators}
     edges = [edge for node in order for edge in graph.inputs(node.uid)]
     return PlanGraph(
         title="Stream graph",
         summary=_many(len(order), "operator"),
-        nodes=tuple(_operator(node) for node in order),
+        nodes=tuple(_operator(node, ids[node.ref.uid]) for node in order),
         edges=tuple(_stream_edge(edge) for edge in edges),
     )
 
 
-def _operator(node: StreamNode) -> PlanNode:
+def _operator(node: StreamNode, operator_id: OperatorId) -> PlanNode:
     settings = (
         f"max parallelism {node.max_parallelism}" if node.max_parallelism is not None else "",
         f"slot sharing group {node.slot_sharing_group}" if node.slot_sharing_group is not None else "",
         f"co-location group {node.co_location_group}" if node.co_location_group is not None else "",
         f"chaining {node.chaining.lower()}" if node.chaining != "ALWAYS" else "",
     )
-    uid = "no uid" if node.has_automatic_uid else f"uid {node.uid}"
+    # Who is given a uid later finds its state by the id that it had without one.
+    uid = ("no uid", f"id {operator_id}") if node.has_automatic_uid else (f"uid {node.uid}",)
     return PlanNode(
         key=node.uid,
         kind=node.kind,
         names=(node.name,),
         parallelism=node.parallelism,
-        facts=tuple(filter(None, (f"parallelism {node.parallelism}", uid, *settings))),
+        facts=tuple(filter(None, (f"parallelism {node.parallelism}", *uid, *settings))),
     )
 
 

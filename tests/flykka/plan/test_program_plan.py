@@ -19,6 +19,13 @@ def test_operators_say_whether_their_uid_was_given() -> None:
     assert "max parallelism 16" in facts["sums"]
 
 
+def test_an_operator_without_a_uid_tells_the_id_that_its_state_is_found_under() -> None:
+    (returns,) = (node for node in plan().stream.nodes if node.key == "returns")
+    ids = {operator.ref.uid: operator.operator_id for vertex in graphs()[1].vertices for operator in vertex.operators}
+
+    assert f"id {ids['returns']}" in returns.facts
+
+
 def test_a_box_of_the_job_graph_has_the_operators_of_its_chain() -> None:
     assert [node.names for node in plan().job.nodes] == [
         ("orders", "valid"),
