@@ -37,6 +37,7 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flykka.cli.arguments import at_least_one
 from flykka.errors import DurationError
 from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
 from flykka.messages.message import Message
@@ -224,13 +225,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-kill", action="store_true", help="let every TaskManager live")
-    parser.add_argument("--task-managers", type=int, default=2, metavar="N", help=f"of {SLOTS} slots each (default 2)")
-    parser.add_argument("--parallelism", type=int, default=2, metavar="N", help="of the keyed vertex (default 2)")
+    parser.add_argument(
+        "--task-managers", type=at_least_one, default=2, metavar="N", help=f"of {SLOTS} slots each (default 2)"
+    )
+    parser.add_argument(
+        "--parallelism", type=at_least_one, default=2, metavar="N", help="of the keyed vertex (default 2)"
+    )
     parser.add_argument(
         "--checkpoint-interval", type=interval, default="1s", metavar="TIME", help="such as 1s or 500ms (default 1s)"
     )
     parser.add_argument("--unaligned", action="store_true", help="let checkpoints overtake what waits in channels")
-    parser.add_argument("--master", default="local[*]", help="where Spark runs (default local[*])")
+    parser.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs (default local[*])")
     parser.add_argument("--record", metavar="FILE", help="record every actor's every turn in this file")
     options = parser.parse_args(arguments)
     if options.parallelism > options.task_managers * SLOTS:

@@ -14,8 +14,8 @@ from flykka.plan.program_plan import PlanEdge, PlanGraph, PlanNode, PlanSlot, Pr
 from flykka.plan.reads import told
 
 # An operator id is to be read whole: 32 digits, in whatever font the reader has.
-_WIDTH = 296
-_ACROSS = 92
+_WIDTH = 288
+_ACROSS = 80
 _BETWEEN = 22
 _LINE = 20
 _PADDING = 20
@@ -157,7 +157,7 @@ def _execution(plan: ProgramPlan) -> str:
 
 
 def _slot(slot: PlanSlot) -> str:
-    tasks = "".join(f'<li title="{escape(task)}">{escape(task)}</li>' for task in slot.tasks)
+    tasks = "".join(f"<li>{escape(task)}</li>" for task in slot.tasks)
     return f'<div class="slot"><h3>{escape(slot.group)} <small>{slot.number}</small></h3><ol>{tasks}</ol></div>'
 
 

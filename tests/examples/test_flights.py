@@ -185,3 +185,14 @@ def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
 
     assert demo.verdict(BATCH, BATCH, killer) == 0
     assert killer.completed_after.is_set()
+
+
+@pytest.mark.parametrize("wrong", [["--parallelism", "0"], ["--task-managers", "no"], ["--checkpoint-interval", "0s"]])
+def test_an_option_that_makes_no_sense_is_a_wrong_command_line(
+    demo: ModuleType, capsys: pytest.CaptureFixture[str], wrong: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        demo.main(wrong)
+
+    assert ended.value.code == 2
+    assert f"argument {wrong[0]}: " in capsys.readouterr().err
