@@ -95,7 +95,7 @@ class Attempt:
             else None
         )
         self._flow = Flow(self._chain, descriptor, self._scope, services, writers)
-        self._snapshots = Snapshotter(descriptor, services, self._windows, writers)
+        self._snapshots = Snapshotter(descriptor, services, self._scope, self._windows, writers)
         self._channels = ChannelState(descriptor, services, self._scope)
         self._reader: SourceReader | None = None
         self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flykka.messages.ids import OperatorId
     from flykka.messages.state import KeyGroupRange, SharedStateHandle
     from flykka.messages.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
     from flykka.spark_bridge.sinks.sink import SinkWriter
 
@@ -62,10 +63,12 @@ class Snapshotter:
         self,
         descriptor: TaskDeploymentDescriptor,
         services: Services,
+        scope: AttemptScope,
         windows: WindowOperator | None,
         writers: Mapping[OperatorId, SinkWriter],
     ) -> None:
         self._descriptor = descriptor
+        self._scope = scope
         self._services = services
         self._windows = windows
         self._writers = writers
@@ -119,11 +122,23 @@ class Snapshotter:
 
     def write(self, barrier: Barrier, sinks: tuple[OperatorSubtaskState, ...]) -> WrittenSnapshot | None:
         """Make a snapshot durable; None where it was aborted before. Background work."""
-        states, written = sinks, 0
         if self._is_aborted(barrier.checkpoint_id):
             if self._windows is not None and barrier.windows is not None:
                 self._windows.written(barrier.windows, ())
             return None
+        try:
+            written = self._written(barrier, sinks)
+            if barrier.savepoint is not None:
+                # Nobody would hear of what an attempt has put there that is over.
+                self._scope.check()
+        except BaseException:
+            if barrier.savepoint is not None:
+                self._take_out(barrier.savepoint)
+            raise
+        return written
+
+    def _written(self, barrier: Barrier, sinks: tuple[OperatorSubtaskState, ...]) -> WrittenSnapshot:
+        states, written = sinks, 0
         if barrier.savepoint is not None:
             states = self._copied(sinks, barrier.savepoint)
         if barrier.windows is not None:
@@ -160,18 +175,24 @@ class Snapshotter:
     def _copied(self, sinks: tuple[OperatorSubtaskState, ...], savepoint: str) -> tuple[OperatorSubtaskState, ...]:
         """The sinks' part of a savepoint, with what they have staged in a folder of its own for each."""
         filesystem, copied = self._services.filesystem, []
-        folders = [filesystem.qualified(f"{savepoint}/{self._descriptor.attempt}-{sink.operator_id}") for sink in sinks]
-        try:
-            for sink, folder in zip(sinks, folders, strict=True):
-                prepared = into_savepoint(filesystem, elements_of([sink], COMMITTABLES, Value), folder)
-                size = sum(file.size_bytes for file in filesystem.files_below(folder))
-                handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if prepared else ()
-                copied.append(replace(sink, operator_state=(list_state(COMMITTABLES, prepared),), exclusive=handles))
-        except BaseException:
-            for folder in folders:
-                filesystem.delete(folder)
-            raise
+        for sink in sinks:
+            folder = filesystem.qualified(f"{savepoint}/{self._descriptor.attempt}-{sink.operator_id}")
+            prepared = into_savepoint(filesystem, elements_of([sink], COMMITTABLES, Value), folder)
+            size = sum(file.size_bytes for file in filesystem.files_below(folder))
+            handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if prepared else ()
+            copied.append(replace(sink, operator_state=(list_state(COMMITTABLES, prepared),), exclusive=handles))
         return tuple(copied)
+
+    def _take_out(self, savepoint: str) -> None:
+        """Delete all that the subtask has put into a savepoint, and with the last of it the folder.
+
+        Whoever has given the savepoint up has deleted the folder, maybe before the subtask wrote there.
+        """
+        filesystem = self._services.filesystem
+        for part in filesystem.list(savepoint):
+            if part.name.startswith(f"{self._descriptor.attempt}-"):
+                filesystem.delete(part.path)
+        filesystem.delete_if_empty(savepoint)
 
     def _write_windows(self, state: StateAtBarrier, barrier: Barrier) -> tuple[OperatorSubtaskState, int]:
         assert self._windows is not None
