@@ -22,6 +22,7 @@ from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.actors.ignore import Ignore
 from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
+from flykka.actors.resource_cleaner import CleanupMessage, ResourceCleaner
 from flykka.actors.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.scheduling.restart_strategy import restart_strategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
@@ -32,14 +33,12 @@ from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
-    CheckpointingStopped,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
     FinalCheckpointRequest,
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
-    StopCheckpointing,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import LeaderSessionId
@@ -55,8 +54,6 @@ from flykka.messages.job import (
     TaskManagerLost,
 )
 from flykka.messages.job_control import (
-    JobAttemptsEnded,
-    JobDataReleased,
     JobEnded,
     JobRestartDue,
     JobVerticesFinalized,
@@ -110,7 +107,6 @@ class JobMaster(Actor):
         self._listeners = tuple(listeners)
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
-        self._checkpoint_path: str | None = None
 
     def pre_start(self) -> None:
         """Begin a session, bring up the coordinator, and schedule the job."""
@@ -124,6 +120,7 @@ class JobMaster(Actor):
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
         self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
         self._savepoints = SavepointHandler(context, self._job_id, self._coordinator)
+        self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator)
         self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
@@ -165,7 +162,7 @@ class JobMaster(Actor):
                 self._decide([events.CancellationRequested()])
             case _ if isinstance(message, SavepointMessage):
                 self._savepoints.take(message)
-            case JobAttemptsEnded() | CheckpointingStopped() | JobDataReleased():
+            case _ if isinstance(message, CleanupMessage):
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref == self._resource_manager:
                 self._fail(self._slots.lose_resource_manager(ref.path))
@@ -303,7 +300,7 @@ class JobMaster(Actor):
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
             self._slots.end()
-            self._clean_up()
+            self._cleaner.start()
 
     def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
         self._tell_listeners(
@@ -336,51 +333,21 @@ class JobMaster(Actor):
         )
         return ()
 
-    def _clean_up(self) -> None:
-        # First what works: an attempt that was killed may still be writing where checkpoints are about to be deleted.
-        self.context.pipe_to_self(
-            partial(self._data_plane.end_attempts, self._job_id),
-            lambda _: JobAttemptsEnded(job_id=self._job_id),
-            lambda error: JobAttemptsEnded(job_id=self._job_id, cause=serialized(error)),
+    def _on_cleaned_up(self, message: CleanupMessage) -> None:
+        if not self._cleaner.take(message, self._graph.status):
+            return
+        self._slots.disconnect()
+        status = self._graph.status
+        self.context.parent.tell(
+            JobEnded(
+                job_id=self._job_id,
+                status=status,
+                cause=self._graph.failure_cause if status is JobStatus.FAILED else None,
+                checkpoint_path=self._savepoints.stopped_with or self._cleaner.checkpoint_path,
+                accumulators=self._graph.accumulators(),
+            )
         )
-
-    def _on_cleaned_up(self, message: JobAttemptsEnded | CheckpointingStopped | JobDataReleased) -> None:
-        """Behind the last attempt the checkpoints go, behind them the data, and behind that the JobMaster itself."""
-        match message:
-            case JobAttemptsEnded():
-                self._publish_if_left(message, message.cause)
-                self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=self._graph.status))
-            case CheckpointingStopped(retained=retained):
-                self._checkpoint_path = self._savepoints.stopped_with or (retained[-1] if retained else None)
-                # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
-                keep_staged = bool(retained) and self._graph.status is not JobStatus.FINISHED
-                self.context.pipe_to_self(
-                    partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged),
-                    lambda _: JobDataReleased(job_id=self._job_id),
-                    lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
-                )
-            case JobDataReleased(cause=cause):
-                self._publish_if_left(message, cause)
-                self._slots.disconnect()
-                status = self._graph.status
-                why = self._graph.failure_cause if status is JobStatus.FAILED else None
-                self.context.parent.tell(
-                    JobEnded(
-                        job_id=self._job_id,
-                        status=status,
-                        cause=why,
-                        checkpoint_path=self._checkpoint_path,
-                        accumulators=self._graph.accumulators(),
-                    )
-                )
-                self.context.stop()
-            case _:
-                assert_never(message)
-
-    def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:
-        if cause is not None:
-            # The job has its result all the same; who looks after the cluster hears what may be left.
-            self.context.publish(message)
+        self.context.stop()
 
     def _tell_listeners(self, message: Message) -> None:
         for listener in self._listeners:
