@@ -30,12 +30,13 @@ class Body:
     """What the user's code does."""
 
     def __init__(self, words: str) -> None:
-        self._words = words
         first, then, last = words.partition(", then ")
         self._is_stubborn = _STUBBORN.search(words) is not None
         self._needs_interrupt = _NEEDS_INTERRUPT.search(words) is not None
         self._blocks = first.startswith("blocks") or self._needs_interrupt or self._is_stubborn
         self._outcome = last if then else "returns" if self._blocks else first
+        if self._outcome != "returns" and _RAISES.fullmatch(self._outcome) is None:
+            raise UnknownWordError(f"body {words!r}")
         self._interrupts = 0
 
     def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
@@ -48,9 +49,7 @@ class Body:
             source = descriptor.vertex.operators[0].operator_id
             return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)
         found = _RAISES.fullmatch(self._outcome)
-        if found is None:
-            raise UnknownWordError(f"body {self._words!r}")
-        raised = found["raised"] or "ValueError(raised by the body)"
+        raised = (found and found["raised"]) or "ValueError(raised by the body)"
         if raised.startswith(_CANCEL_TASK):
             # What the body meets is that its producer is gone; here the task is told so, and cancels itself.
             return CancelTask(attempt=descriptor.attempt)

@@ -50,6 +50,10 @@ from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
 _STEP = {"do", "want", "task", "attempt", "cause", "producer_attempt"}
+_RESTARTS = re.compile(
+    r"allows(?: (?P<times>once|twice|(?P<number>\d+) times?))?"
+    r"(?:, (?:restarts at once|(?:the )?restart fires by hand|delay never ends))?"
+)
 _PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBALANCE}
 
 
@@ -320,7 +324,7 @@ def _attempts(restart: Mapping[str, Any]) -> int | None:
         return int(restart["attempts"])
     if words == "none":
         return 0
-    found = re.fullmatch(r"allows(?: (?P<times>once|twice|(?P<number>\d+) times?))?(?:, .+)?", words)
+    found = _RESTARTS.fullmatch(words)
     if found is None:
         raise UnknownWordError(f"restart {words!r}")
     if found["number"]:
