@@ -76,7 +76,8 @@ class Requester:
             case {"do": "request"}:
                 self._take(self.gate.request_partitions())
                 if self._connection is not None:
-                    assert self._connection == "refused"
+                    if self._connection != "refused":
+                        raise UnknownWordError(f"connection: {self._connection}")
                     self._take(self.gate.on_connection_failed(PRODUCERS))
             case {"do": "setup"}:
                 self._take(self.gate.request_partitions())
@@ -113,7 +114,11 @@ class Requester:
             case "all_wants_hold":
                 pass
             case "delays_ms":
-                assert self.delays_ms == wanted
+                # A list that ends in the error says that no request follows the last one.
+                assert self.delays_ms == [delay for delay in wanted if not isinstance(delay, str)]
+                if isinstance(wanted[-1], str):
+                    assert self.gate.failure is not None
+                    assert wanted[-1] in ("error", error_word(self.gate))
             case "credit_of_each_request":
                 assert [request.credit for request in self.requests] == wanted
             case "requests_sent":

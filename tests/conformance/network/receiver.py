@@ -230,10 +230,12 @@ def _run_gate(case: Case) -> None:
     times_notified = 0
 
     for step in case["steps"]:
+        only_known_words("step", step, STEP)
         match step:
             case {"do": "data", "seq": sequence_number, "backlog": backlog}:
+                had_data = gate.has_data
                 effects += gate.on_buffer(response(batch(f"{sequence_number}"), sequence_number, 0, backlog))
-                times_notified += gate.has_data or gate.failure is not None
+                times_notified += (gate.has_data and not had_data) or gate.failure is not None
             case {"do": "release"}:
                 effects += gate.release_channel(0)
             case _:

@@ -15,7 +15,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import BatchId
 from flykka.messages.job_graph import ResultPartitionType
 from tests.actors.exchange.builders import CONSUMER, descriptor
-from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")
 PLENTY = 1000
@@ -59,7 +59,7 @@ class Sender:
             LocalBufferPool(PLENTY),
             partition_type=kind,
             releases_on_consumption=releases,
-            blocks_behind_barriers="until" not in case,
+            blocks_behind_barriers=is_since(case, 1, 11),
         )
         for index, reader in enumerate(self._given.values()):
             only_known_words("reader", reader, {"credit", "items", "view"})
@@ -76,7 +76,8 @@ class Sender:
             self.effects += self.partition.request(index, self._given[name]["credit"], CONSUMER)
             view = self._given[name].get("view")
             if view is not None:
-                assert view == "released, with a failure cause"
+                if view != "released, with a failure cause":
+                    raise UnknownWordError(f"view: {view}")
                 self.effects += self.partition.fail(CAUSE)
         return index
 

@@ -17,7 +17,7 @@ from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.exchange import CheckpointBarrier, EndOfPartition, Event, Watermark
 from flykka.messages.ids import BatchId
 from tests.actors.exchange.builders import partition_id
-from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words
 
 END_OF_PARTITION_BYTES = 4
 """What Flink writes for it."""
@@ -239,7 +239,7 @@ def run_subpartition(case: Case) -> None:
             pass
         case unknown:
             raise UnknownWordError(f"partition_type: {unknown}")
-    subpartition = Pipelined(given, blocks_behind_barriers="until" not in case)
+    subpartition = Pipelined(given, blocks_behind_barriers=is_since(case, 1, 11))
     for step in case["steps"]:
         subpartition.do(step)
     for word, wanted in case["expect"].items():
