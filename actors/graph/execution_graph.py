@@ -11,12 +11,12 @@ Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoor
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.accumulators import merged
+from flykka.actors.graph.current_attempts import CurrentAttempts
 from flykka.actors.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
@@ -51,7 +51,7 @@ from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.execution_vertex import ExecutionVertex
 from flykka.actors.graph.partition_producers import producer_state
 from flykka.actors.graph.regions import Regions
-from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
+from flykka.actors.graph.states import JOB_TERMINAL, job_may_move
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
 from flykka.actors.scheduling.restart_strategy import RestartStrategy
@@ -76,11 +76,9 @@ class ExecutionGraph:
         self.failure_cause: SerializedThrowable | None = None
         self._strategy = restart_strategy
         self._vertices = execution_job_vertices(job_graph, now)
-        self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
+        self._attempts = CurrentAttempts(self._subtasks())
         self._slots = SlotSharing()
         self._regions = Regions(self._vertices, job_graph.schedule_mode)
-        self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
-        self._at_end_of_data = 0
         self._restore: RestoreStateReady | None = None
         self._finalizing = False
 
@@ -129,7 +127,7 @@ class ExecutionGraph:
     @property
     def live_attempts(self) -> int:
         """How many attempts have not come to an end."""
-        return len(self._subtask_of) - self._in(*EXECUTION_TERMINAL)
+        return self._attempts.live
 
     def accumulators(self) -> AccumulatorResults:
         """What the job has counted: the accumulators of the attempts that have FINISHED, of no former ones."""
@@ -147,25 +145,19 @@ class ExecutionGraph:
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
         """The attempt, where it is the current one of its subtask."""
-        subtask = self._subtask_of.get(attempt)
-        return subtask.execution if subtask else None
+        return self._attempts.get(attempt)
 
     def check(self) -> None:
         """Assert the invariants."""
-        executions = [subtask.execution for subtask in self._subtasks()]
-        assert {state: count for state, count in self._states.items() if count} == Counter(
-            execution.state for execution in executions
-        )
-        assert [*self._subtask_of] == [execution.attempt for execution in executions]
-        assert self._at_end_of_data == sum(execution.has_reached_end_of_data for execution in executions)
+        self._attempts.check()
         self._slots.check()
-        for execution in executions:
+        for execution in (subtask.execution for subtask in self._subtasks()):
             if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
                 assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
         if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
             assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
         if self.status is JobStatus.FINISHED:
-            assert self._in(ExecutionState.FINISHED) == len(executions)
+            assert self._attempts.have_finished
 
     # Scheduling
 
@@ -187,7 +179,7 @@ class ExecutionGraph:
             # The pool answers a request once, so this one was cancelled while the answer was on its way.
             return [ReturnSlot(request_id=event.request_id)]
         for attempt in self._slots.assign(event.request_id, event.slot):
-            subtask = self._subtask_of[attempt]
+            subtask = self._attempts[attempt]
             was_wanted = subtask.execution.assign(event.slot)
             assert was_wanted, f"{attempt} waits for a slot and does not take it"
             self._regions.slot_assigned(subtask)
@@ -240,16 +232,15 @@ class ExecutionGraph:
         execution = self.execution(attempt)
         if execution is None or execution.is_terminal or execution.has_reached_end_of_data:
             return [self._ignore(f"the end of data of {attempt}")]
-        execution.has_reached_end_of_data = True
-        self._at_end_of_data += 1
-        return [AllTasksReachedEndOfData()] if self._at_end_of_data == len(self._subtask_of) else []
+        self._attempts.reach_end_of_data(execution)
+        return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []
 
     def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
         for request_id in event.request_ids:
             for attempt in self._slots.occupants(request_id):
-                failed += self._subtask_of[attempt].execution.fail(event.cause, now)
+                failed += self._attempts[attempt].execution.fail(event.cause, now)
         return self._perform(failed, now) or [self._ignore("the loss of slots it no longer uses")]
 
     def _on_producer_state_requested(self, event: PartitionProducerStateRequested) -> list[Effect]:
@@ -296,16 +287,14 @@ class ExecutionGraph:
         created = self._move(JobStatus.CREATED)
         for subtask in self._subtasks():
             subtask.reset(now)
-        self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
-        self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
-        self._at_end_of_data = 0
+        self._attempts = CurrentAttempts(self._subtasks())
         return [created, *self._on_schedule(now)]
 
     def _finalize(self) -> list[Effect]:
         if self._finalizing:
             return []
         self._finalizing = True
-        has_read_all = self._at_end_of_data == len(self._subtask_of)
+        has_read_all = self._attempts.have_reached_end_of_data
         return [FinalizeVertices(version=self.version, vertices=self.job_graph.vertices, has_read_all=has_read_all)]
 
     def _on_finalized(self, event: VerticesFinalized, now: int) -> list[Effect]:
@@ -327,7 +316,7 @@ class ExecutionGraph:
         if self.live_attempts > 0:
             return []
         match self.status:
-            case JobStatus.RUNNING if self._in(ExecutionState.FINISHED) == len(self._subtask_of):
+            case JobStatus.RUNNING if self._attempts.have_finished:
                 return self._finalize()
             case JobStatus.RUNNING:
                 return [*self._fail(_ended_by_themselves(), now), *self._settle(now)]
@@ -360,8 +349,7 @@ class ExecutionGraph:
                 case ProtocolViolated(cause=cause):
                     performed += self._fail(cause, now)
                 case ExecutionMoved(state=state):
-                    self._states[effect.previous] -= 1
-                    self._states[state] += 1
+                    self._attempts.moved(effect.previous, state)
                     performed.append(effect)
                     if state is ExecutionState.FAILED:
                         assert effect.failure is not None
@@ -376,12 +364,8 @@ class ExecutionGraph:
         self.status = status
         return JobStatusMoved(status=status, cause=self.failure_cause if status in _OF_A_FAILURE else None)
 
-    def _in(self, *states: ExecutionState) -> int:
-        return sum(self._states[state] for state in states)
-
     def _subtasks(self) -> Iterator[ExecutionVertex]:
-        for vertex in self._vertices.values():
-            yield from vertex.subtasks
+        return (subtask for vertex in self._vertices.values() for subtask in vertex.subtasks)
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"the job is {self.status}: {what} changes nothing")
