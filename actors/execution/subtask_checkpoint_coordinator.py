@@ -47,9 +47,9 @@ class SubtaskCheckpointCoordinator:
         alignment: Alignment,
         reader_state: OperatorSubtaskState | None,
         *,
-        is_final: bool = False,
-        is_unaligned: bool = False,
-        start_delay_ms: int = 0,
+        is_final: bool,
+        is_unaligned: bool,
+        start_delay_ms: int,
     ) -> Begin:
         """A barrier is here; whether the snapshot is to be taken."""
         begun = self._snapshots.begin(

@@ -101,6 +101,8 @@ class TaskCheckpoints:
             None if self._source is None else self._source.snapshot(),
             is_final=barrier.options.is_final,
             is_unaligned=is_unaligned(barrier),
+            # The first barrier, or a source's trigger, came when the alignment began.
+            start_delay_ms=max(0, now - due.alignment.duration_ms - barrier.timestamp_ms),
         )
         match begun:
             case Begin.STALE as stale:

@@ -17,8 +17,10 @@ from tests.actors.execution.task_machine import (
     descriptor,
     durable,
     finished,
+    source,
     to_bridge,
     to_job_master,
+    trigger,
 )
 
 DEPLOYED = descriptor(OperatorKind.STATELESS, channels=2)
@@ -68,6 +70,31 @@ def test_a_snapshot_tells_how_long_it_was_aligned_and_what_was_processed_meanwhi
     assert acknowledged.metrics.alignment_ms == 40
     assert acknowledged.metrics.bytes_processed_during_alignment == batch("meanwhile").size_bytes
     assert not acknowledged.metrics.is_unaligned
+
+
+def test_a_snapshot_tells_how_long_after_its_trigger_the_first_barrier_came() -> None:
+    task = running()
+    first = barrier(1)
+    task.now = first.timestamp_ms + 25
+    task.arrive(0, first)
+    task.now += 40
+    task.arrive(1, barrier(1))
+
+    [acknowledged] = to_job_master(task.feed(finished(0), durable(1)))
+
+    assert isinstance(acknowledged, AcknowledgeCheckpoint)
+    assert acknowledged.metrics.start_delay_ms == 25
+
+
+def test_a_source_tells_how_long_its_trigger_was_under_way() -> None:
+    task = source()
+    triggered = trigger(1)
+    task.now = triggered.timestamp_ms + 3
+
+    told = to_job_master(task.feed(triggered, finished(0), durable(1)))
+
+    [acknowledged] = [message for message in told if isinstance(message, AcknowledgeCheckpoint)]
+    assert acknowledged.metrics.start_delay_ms == 3
 
 
 def test_an_alignment_that_holds_back_too_much_is_declined_and_everything_is_read() -> None:
