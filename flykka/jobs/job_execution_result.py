@@ -76,9 +76,7 @@ class JobExecutionResult:
         """
         for failed in self.accumulators.failed:
             if failed.name == name:
-                raise AccumulatorError(
-                    f"the accumulator {name!r} of job {self.job_name!r} has no result: {failed.reason}"
-                )
+                raise _without_result(failed, self.job_name)
         for snapshot in self.accumulators.merged:
             if snapshot.name == name:
                 return accumulator_value(snapshot)
