@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from flykka.messages.message import Value, value
 
+COMMITTABLES = "committables"
+"""The list state of a sink: what it has staged and not yet committed, as Flink's committers call it."""
+
 
 @value("operator_state.closed_to")
 class ClosedTo(Value):

@@ -9,7 +9,7 @@ from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMet
 from flykka.messages.codec import decode, encode
 from flykka.messages.ids import OperatorId
 from flykka.messages.job_graph import JobGraph
-from flykka.messages.operator_state import PendingFile, StagedBatch
+from flykka.messages.operator_state import COMMITTABLES, PendingFile, StagedBatch
 from flykka.messages.state import (
     ExclusiveStateHandle,
     OperatorListState,
@@ -123,8 +123,12 @@ def with_operators(
 
 
 def _lists_renamed(lists: tuple[OperatorListState, ...], named: Callable[[str], str]) -> tuple[OperatorListState, ...]:
+    """Only sinks keep paths. What else operators keep stays as it is, unread: it may be of a connector's own kind."""
     return tuple(
-        replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements)) for each in lists
+        replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements))
+        if each.name == COMMITTABLES
+        else each
+        for each in lists
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.state.key_groups import key_groups_of
 from flykka.actors.state.operator_state import elements_of, list_state
 from flykka.messages.message import Value
+from flykka.messages.operator_state import COMMITTABLES
 from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sinks.sink import SinkWriter
 
 Staged = tuple[tuple["OperatorId", tuple[str, ...]], ...]
-
-COMMITTABLES = "committables"
-"""The list state of a sink: what it has staged and not yet committed, as Flink's committers call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

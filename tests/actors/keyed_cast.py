@@ -17,7 +17,7 @@ from flykka.messages.exchange import WATERMARK_MAX
 from flykka.messages.ids import BatchId, JobId, OperatorId, SplitId
 from flykka.messages.job_graph import JobVertex, Operator, ShipStrategy
 from flykka.messages.message import Message
-from flykka.messages.operator_state import StagedBatch
+from flykka.messages.operator_state import COMMITTABLES, StagedBatch
 from flykka.messages.source import FileSplit, SplitsDiscovered
 from flykka.messages.stage import (
     AbortCheckpoint,
@@ -61,8 +61,6 @@ READ_MS, RUN_MS = 80, 200
 """How long stages take in subtask 0, and longer by a little in the others. Behind the keyed edge rows pile up."""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
-
-_COMMITTABLES = "committables"
 
 
 def number_of(row: str) -> int:
@@ -222,7 +220,7 @@ class KeyedBridge(StagedBridge):
         self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
 
     def _opened(self, states: Sequence[OperatorSubtaskState]) -> BridgeOpened:
-        self._publish(elements_of(states, _COMMITTABLES, StagedBatch))
+        self._publish(elements_of(states, COMMITTABLES, StagedBatch))
         self._waiting = tuple(
             row
             for state in states
@@ -259,7 +257,7 @@ class KeyedBridge(StagedBridge):
         self._world.stored[state_id] = self._waiting
         handle = SharedStateHandle(state_id=state_id, path=state_id, rows=1, size_bytes=1, key_groups=self._owned)
         keyed = OperatorSubtaskState(operator_id=operator_id, shared=(handle,), key_groups=self._owned)
-        committables = (list_state(_COMMITTABLES, self._pending),)
+        committables = (list_state(COMMITTABLES, self._pending),)
         listed = OperatorSubtaskState(operator_id=operator_id, operator_state=committables)
         return _snapshotted(checkpoint_id, keyed, listed)
 

@@ -21,6 +21,7 @@ from flykka.messages.job_graph import OperatorKind, OperatorRef
 from flykka.messages.state import (
     ExclusiveStateHandle,
     KeyGroupRange,
+    OperatorListState,
     OperatorSubtaskState,
     StateSchema,
     TaskStateSnapshot,
@@ -30,9 +31,13 @@ WINDOWS = OperatorId("windows")
 
 
 def savepoint(
-    directory: Path, *operators: OperatorMetadata, windows: OperatorId = WINDOWS, with_state: bool = True
+    directory: Path,
+    *operators: OperatorMetadata,
+    windows: OperatorId = WINDOWS,
+    with_state: bool = True,
+    lists: tuple[OperatorListState, ...] = (),
 ) -> Path:
-    """A savepoint of a job with keyed state of one operator, in a file of six bytes; or with none as yet."""
+    """A savepoint of a job with state of one operator: lists, and keyed in a file of six bytes, or with none as yet."""
     folder = initialize_savepoint(str(directory), "savepoint-orders-1")
     state = Path(folder, "state")
     state.write_bytes(b"a row.")
@@ -40,6 +45,7 @@ def savepoint(
         operator_id=windows,
         key_groups=KeyGroupRange(start=0, end=127),
         exclusive=(ExclusiveStateHandle(path=f"file:{state}", size_bytes=6),) if with_state else (),
+        operator_state=lists,
     )
     taken = CompletedCheckpoint(
         job_id=JobId("orders-id"),
@@ -121,6 +127,18 @@ def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(
     main(["savepoint", "inspect", str(savepoint(tmp_path))])
 
     assert "id windows" in capsys.readouterr().out
+
+
+def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unread = OperatorListState(name="unread splits", elements=(b"of a connector",))
+    path = savepoint(tmp_path, window_operator(), lists=(unread,))
+
+    code = main(["savepoint", "inspect", str(path)])
+
+    assert code == 0
+    assert "list unread splits (SPLIT_DISTRIBUTE): 1" in re.sub(r"\s+", " ", capsys.readouterr().out)
 
 
 def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
