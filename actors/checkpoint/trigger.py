@@ -108,8 +108,10 @@ class CheckpointTrigger:
             is_periodic=is_periodic,
             request_id=request_id,
         )
-        if self._is_shut_down:
-            yield from self._decline(request, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
+        # Who may not begin whatever the load is does not wait for its turn; before requests waited, nobody did.
+        refusal = self._refusal_of_coordinator(request)
+        if refusal is not None and (self._is_shut_down or not self._state.rules.queues_requests):
+            yield from self._decline(request, refusal)
             return
         yield from self._follow(self._gate.offer(request, self._load(), now), now)
 
@@ -252,13 +254,19 @@ class CheckpointTrigger:
         if decision.retry_ms is not None:
             yield from self.periodic.rearm(now, decision.retry_ms)
 
-    def _refusal(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
+    def _refusal_of_coordinator(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
             # Behind the barrier of the final one nothing is read, and before it no other may begin: where checkpoints
             # overlap, one would always be pending, and the final one would never have its turn.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
+        return None
+
+    def _refusal(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
+        refusal = self._refusal_of_coordinator(request)
+        if refusal is not None:
+            return refusal
         if request.properties.is_final and self.final.phase is not FinalPhase.REQUESTED:
             return CheckpointDeclineReason.ALREADY_QUEUED
         return None if self._state.tasks.can_trigger else CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
