@@ -88,6 +88,8 @@ class Execution:
     def cancel(self, now: int) -> list[AttemptEffect]:
         """Stop: at once where nothing was deployed, else when the task says so. What has ended or is ending may."""
         if self.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
+            # It is being cancelled for this moment only: its timestamps tell that, and nobody has to hear of it.
+            self.timestamps[ExecutionState.CANCELING] = now
             return self._end(ExecutionState.CANCELED, now)
         if not execution_may_move(self.state, ExecutionState.CANCELING):
             return []

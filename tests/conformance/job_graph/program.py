@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ class ProgramCase:
             chaining_enabled=given.get("chaining_enabled", True),
             slot_sharing_enabled=given.get("slot_sharing_enabled", True),
             blocking_connections_between_chains=given.get("blocking_connections_between_chains", False),
-            schedule_mode=ScheduleMode(given.get("schedule_mode", "eager").upper().replace("-", "_")),
+            schedule_mode=ScheduleMode(_name(given.get("schedule_mode", "eager")).upper()),
         )
         for operator in given["operators"]:
             self._add(operator)
@@ -143,7 +144,7 @@ class ProgramCase:
             case "vertices":
                 assert len(self.job_graph.vertices) == wanted
             case "schedule_mode":
-                assert self._graph.schedule_mode.lower() == wanted.lower().replace("-", "_")
+                assert self._graph.schedule_mode.lower() == _name(wanted)
             case "checkpoint_interval_ms":
                 interval_ms = self._checkpointing().interval_ms
                 assert (NEVER_MS if interval_ms is None else interval_ms) == wanted
@@ -185,6 +186,10 @@ class ProgramCase:
 
     def _vertex_of(self, name: str) -> JobVertex:
         return next(vertex for vertex in self.job_graph.vertices if any(each.name == name for each in vertex.operators))
+
+
+def _name(words: str) -> str:
+    return re.sub(r"[- ]", "_", words.lower())
 
 
 def built_program(given: Mapping[str, Any]) -> ProgramCase:

@@ -20,7 +20,7 @@ from tests.conformance.case_files import UnknownWordError
 
 _RAISES = re.compile(r"raises(?: (?:an? )?(?P<raised>\w[\w.]*(?:\(.*\))?))?")
 _STUBBORN = re.compile(
-    r"uninterrupt|not interruptible|(ignor|swallow|never|cannot|does not)[^,]*interrupt|never (end|ret)"
+    r"uninterrupt|not interruptible|(ignor|swallow|never|cannot|not|even|keeps)[^,]*interrupt|never (end|ret)"
 )
 _NEEDS_INTERRUPT = re.compile(r"holds a lock|(ignor|swallow)\w* (the |its )?cancel(?!.* and interrupt)")
 _CANCEL_TASK = "CancelTaskException"
