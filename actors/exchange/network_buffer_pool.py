@@ -2,7 +2,8 @@
 
 Every pool is sure of its minimum. What is not promised to anybody is spread over the pools in proportion to what each
 could use beyond its minimum, anew whenever a pool comes or goes. Sizes are worked out when somebody asks for one, so
-that pools may come and go by the thousand. Follows Flink's NetworkBufferPool.
+that pools may come and go by the thousand. Bytes are counted where the batches are, at the tasks. Follows Flink's
+NetworkBufferPool.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
 
 
 class NetworkBufferPool:
-    """`total` buffers of `bytes_per_buffer` each, where bytes are bounded."""
+    """`total` buffers."""
 
-    def __init__(self, total: int, *, bytes_per_buffer: int | None = None) -> None:
+    def __init__(self, total: int) -> None:
         if total < 0:
             raise ValueError(f"the number of network buffers cannot be negative: {total}")
         self.total = total
         self.promised = 0
         self.is_destroyed = False
         self.is_settled = True
-        self._bytes_per_buffer = bytes_per_buffer
         self._free = total
         self._owed_exclusive = 0
         # An ordered set: shares that do not divide evenly go by age.
@@ -49,9 +49,7 @@ class NetworkBufferPool:
             BufferPoolDestroyedError: there are no buffers any more.
         """
         self._promise(minimum)
-        pool = LocalBufferPool[BufferListener](
-            minimum, minimum=minimum, maximum=maximum, provider=self, bytes_per_buffer=self._bytes_per_buffer
-        )
+        pool = LocalBufferPool[BufferListener](minimum, minimum=minimum, maximum=maximum, provider=self)
         self._pools[pool] = None
         self._usable += self._beyond_minimum(pool)
         if self.is_settled and self._is_abundant and maximum is not None:
