@@ -52,7 +52,7 @@ class StreamNode:
     id that the user gave beside it. A source `has_own_thread` where it does not take turns with the operators of its
     task (Flink's legacy source); an operator that `yields` gives its turn away and cannot run behind such a source.
     `state_schema` is what an operator with keyed state keeps. Flink's programs say `has_own_thread`, `yields`,
-    `resources` and `buffer_timeout_ms`, ours do not: a source of ours takes turns, and a batch goes out when it is made.
+    `resources` and `buffer_timeout_ms`, ours do not: sources of ours take turns, and a batch goes out when it is made.
     """
 
     uid: str
