@@ -17,10 +17,10 @@ from tests.conformance.case_files import UnknownWordError
 # Cases refer to the program of another by what is special in it.
 _UNION_PROGRAM = "src > map > filter > keyed reduce > map and src > filter and src > filter, union, sink"
 _NAMED = {"the union program of chain-union-not-chained": _UNION_PROGRAM, "the union program": _UNION_PROGRAM}
-_AGAIN = re.compile(r"(the )?same( program)?( built)?( again| twice)?(?= *(,|;|$|with ))")
+_AGAIN = re.compile(r"(the )?same( program)?( built)?( again| twice)?(?= *(,|;|$|with |but ))")
 _KINDS = {"src", "source", "map", "filter", "reduce", "flatmap", "process", "sink"}
 _OPERATOR = re.compile(
-    r"(?P<open>\[?)\s*(?P<keyed>keyed )?(?P<name>\w+)(?: named (?P<called>\w+))?"
+    r"(?P<open>\[?)\s*(?P<keyed>keyed )?(?P<name>\w+)(?: named \"?(?P<called>\w+)\"?)?"
     r"\s*(\((?P<ids>[^)]*)\))?\s*(?P<close>\]?)"
 )
 _KEY_BY = re.compile(r"key_?by\s*>\s*", re.IGNORECASE)
@@ -153,9 +153,13 @@ def _apply(clause: str, written: WrittenProgram) -> None:
     named = re.fullmatch(
         r"(\w+) (starts a new chain|is not chained|disables chaining|(?:is )?renamed|has another name)", clause
     )
+    called = re.fullmatch(r"(?:with |but )?(\w+) (?:is )?(?:named|called|renamed to) \"?(\w+)\"?", clause)
     match clause:
         case "" | "without uids":
             return
+        case _ if called is not None:
+            place = _place(called[1], clause, written)
+            written.operators[place] = replace(written.operators[place], name=called[2])
         case _ if re.fullmatch(_UIDS, clause):
             written.operators = [
                 replace(each, uid=each.uid or f"{each.name}-{place}") for place, each in enumerate(written.operators)
@@ -171,12 +175,20 @@ def _apply(clause: str, written: WrittenProgram) -> None:
         case _ if found := re.fullmatch(r"parallelism (\d+)", clause):
             written.parallelism = int(found[1])
         case _ if named is not None:
-            place = next((index for index, each in enumerate(written.operators) if each.name == named[1]), None)
-            if place is None:
-                raise UnknownWordError(f"{clause!r} of a program without it")
+            place = _place(named[1], clause, written)
             written.operators[place] = _changed(written.operators[place], named[2])
         case _:
             raise UnknownWordError(clause)
+
+
+def _place(name: str, clause: str, written: WrittenProgram) -> int:
+    names = [operator.name for operator in written.operators]
+    # A source is known as such, whatever it is called.
+    if name in ("src", "source") and name not in names:
+        return 0
+    if name not in names:
+        raise UnknownWordError(f"{clause!r} of a program without it")
+    return names.index(name)
 
 
 def _changed(operator: WrittenOperator, how: str) -> WrittenOperator:

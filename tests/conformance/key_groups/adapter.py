@@ -10,7 +10,6 @@ import pytest
 
 from flykka.actors.errors import JobRuntimeError
 from flykka.actors.state.key_groups import (
-    UPPER_BOUND_MAX_PARALLELISM,
     groups_in,
     intersection,
     key_group_range,
@@ -27,9 +26,6 @@ from tests.conformance.key_groups.restore import restore
 
 Given = dict[str, Any]
 Expect = dict[str, Any]
-
-_AUTO_MAX = 2_147_483_647
-"""Flink's word for as many key groups as there may be."""
 
 _EMPTY = [0, -1]
 """What a range is that a case calls null."""
@@ -133,9 +129,9 @@ def _range(given: Given, expect: Expect) -> None:
 
 def _max_parallelism(given: Given, expect: Expect) -> None:
     only_known_words("given", given, {"parallelism", "configured", "set_later", "asked_to_become"})
-    vertex = VertexParallelism.of(given["parallelism"], _number(given.get("configured")))
+    vertex = VertexParallelism.of(given["parallelism"], given.get("configured"))
     if "set_later" in given:
-        vertex = vertex.with_max_parallelism(_number(given["set_later"]))
+        vertex = vertex.with_max_parallelism(given["set_later"])
     asked = given.get("asked_to_become", vertex.max_parallelism)
     may_become = vertex.may_become(asked)
     for word, wanted in expect.items():
@@ -146,10 +142,6 @@ def _max_parallelism(given: Given, expect: Expect) -> None:
                 assert may_become == wanted
             case _:
                 raise UnknownWordError(word)
-
-
-def _number(said: Any) -> Any:
-    return UPPER_BOUND_MAX_PARALLELISM if said == _AUTO_MAX else said
 
 
 _KINDS: dict[str, Callable[[Given, Expect], None]] = {

@@ -9,6 +9,7 @@ what has failed is run on until then.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -62,6 +63,15 @@ from tests.conformance.states.consumer_case import ConsumerCase
 from tests.conformance.states.descriptors import source_descriptor
 
 _GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_timeout_ms", "cluster", "job"}
+_SETUP = {
+    "class ?loader": "No user code classloader available.",
+    "blob|jar": "Failed to fetch BLOB: it is missing.",
+    "network|buffer": "Network buffer pool has already been destroyed.",
+    "instantiat": "Could not instantiate the task's invokable class.",
+}
+"""What Flink's preparations say where they fail; here all of them are the bridge's, and the task passes on what it is
+told."""
+
 _STEP = {"do", "want", "cause", "state", "reset_task_to", "answer"}
 _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
 
@@ -71,8 +81,8 @@ class TaskCase:
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
-        self._given = given
         self._body = Body(given.get("body", "returns"))
+        self._unprepared = _unprepared(given.get("setup"))
         self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
         self._task = StreamTask(self._descriptor, Ref("/task", 1), _cancellation(given.get("cluster", {})))
         self._consumers = ConsumerCase()
@@ -208,8 +218,8 @@ class TaskCase:
 
     def _bridge(self, message: Message) -> list[TaskEvent]:
         match message:
-            case OpenBridge() if "setup" in self._given:
-                return [StageFailed(cause=failure(self._given["setup"].replace("class loader", "classloader")))]
+            case OpenBridge() if self._unprepared is not None:
+                return [StageFailed(cause=failure(self._unprepared))]
             case OpenBridge():
                 return [BridgeOpened()]
             case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
@@ -247,6 +257,16 @@ def _cancellation(said: Mapping[str, Any]) -> TaskCancellationSettings:
     return TaskCancellationSettings(
         interval_ms=said.get("cancel_interval_ms"), timeout_ms=said.get("cancel_timeout_ms")
     )
+
+
+def _unprepared(setup: str | None) -> str | None:
+    """What is told of a preparation that fails: as the case says it, and as Flink does."""
+    if setup is None:
+        return None
+    told = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)
+    if told is None:
+        raise UnknownWordError(f"setup {setup!r}")
+    return f"{setup}: {told}"
 
 
 def _snapshotted(checkpoint_id: int) -> StateSnapshotted:
