@@ -84,7 +84,7 @@ class BarrierAligner(CheckpointBarrierHandler):
         if (alignment := self._alignment) is not None:
             assert alignment.missing, "an alignment of all open channels is over"
             assert alignment.missing <= self._open
-            assert alignment.blocked <= self._open - alignment.missing
+            assert not alignment.blocked & alignment.missing
             assert not (alignment.blocked and alignment.is_unaligned)
             assert alignment.is_unaligned or not alignment.is_triggered
             assert alignment.checkpoint_id == self.latest_checkpoint_id

@@ -2,6 +2,7 @@
 
 A blocked channel keeps its elements in its own queue, where Flink 1.9 sets them aside for all channels together. So the
 order between channels may differ, and the log of those cases is compared per channel, triggers and aborts in place.
+Since 1.11 it is the sender that stops behind a barrier: what arrives all the same is read.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.exchange import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
 from flykka.messages.ids import BatchId
 from tests.actors.exchange.builders import gate_descriptor, response
-from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words
 
 GIVEN = {
     "handler",
@@ -50,7 +51,7 @@ Log = list[list[Any]]
 class TaskInput:
     """A gate whose barriers go to a handler, and what an operator behind it sees."""
 
-    def __init__(self, given: Case, elements: int) -> None:
+    def __init__(self, given: Case, elements: int, *, keeps_blocked: bool) -> None:
         only_known_words("given", given, GIVEN)
         channels = given["channels"]
         self.gate = InputGate(gate_descriptor(channels), exclusive_credit=max(1, elements), floating_credit=0)
@@ -63,6 +64,7 @@ class TaskInput:
         self.alignment_seconds: dict[str, float] = {}
         self.blocked: set[int] = set()
         self._alignment = AlignmentType.UNALIGNED if given["handler"] == "unaligned" else AlignmentType.ALIGNED
+        self._keeps_blocked = keeps_blocked
         self._is_over = False
         self._now_ms = 0
         self._ms_per_step = 1000 * given.get("seconds_per_step", 0)
@@ -126,7 +128,8 @@ class TaskInput:
                     self._note_set_aside(checkpoint_id)
                 case BlockChannel(channel=channel):
                     self.blocked.add(channel)
-                    self.gate.block(channel)
+                    if self._keeps_blocked:
+                        self.gate.block(channel)
                 case UnblockAllChannels():
                     self.blocked.clear()
                     self.gate.unblock_all()
@@ -163,7 +166,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
 def run(case: Case) -> None:
     """Feed the steps to one task input, and compare what comes of them."""
     given, steps = case["given"], case["steps"]
-    task = TaskInput(given, len(steps))
+    task = TaskInput(given, len(steps), keeps_blocked=_sets_aside(case))
 
     blocked: list[set[int]] = []
     latest: list[int] = []
@@ -176,7 +179,7 @@ def run(case: Case) -> None:
 
     for word, wanted in case["expect"].items():
         match word:
-            case "log" if _sets_aside(given):
+            case "log" if _sets_aside(case):
                 assert _per_channel(task.log, steps) == _per_channel(wanted, steps)
             case "log":
                 assert task.log == wanted
@@ -206,8 +209,10 @@ def run(case: Case) -> None:
                 raise UnknownWordError(f"expect: {word}")
 
 
-def _sets_aside(given: Case) -> bool:
-    return given["handler"] == "aligning" and not given.get("blocked_channels_are_not_read")
+def _sets_aside(case: Case) -> bool:
+    given = case["given"]
+    is_read = given.get("blocked_channels_are_not_read") or is_since(case, 1, 11)
+    return given["handler"] == "aligning" and not is_read
 
 
 def _per_channel(log: Log, steps: list[list[Any]]) -> dict[int, Log]:
