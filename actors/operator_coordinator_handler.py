@@ -89,11 +89,16 @@ class OperatorCoordinatorHandler:
         self._checkpoint_coordinator = checkpoint_coordinator
         self._coordinator = SourceCoordinator(graph.job_graph)
         self._version: int | None = None
-        self._discoveries = {
-            operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
+        sources = [
+            (vertex.vertex_id, operator)
             for vertex in graph.job_graph.vertices
             for operator in vertex.operators
             if operator.kind is OperatorKind.SOURCE
+        ]
+        self._vertices = {vertex_id for vertex_id, _ in sources}
+        self._discoveries = {
+            operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
+            for _, operator in sources
         }
 
     def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
@@ -156,7 +161,8 @@ class OperatorCoordinatorHandler:
 
     def _on_settled(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> None:
         execution = self._graph.execution(attempt)
-        if execution is not None:
+        # Every subtask of the job settles: those without a source are not worth an event.
+        if execution is not None and execution.vertex_id in self._vertices:
             self._decide(
                 TaskSettled(vertex_id=execution.vertex_id, subtask=execution.subtask, checkpoint_id=checkpoint_id)
             )
