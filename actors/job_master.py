@@ -6,6 +6,7 @@ It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (wh
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -79,6 +80,8 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import ESCALATING_STRATEGY
+
+_log = logging.getLogger(__name__)
 
 TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | RequestPartitionProducerState
 
@@ -218,6 +221,9 @@ class JobMaster(Actor):
         except RestoreError as misfit:
             self._fail(replace(serialized(misfit), suppress_restarts=True))
             return
+        if assigned.non_restored:
+            gone = ", ".join(assigned.non_restored)
+            _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", self._job_id, gone)
         checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
         if checkpoint_id is not None or self._graph.number_of_restarts > 0:
             self._tell_listeners(
