@@ -44,7 +44,7 @@ def with_another_source(job_graph: JobGraph) -> JobGraph:
     source, sink = job_graph.vertices
     (operator,) = source.operators
     another = replace(operator, operator_id=OperatorId("another"))
-    return replace(job_graph, vertices=(replace(source, operators=(another,), outputs=("another",)), sink))
+    return replace(job_graph, vertices=(replace(source, operators=(another,), outputs=(another.operator_id,)), sink))
 
 
 def start(cluster: JobCluster, path: str, *, allow_non_restored_state: bool) -> None:
