@@ -22,7 +22,10 @@ _RAISES = re.compile(r"raises(?: (?:an? )?(?P<raised>\w[\w.]*(?:\(.*\))?))?")
 _STUBBORN = re.compile(
     r"uninterrupt|not interruptible|(ignor|swallow|never|cannot|not|even|keeps)[^,]*interrupt|never (end|ret)"
 )
-_NEEDS_INTERRUPT = re.compile(r"holds a lock|(ignor|swallow)\w* (the |its )?cancel(?!.* and interrupt)")
+_NEEDS_INTERRUPT = re.compile(
+    r"holds a lock|cancel( hook)? (also )?blocks|blocks in (its )?cancel"
+    r"|(ignor|swallow)\w* (the |its )?cancel(?!.* and interrupt)"
+)
 _CANCEL_TASK = "CancelTaskException"
 
 
@@ -33,7 +36,7 @@ class Body:
         first, then, last = words.partition(", then ")
         self._is_stubborn = _STUBBORN.search(words) is not None
         self._needs_interrupt = _NEEDS_INTERRUPT.search(words) is not None
-        self._blocks = first.startswith("blocks") or self._needs_interrupt or self._is_stubborn
+        self._blocks = "blocks" in first or self._needs_interrupt or self._is_stubborn
         self._outcome = last if then else "returns" if self._blocks else first
         if self._outcome != "returns" and _RAISES.fullmatch(self._outcome) is None:
             raise UnknownWordError(f"body {words!r}")

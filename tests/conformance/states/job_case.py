@@ -50,6 +50,7 @@ from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
 _STEP = {"do", "want", "task", "attempt", "cause", "producer_attempt"}
+_NO_SLOTS = {"pending", "never arrive"}
 _RESTARTS = re.compile(
     r"allows(?: (?P<times>once|twice|(?P<number>\d+) times?))?"
     r"(?:, (?:restarts at once|(?:the )?restart fires by hand|delay never ends))?"
@@ -72,8 +73,11 @@ class JobCase:
             job_graph = replace(job_graph, schedule_mode=ScheduleMode.PIPELINED_REGION)
         self.graph = ExecutionGraph(job_graph, self._strategy, now=1)
         self._now = 1
-        self._slots_left = given.get("slots", 1_000_000)
-        self._unserved_requests_wait = is_since_1_11
+        slots = given.get("slots", 1_000_000)
+        if not isinstance(slots, int) and slots not in _NO_SLOTS:
+            raise UnknownWordError(f"slots {slots!r}")
+        self._slots_left = 0 if slots in _NO_SLOTS else slots
+        self._unserved_requests_wait = is_since_1_11 or slots in _NO_SLOTS
         self._pending: dict[SlotRequestId, None] = {}
         self._held: dict[SlotRequestId, None] = {}
         self._released: set[SlotRequestId] = set()
