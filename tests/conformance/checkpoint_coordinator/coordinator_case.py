@@ -54,8 +54,8 @@ class CoordinatorCase:
                 self._world = self._coordinator(given)
             case "job":
                 only_known_words("given", given, {"component", "tasks", "edges", "restart", "checkpointing"})
-                created = [task(name, ExecutionState.CREATED) for name in given["tasks"]]
-                self._world = Coordination(*created, interval_ms=600_000, rules=_rules(case))
+                self._tasks = {name: task(name, ExecutionState.CREATED) for name in given["tasks"]}
+                self._world = Coordination(*self._tasks.values(), interval_ms=600_000, rules=_rules(case))
             case component:
                 raise UnknownWordError(component)
 
@@ -72,8 +72,8 @@ class CoordinatorCase:
         only_known_words("config", given.get("config", {}), set(CONFIG))
         states = dict.fromkeys(given.get("not_executed", ()), ExecutionState.CREATED)
         states |= {name: ExecutionState(state) for name, state in given.get("states", {}).items()}
-        tasks = [
-            task(
+        self._tasks = {
+            name: task(
                 name,
                 states.get(name, ExecutionState.RUNNING),
                 is_source=name in given["trigger"],
@@ -81,9 +81,9 @@ class CoordinatorCase:
                 commits=name in given["commit"],
             )
             for name in dict.fromkeys(given["trigger"] + given["ack"] + given["commit"])
-        ]
+        }
         config = DEFAULTS | {CONFIG[word]: number for word, number in given.get("config", {}).items()}
-        world = Coordination(*tasks, rules=_rules(self._case), **config)
+        world = Coordination(*self._tasks.values(), rules=_rules(self._case), **config)
         world.storage_fails = given.get("store_fails", False)
         return world
 
@@ -110,28 +110,37 @@ class CoordinatorCase:
             case "stop_scheduler":
                 world.handle(events.SchedulerStopped())
             case "abort_pending":
+                # Pending checkpoints go with the attempts that take them: here these go on.
                 world.handle(events.PendingAborted(reason=reason(step["reason"])))
+                world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "shutdown":
                 world.handle(events.Shutdown(job_status=JobStatus(step["status"])))
             case "set_state":
-                world.set_state(step["task"], ExecutionState(step["state"]))
+                self._set_state(step["task"], ExecutionState(step["state"]))
             case "all_running":
-                for name in self._case["given"]["tasks"]:
-                    world.set_state(name, ExecutionState.RUNNING)
+                for name in self._tasks:
+                    self._set_state(name, ExecutionState.RUNNING)
             case "fail_task":
-                world.set_state(step["task"], ExecutionState.FAILED)
+                self._set_state(step["task"], ExecutionState.FAILED)
             case "run_restart":
                 world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+                self._tasks = {name: replace(each, state=ExecutionState.CREATED) for name, each in self._tasks.items()}
+                world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "fail_job":
                 world.handle(events.Shutdown(job_status=JobStatus.FAILED))
             case "suspend_job":
                 world.handle(events.Shutdown(job_status=JobStatus.SUSPENDED))
             case "finish_all_tasks":
-                for name in self._case["given"]["tasks"]:
-                    world.set_state(name, ExecutionState.FINISHED)
+                for name in self._tasks:
+                    self._set_state(name, ExecutionState.FINISHED)
                 world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
             case word:
                 raise UnknownWordError(word)
+
+    def _set_state(self, name: str, state: ExecutionState) -> None:
+        if name in self._tasks:
+            self._tasks[name] = replace(self._tasks[name], state=state)
+        self._world.set_state(name, state)
 
     def _do_all(self, steps: list[dict[str, Any]]) -> None:
         for step in steps:
@@ -146,7 +155,7 @@ class CoordinatorCase:
         for name, what in step.get("rpc", {}).items():
             if what != "task finishes, trigger call fails":
                 raise UnknownWordError(what)
-            self._world.set_state(name, ExecutionState.FINISHED)
+            self._set_state(name, ExecutionState.FINISHED)
             refused = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
             self._world.decline(name, max(self._world.machine.pending), refused)
 
