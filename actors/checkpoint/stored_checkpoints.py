@@ -126,7 +126,8 @@ class StoredCheckpoints:
         if attempt_lives and self._closing is _Closing.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
             if self.store.latest is not None:
-                unneeded += self.registry.release_unused(self.store.latest.checkpoint_id)
+                acknowledged = dict.fromkeys(handle.state_id for handle in shared_state(state))
+                unneeded += self.registry.release_unused(self.store.latest.checkpoint_id, acknowledged)
         else:
             unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
         yield from self.dispose(state=unneeded)
