@@ -278,6 +278,13 @@ def run_union_gate(case: Case) -> None:
 def run_gate_property(case: Case) -> None:
     """Run a case about fairness: no channel is read twice while another that has data waits for its turn."""
     given = case["given"]
+    only_known_words(
+        "given", given, {"kind", "channels", "data_per_channel", "then", "channel_kind", "start", "refill"}
+    )
+    [step] = case["steps"]
+    only_known_words("step", step, {"do", "times"})
+    if step["do"] not in ("read_all", "read"):
+        raise UnknownWordError(f"step: {step}")
     channels = given["channels"]
     every = count = 0
     gate = InputGate(gate_descriptor(channels), PLENTY, 0)
@@ -298,7 +305,7 @@ def run_gate_property(case: Case) -> None:
             feed.give(channel, ["data"] * given["data_per_channel"] + ["end"])
 
     reads = 0
-    while reads < case["steps"][0].get("times", PLENTY * PLENTY) and gate.poll() is not None:
+    while reads < step.get("times", PLENTY * PLENTY) and gate.poll() is not None:
         lengths = [len(channel.queue) for channel in gate.channels]
         assert max(lengths) - min(lengths) <= 1
         if refills and reads % every == 0:
@@ -307,4 +314,4 @@ def run_gate_property(case: Case) -> None:
         reads += 1
 
     only_known_words("expect", case["expect"], {"after_every_read", "reads", "then"})
-    assert reads == case["expect"].get("reads", case["steps"][0].get("times"))
+    assert reads == case["expect"].get("reads", step.get("times", reads))

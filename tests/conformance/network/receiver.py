@@ -18,6 +18,7 @@ from flykka.messages.exchange import AddCredit, Buffer, CancelPartitionRequest, 
 from flykka.messages.ids import BatchId
 from tests.actors.exchange.builders import (
     CONSUMER,
+    announcement,
     batch,
     gate_descriptor,
     partition,
@@ -238,6 +239,10 @@ def _run_gate(case: Case) -> None:
                 times_notified += (gate.has_data and not had_data) or gate.failure is not None
             case {"do": "release"}:
                 effects += gate.release_channel(0)
+            case {"do": "backlog", "n": n}:
+                effects += gate.on_backlog(announcement(n))
+            case {"do": "request_partition"}:
+                pass  # The gate has asked for it already.
             case _:
                 raise UnknownWordError(f"step: {step}")
         for word, wanted in step.get("want", {}).items():
@@ -246,6 +251,12 @@ def _run_gate(case: Case) -> None:
                     assert len(gate.channels[0].queue) == wanted
                 case "error":
                     assert ERRORS[gate.failure.kind if gate.failure else None] == wanted
+                case "available":
+                    assert gate.channels[0].credits.available == wanted
+                case "required":
+                    assert gate.channels[0].credits.required == wanted
+                case "pool_free":
+                    assert gate.floating.free == wanted
                 case _:
                     raise UnknownWordError(f"want: {word}")
 

@@ -202,7 +202,9 @@ def _run_blocking(case: Case) -> None:
     subpartition = BlockingSubpartition(partition_id(), 0)
     views: list[BlockingSubpartitionView] = []
     written = [_buffer(number, 1024) for number in range(3)]
+    only_known_words("given", case["given"], BEGIN)
     for step in case["steps"]:
+        only_known_words("step", step, {"do", "readers"})
         match step:
             case {"do": "write_data"}:
                 for buffer in written:
