@@ -31,6 +31,7 @@ exit codes:
   0    the plan was drawn
   1    the app has raised an error, or executes no job
   2    the command line is wrong
+  An app that calls sys.exit(N) before it executes a job ends with N, if that is not 0.
 """
 
 
