@@ -210,7 +210,7 @@ class CancellationDue(Message):
 
 @message("task.fatal_error")
 class FatalErrorOccurred(Message):
-    """Task -> TaskManager: the attempt does not end, so what runs here can no longer be known (Flink's onFatalError)."""
+    """Task -> TaskManager: the attempt does not end: nobody knows any more what runs here (Flink's onFatalError)."""
 
     attempt: ExecutionAttemptId
     cause: SerializedThrowable

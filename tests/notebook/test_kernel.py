@@ -21,7 +21,8 @@ BLOCKING = """
 import sys, threading, time, traceback
 
 def tell():
-    while "interruptible.py" not in "".join(traceback.format_stack(sys._current_frames()[threading.main_thread().ident])):
+    main = threading.main_thread().ident
+    while "interruptible.py" not in "".join(traceback.format_stack(sys._current_frames()[main])):
         time.sleep(0.01)
     print("waiting", flush=True)
 

@@ -9,13 +9,11 @@ import pytest
 
 from flykka.actors.state.assignment import assign
 from flykka.actors.state.key_groups import covers, key_groups_of
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.exchange import WATERMARK_MIN
-from flykka.messages.ids import JobId
-from flykka.messages.job_graph import JobVertex
 from flykka.messages.stage import StateSnapshotted
 from flykka.messages.state import SharedStateHandle
 from flykka.spark_bridge.code import LocalWindowCode, WindowCode
+from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -38,7 +36,8 @@ class Job:
         """The subtasks, from what those before have acknowledged."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
-        states = assign(_completed(before, snapshots), [vertex]).states
+        of_subtasks = {before.vertex_id: (before, [snapshot.state for snapshot in snapshots])}
+        states = assign(completed(of_subtasks), [vertex]).states
         source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
         subtasks = [
             self.laboratory.begin(vertex, subtask=subtask, number=self.attempts, reads=source).open(
@@ -59,25 +58,6 @@ class Job:
             windows.snapshot(checkpoint_id, END)
             windows.commit(checkpoint_id)
         return sorted((row.key, row.n) for row in self.laboratory.published().collect())
-
-
-def _completed(vertex: JobVertex, snapshots: Sequence[StateSnapshotted]) -> CompletedCheckpoint:
-    return CompletedCheckpoint(
-        job_id=JobId("job"),
-        checkpoint_id=1,
-        timestamp_ms=0,
-        duration_ms=0,
-        task_states=tuple(
-            TaskStateEntry(
-                vertex_id=vertex.vertex_id,
-                subtask=subtask,
-                parallelism=vertex.parallelism,
-                max_parallelism=vertex.max_parallelism,
-                state=snapshot.state,
-            )
-            for subtask, snapshot in enumerate(snapshots)
-        ),
-    )
 
 
 def taken(subtasks: Sequence[Told], checkpoint_id: int, *watermarks_ms: int) -> list[StateSnapshotted]:
