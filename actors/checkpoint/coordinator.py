@@ -289,11 +289,7 @@ class CheckpointCoordinatorMachine:
             yield Ignore(reason=f"the coordinator was shut down when the job was {self.shut_down_with}")
             return
         self.shut_down_with = event.job_status
-        reason = (
-            CheckpointDeclineReason.COORDINATOR_SUSPEND
-            if event.job_status is JobStatus.SUSPENDED
-            else CheckpointDeclineReason.COORDINATOR_SHUTDOWN
-        )
+        reason = CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.keeps_checkpoint
         yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)
