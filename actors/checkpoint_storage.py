@@ -65,9 +65,9 @@ class CheckpointStorage:
     def __init__(self, directory: str) -> None:
         try:
             self._fs, self._root = url_to_fs(directory)
-        except (ValueError, ImportError) as unknown:
+        except (ValueError, ImportError, OSError) as unknown:
             raise CheckpointDirectoryError(
-                f"the checkpoint directory {directory!r} cannot be used: {unknown}"
+                f"the checkpoint directory {directory!r} cannot be used: {_first_line(unknown)}"
             ) from None
         self._is_local = isinstance(self._fs, LocalFileSystem)
 
@@ -265,7 +265,7 @@ def initialize_savepoint(directory: str, name: str) -> str:
     try:
         savepoints = CheckpointStorage(directory)
     except CheckpointDirectoryError as unknown:
-        raise CheckpointDirectoryError(f"{cannot} used: {unknown.__context__}") from None
+        raise CheckpointDirectoryError(f"{cannot} used: {_first_line(unknown.__context__)}") from None
     fs, folder = savepoints._fs, f"{savepoints._root}/{name}"
     if fs.isfile(savepoints._root):
         raise CheckpointDirectoryError(f"{cannot} written: it is a file")
@@ -281,6 +281,11 @@ def initialize_savepoint(directory: str, name: str) -> str:
 def discard_savepoint(location: str) -> None:
     """Delete the folder of a savepoint that was given up."""
     _remove(*_located(location))
+
+
+def _first_line(refusal: BaseException | None) -> str:
+    """What a library says, without the list of places where it has looked for one of its own."""
+    return str(refusal).partition("\n")[0]
 
 
 def _located(address: str) -> tuple[AbstractFileSystem, str]:
