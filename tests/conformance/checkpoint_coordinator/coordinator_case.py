@@ -281,7 +281,9 @@ def _rules(case: Case) -> CoordinatorRules:
     return replace(
         chosen,
         savepoints_in_store=in_store,
-        checkpoints_after_tasks_finish=given.get("checkpoints_after_tasks_finish", False),
+        checkpoints_after_tasks_finish=given.get(
+            "checkpoints_after_tasks_finish", chosen.checkpoints_after_tasks_finish
+        ),
     )
 
 
