@@ -61,6 +61,11 @@ class FileSystem:
         filesystem = self._of(hadoop_path)
         return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
 
+    def size_bytes(self, path: str) -> int:
+        """How large a file is that is there."""
+        hadoop_path = self._path(path)
+        return int(self._of(hadoop_path).getFileStatus(hadoop_path).getLen())
+
     def list(self, folder: str) -> list[FileStatus]:
         """What lies in a folder, by name; nothing where there is no folder."""
         hadoop_path = self._path(folder)

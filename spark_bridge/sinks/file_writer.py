@@ -4,7 +4,8 @@ Staged files lie in `<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<bat
 a snapshot each gets the name it will have, and staged path and name go into the checkpoint. When a checkpoint is
 complete, what it and those before it hold is renamed. A rename is repeated without harm: a file whose source is gone
 and whose target is there has been published. So a restore publishes everything its checkpoint holds, whatever the
-attempts before have come to do, and then deletes whatever else this subtask had staged.
+attempts before have come to do, and then deletes whatever else this subtask had staged. Jobs that begin from one
+savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it does so for all of them.
 
 Where the number of files is limited, batches are staged as parquet first, and written anew at the snapshot.
 """
@@ -130,12 +131,19 @@ class FileWriter(SinkWriter):
         there, waiting = self._filesystem.exists(file.target), self._filesystem.exists(file.staged)
         if there and not waiting:
             return
+        if there and self._is_same(file):
+            self._filesystem.delete(file.staged)
+            return
         if there:
             raise SinkError(f"{file.target} is there already, and {file.staged} waits to become it")
         if not waiting:
             raise SinkError(f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows")
         if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
             raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
+
+    def _is_same(self, file: PendingFile) -> bool:
+        """Whether what is there is a copy of the file, out of a savepoint: no other file has its name."""
+        return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
 
 
 def _parent(path: str) -> str:

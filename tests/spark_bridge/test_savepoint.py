@@ -174,3 +174,26 @@ def test_a_file_sink_publishes_what_a_savepoint_had_pending_once(
 
     assert sorted(row.number for row in spark.read.parquet(str(tmp_path / "output")).collect()) == [0, 1, 2]
     assert files(tmp_path / "savepoint") == there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_job_that_goes_on_while_another_one_starts_from_its_savepoint_is_not_in_its_own_way(
+    spark: SparkSession, filesystem: FileSystem, tmp_path: Path, restarted: bool
+) -> None:
+    sink = FileSink.parquet(str(tmp_path / "output"))
+    original, fork, next_attempt = (
+        FileWriter(sink, sink_context(spark, str(tmp_path / "output" / ".flykka-staging" / job), attempt_number=number))
+        for job, number in (("original", 0), ("fork", 0), ("original", 1))
+    )
+    prepared = original.prepare_commit(4, original.stage(spark.range(3).selectExpr("id AS number")).names)
+    kept = into_savepoint(filesystem, prepared, f"file:{tmp_path}/savepoint/sink")
+
+    fork.restore(kept)
+    if restarted:
+        next_attempt.restore(prepared)
+    else:
+        original.commit(4)
+
+    assert sorted(row.number for row in spark.read.parquet(str(tmp_path / "output")).collect()) == [0, 1, 2]
+    assert files(tmp_path / "output" / ".flykka-staging") == {}
