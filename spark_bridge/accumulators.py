@@ -10,9 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-from pyspark.accumulators import AccumulatorParam
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from flykka.messages.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.spark_bridge.errors import AccumulatorConflictError
@@ -20,6 +18,7 @@ from flykka.spark_bridge.errors import AccumulatorConflictError
 if TYPE_CHECKING:
     from pyspark import Accumulator as SparkAccumulator
     from pyspark import SparkContext
+    from pyspark.accumulators import AccumulatorParam
 
 V = TypeVar("V", int, float)
 A = TypeVar("A", bound="Accumulator[Any]")
@@ -106,15 +105,15 @@ class Histogram(Accumulator[int]):
         return Counter({int(value): 1})
 
     def _register(self, context: SparkContext) -> None:
-        self._spark = context.accumulator(Counter(), CountsParam())
+        self._spark = context.accumulator(Counter(), cast("AccumulatorParam[Counter[int]]", CountsParam()))
 
     def _snapshot(self, name: str) -> AccumulatorSnapshot:
         counts = (HistogramCount(number=number, count=count) for number, count in self.get_local_value().items())
         return AccumulatorSnapshot(name=name, type=self.type, counts=tuple(counts))
 
 
-class CountsParam(AccumulatorParam[Counter[int]]):
-    """Tells Spark how counts are added up."""
+class CountsParam:
+    """As an `AccumulatorParam`, tells Spark how counts are added up: rich functions are written without PySpark."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
         """No counts."""

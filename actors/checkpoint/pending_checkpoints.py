@@ -40,6 +40,13 @@ class PendingCheckpoints:
         """Those that are pending now, whatever becomes of them meanwhile."""
         return iter(tuple(self._pending.values()))
 
+    @property
+    def oldest_to_stay(self) -> int | None:
+        """The id of the oldest one that no newer checkpoint subsumes, which may thus complete behind newer ones."""
+        return next(
+            (each.checkpoint_id for each in self._pending.values() if not each.properties.can_be_subsumed), None
+        )
+
     def get(self, checkpoint_id: int) -> PendingCheckpoint | None:
         """One that is pending."""
         return self._pending.get(checkpoint_id)
