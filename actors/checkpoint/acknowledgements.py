@@ -79,10 +79,11 @@ class Acknowledgements:
     def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
         exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
         lives = event.attempt in self._state.tasks
+        latest = self._state.stored.store.latest
         yield from self._state.stored.discard_late(
             event.checkpoint_id,
             event.state,
             exclusive,
             attempt_lives=lives,
-            oldest_pending=self._state.pendings.oldest_to_stay,
+            needed_from=self._state.pendings.needed_from(latest.checkpoint_id if latest else 0),
         )

@@ -48,7 +48,8 @@ class CheckpointCompletion:
                 request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
             )
         if is_jobs or self._state.rules.savepoints_in_store:
-            yield from self._state.stored.retain(checkpoint, oldest_pending=self._state.pendings.oldest_to_stay)
+            needed_from = self._state.pendings.needed_from(checkpoint_id)
+            yield from self._state.stored.retain(checkpoint, needed_from=needed_from)
             yield from self._subsume(checkpoint_id, now)
         yield from self._trigger.on_completed(properties, now)
         yield from self._trigger.resume(now)

@@ -47,12 +47,14 @@ class CheckpointInitialization:
     def begin(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
         """A request has its id, and nothing is in its way."""
         properties = with_alignment(request.properties, self._state.settings)
+        latest = self._state.stored.store.latest
         pending = PendingCheckpoint(
             job=self._state.job,
             checkpoint_id=checkpoint_id,
             timestamp_ms=now,
             properties=properties,
             plan=self._state.tasks.calculate(),
+            built_on=latest.checkpoint_id if latest else 0,
             request_id=request.request_id,
         )
         self._state.pendings.add(pending)

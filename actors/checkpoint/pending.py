@@ -42,7 +42,11 @@ class CoordinatedJob:
 
 
 class PendingCheckpoint:
-    """Who has acknowledged, and with what."""
+    """Who has acknowledged, and with what.
+
+    `built_on` is the latest checkpoint that was complete when this one began, 0 where none was: its tasks may refer to
+    what that one holds.
+    """
 
     def __init__(
         self,
@@ -52,9 +56,11 @@ class PendingCheckpoint:
         timestamp_ms: int,
         properties: CheckpointProperties,
         plan: CheckpointPlan,
+        built_on: int = 0,
         request_id: str | None = None,
     ) -> None:
         self.checkpoint_id = checkpoint_id
+        self.built_on = built_on
         self.timestamp_ms = timestamp_ms
         self.properties = properties
         self.plan = plan

@@ -40,12 +40,18 @@ class PendingCheckpoints:
         """Those that are pending now, whatever becomes of them meanwhile."""
         return iter(tuple(self._pending.values()))
 
-    @property
-    def oldest_to_stay(self) -> int | None:
-        """The id of the oldest one that no newer checkpoint subsumes, which may thus complete behind newer ones."""
-        return next(
-            (each.checkpoint_id for each in self._pending.values() if not each.properties.can_be_subsumed), None
+    def needed_from(self, completed_id: int) -> int:
+        """Since which checkpoint state is needed when this one is complete: for those that stay pending, too.
+
+        One that began before may refer to what the latest one held then, and this one does not: state that was being
+        written anew when the word came that it was complete already.
+        """
+        staying = (
+            each.built_on
+            for each in self._pending.values()
+            if each.checkpoint_id > completed_id or not each.properties.can_be_subsumed
         )
+        return min((completed_id, *staying))
 
     def get(self, checkpoint_id: int) -> PendingCheckpoint | None:
         """One that is pending."""

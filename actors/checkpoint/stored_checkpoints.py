@@ -94,13 +94,13 @@ class StoredCheckpoints:
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
-    def retain(self, checkpoint: CompletedCheckpoint, *, oldest_pending: int | None) -> Iterator[Dispose]:
+    def retain(self, checkpoint: CompletedCheckpoint, *, needed_from: int) -> Iterator[Dispose]:
         """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused.
 
-        What the `oldest_pending` refers to, which may complete behind this one, is not unused.
+        State that a checkpoint has had since `needed_from` may still be referred to.
         """
         self.registry.register(_registered(checkpoint))
-        yield from self._let_go(self.store.add(checkpoint), _oldest(checkpoint.checkpoint_id, oldest_pending))
+        yield from self._let_go(self.store.add(checkpoint), needed_from)
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
@@ -120,7 +120,7 @@ class StoredCheckpoints:
         exclusive: Iterable[ExclusiveStateHandle],
         *,
         attempt_lives: bool,
-        oldest_pending: int | None,
+        needed_from: int,
     ) -> Iterator[Dispose]:
         """State for a checkpoint that is over: the `exclusive` goes.
 
@@ -131,7 +131,6 @@ class StoredCheckpoints:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
             if self.store.latest is not None:
                 acknowledged = dict.fromkeys(handle.state_id for handle in shared_state(state))
-                needed_from = _oldest(self.store.latest.checkpoint_id, oldest_pending)
                 unneeded += self.registry.release_unused(needed_from, acknowledged)
         else:
             unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
@@ -208,11 +207,6 @@ class StoredCheckpoints:
     def _is_owned(self, checkpoint: CompletedCheckpoint) -> bool:
         is_ours = checkpoint.checkpoint_id != self._adopted
         return is_ours and self.store.is_discarded_when_subsumed(checkpoint)
-
-
-def _oldest(completed_id: int, pending_id: int | None) -> int:
-    """From which checkpoint on state may be referred to."""
-    return completed_id if pending_id is None else min(completed_id, pending_id)
 
 
 def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.checkpoint import effects
+from flykka.actors.checkpoint.properties import for_final_checkpoint
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
@@ -52,6 +53,32 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in world.log
     assert world.disposed() == ["s"]
     assert world.effects(effects.FailJob) == []
+
+
+def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+    world.trigger()
+    world.trigger()
+    for checkpoint_id, state in ((2, snapshot(shared=["x again"])), (3, snapshot(shared=["x"]))):
+        world.acknowledge("source", checkpoint_id, state)
+        world.acknowledge("sink", checkpoint_id)
+
+    assert world.completed() == [3]
+    assert "x" not in world.disposed()
+
+
+def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_one() -> None:
+    world = two_tasks()
+    world.trigger(for_final_checkpoint())
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(shared=["x"]))
+    for name in ("source", "sink"):
+        world.acknowledge(name, 2)
+    world.acknowledge("sink", 1)
+
+    assert set(world.completed()) <= {1, 2}
+    assert "x" not in world.disposed()
 
 
 def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
