@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
@@ -15,47 +16,50 @@ from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
+from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.properties import for_savepoint
+from flykka.actors.checkpoint_announcements import for_job_master, for_task
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.ignore import Ignore
+from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
+from flykka.actors.state.handles import operator_metadata
 from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
-    SnapshotOperatorCoordinators,
-    TriggerCheckpoint,
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
-    CheckpointFailuresExceeded,
-    CheckpointingStopped,
     CheckpointTimedOut,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
     Disposed,
     FinalCheckpointRequest,
     FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksClosed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
     MetadataRead,
     MetadataReadFailed,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
     RequestRestoreState,
-    RestoreState,
     RestoreStateFailed,
+    SavepointRequest,
     StartCheckpointScheduler,
-    StopCheckpointFailed,
     StopCheckpointing,
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
 from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
@@ -68,18 +72,22 @@ _log = logging.getLogger(__name__)
 class CheckpointCoordinator(Actor):
     """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
 
-    def __init__(self, job_graph: JobGraph, storage: CheckpointStorage) -> None:
+    def __init__(
+        self, job_graph: JobGraph, storage: CheckpointStorage, hooks: Sequence[MasterTriggerRestoreHook] = ()
+    ) -> None:
         self._job_id = job_graph.job_id
+        self._hooks = MasterHooks(hooks)
         self._storage = storage
         self._ids = CheckpointIdCounter()
         self._gateways: dict[ExecutionAttemptId, Gateway] = {}
         self._events: deque[CoordinatorEvent] = deque()
         sources = (operator for vertex in job_graph.vertices for operator in vertex.operators)
         self._machine = CheckpointCoordinatorMachine(
-            job_graph.job_id,
+            CoordinatedJob(job_id=job_graph.job_id, name=job_graph.name, operators=operator_metadata(job_graph)),
             job_graph.checkpointing,
             # Every source has a split enumerator on the JobMaster's side.
             operator_coordinators=any(operator.kind is OperatorKind.SOURCE for operator in sources),
+            master_hooks=self._hooks.identifiers,
         )
 
     def handle_message(self, message: Message) -> None:
@@ -94,8 +102,15 @@ class CheckpointCoordinator(Actor):
                 | CheckpointTimedOut()
                 | MetadataWritten()
                 | MetadataWriteFailed()
+                | MasterHooksTriggered()
+                | MasterHookFailed()
+                | MasterHooksRestored()
+                | MasterHookRestoreFailed()
             ):
                 self._take(message)
+            case MasterHooksClosed(cause=cause):
+                if cause is not None:
+                    _log.warning("job %s: %s", self._job_id, cause.message)
             case StartCheckpointScheduler():
                 self._take(events.SchedulerStarted())
             case StopCheckpointScheduler():
@@ -106,15 +121,16 @@ class CheckpointCoordinator(Actor):
                 self._take(events.TaskStateChanged(attempt=attempt, state=state))
             case FinalCheckpointRequest():
                 self._take(events.FinalCheckpointRequested())
-            case StopCheckpointRequest():
-                self._take(events.StopRequested())
+            case StopCheckpointRequest() | SavepointRequest():
+                self._on_request(message)
             case AbortPendingCheckpoints(reason=reason):
                 self._take(events.PendingAborted(reason=reason))
             case RequestRestoreState():
                 self._on_request_restore_state(message)
-            case MetadataRead(version=version, checkpoint=checkpoint):
+            case MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow):
                 self._ids.skip_to(checkpoint.checkpoint_id + 1)
-                self._take(events.CheckpointAdopted(version=version, checkpoint=checkpoint))
+                adopted = events.CheckpointAdopted(version=version, checkpoint=checkpoint, allow_unmatched=allow)
+                self._take(adopted)
             case MetadataReadFailed(version=version, cause=cause):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
@@ -134,6 +150,17 @@ class CheckpointCoordinator(Actor):
             case _:
                 self.context.unhandled(message)
 
+    def _on_request(self, message: StopCheckpointRequest | SavepointRequest) -> None:
+        match message:
+            case StopCheckpointRequest(target_location=target_location, drain=drain, request_id=request_id):
+                stop = Stop(target_location=target_location, drain=drain, request_id=request_id)
+                self._take(events.StopRequested(stop=stop))
+            case SavepointRequest(target_location=target_location, request_id=request_id):
+                properties = for_savepoint(target_location)
+                self._take(events.TriggerRequested(properties=properties, request_id=request_id))
+            case unreachable:
+                assert_never(unreachable)
+
     def _on_tasks(self, message: CoordinatedTasks) -> None:
         self._gateways = {task.attempt: Gateway(task.task_manager, message.leader_session_id) for task in message.tasks}
         planned = tuple(
@@ -151,13 +178,13 @@ class CheckpointCoordinator(Actor):
         self._take(events.TasksChanged(tasks=planned))
 
     def _on_request_restore_state(self, message: RequestRestoreState) -> None:
-        version = message.version
+        version, allow = message.version, message.allow_non_restored_state
         if message.path is None or len(self._machine.completed):
-            self._take(events.RestoreRequested(version=version))
+            self._take(events.RestoreRequested(version=version, allow_unmatched=allow))
             return
         self.context.pipe_to_self(
             partial(_read_metadata, message.path),
-            lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint),
+            lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow),
             lambda error: MetadataReadFailed(version=version, cause=serialized(error)),
         )
 
@@ -180,15 +207,17 @@ class CheckpointCoordinator(Actor):
             case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
                 self.context.timers.cancel(_timer_key(kind, checkpoint_id))
             case effects.TriggerTask() | effects.NotifyComplete() | effects.NotifyAborted():
-                self._tell_task(effect)
+                self._gateways[effect.attempt].tell(for_task(self._job_id, effect))
             case effects.WriteMetadata() | effects.Dispose() | effects.DeleteJob():
                 self._use_storage(effect)
+            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+                self._use_hooks(effect)
             case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
             case _:
-                self._tell_job_master(effect)
+                self.context.parent.tell(for_job_master(self._job_id, effect, self.context.now()))
 
     def _start_timer(self, effect: effects.StartTimer) -> None:
         key = _timer_key(effect.kind, effect.checkpoint_id)
@@ -201,41 +230,6 @@ class CheckpointCoordinator(Actor):
                 assert effect.checkpoint_id is not None
                 due = CheckpointTimedOut(checkpoint_id=effect.checkpoint_id)
                 self.context.timers.start_once(key, effect.delay_ms, due)
-            case unreachable:
-                assert_never(unreachable)
-
-    def _tell_task(self, effect: effects.TriggerTask | effects.NotifyComplete | effects.NotifyAborted) -> None:
-        gateway = self._gateways[effect.attempt]
-        match effect:
-            case effects.TriggerTask():
-                gateway.tell(
-                    TriggerCheckpoint(
-                        job_id=self._job_id,
-                        attempt=effect.attempt,
-                        checkpoint_id=effect.checkpoint_id,
-                        timestamp_ms=effect.timestamp_ms,
-                        options=effect.options,
-                    )
-                )
-            case effects.NotifyComplete():
-                gateway.tell(
-                    NotifyCheckpointComplete(
-                        job_id=self._job_id,
-                        attempt=effect.attempt,
-                        checkpoint_id=effect.checkpoint_id,
-                        timestamp_ms=effect.timestamp_ms,
-                    )
-                )
-            case effects.NotifyAborted():
-                gateway.tell(
-                    NotifyCheckpointAborted(
-                        job_id=self._job_id,
-                        attempt=effect.attempt,
-                        checkpoint_id=effect.checkpoint_id,
-                        latest_completed_id=effect.latest_completed_id,
-                        timestamp_ms=effect.timestamp_ms,
-                    )
-                )
             case unreachable:
                 assert_never(unreachable)
 
@@ -257,52 +251,28 @@ class CheckpointCoordinator(Actor):
             case unreachable:
                 assert_never(unreachable)
 
-    def _tell_job_master(
-        self,
-        effect: effects.SnapshotCoordinators
-        | effects.FailJob
-        | effects.ReportStopFailed
-        | effects.ReportCompleted
-        | effects.ReportAborted
-        | effects.Restore
-        | effects.ReportStopped,
+    def _use_hooks(
+        self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
     ) -> None:
-        job_master, now = self.context.parent, self.context.now()
         match effect:
-            case effects.SnapshotCoordinators(checkpoint_id=checkpoint_id):
-                job_master.tell(SnapshotOperatorCoordinators(job_id=self._job_id, checkpoint_id=checkpoint_id))
-            case effects.FailJob(cause=cause):
-                job_master.tell(CheckpointFailuresExceeded(job_id=self._job_id, cause=cause))
-            case effects.ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure):
-                job_master.tell(
-                    StopCheckpointFailed(
-                        job_id=self._job_id,
-                        checkpoint_id=checkpoint_id,
-                        reason=failure.reason,
-                        cause=failure.cause,
-                    )
+            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+                self.context.pipe_to_self(
+                    partial(self._hooks.trigger, checkpoint_id, timestamp_ms),
+                    lambda states: MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states),
+                    lambda error: MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error)),
                 )
-            case effects.ReportCompleted(checkpoint=checkpoint, stats=stats):
-                job_master.tell(
-                    CheckpointCompleted(
-                        job_id=self._job_id,
-                        checkpoint_id=checkpoint.checkpoint_id,
-                        duration_ms=stats.duration_ms,
-                        size_bytes=stats.size_bytes,
-                        incremental_bytes=stats.incremental_bytes,
-                        path=checkpoint.path,
-                        timestamp_ms=now,
-                    )
+            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=states):
+                self.context.pipe_to_self(
+                    partial(self._hooks.restore, restored_id, states),
+                    lambda _: MasterHooksRestored(version=version),
+                    lambda error: MasterHookRestoreFailed(version=version, cause=serialized(error)),
                 )
-            case effects.ReportAborted(checkpoint_id=checkpoint_id, reason=reason):
-                aborted = CheckpointAborted(
-                    job_id=self._job_id, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=now
+            case effects.CloseMasterHooks():
+                self.context.pipe_to_self(
+                    self._hooks.close,
+                    lambda _: MasterHooksClosed(),
+                    lambda error: MasterHooksClosed(cause=serialized(error)),
                 )
-                job_master.tell(aborted)
-            case effects.Restore(version=version, checkpoint=checkpoint):
-                job_master.tell(RestoreState(job_id=self._job_id, version=version, checkpoint=checkpoint))
-            case effects.ReportStopped(retained=retained):
-                job_master.tell(CheckpointingStopped(job_id=self._job_id, retained=retained))
             case unreachable:
                 assert_never(unreachable)
 

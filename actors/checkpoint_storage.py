@@ -4,47 +4,53 @@
     <directory>/<job id>/chk-<n>/_metadata      checkpoint n, which exists from the moment this file does
     <directory>/<job id>/chk-<n>/_continued     the id of a job that has gone on from it, and has left none of its own
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
+    <savepoint directory>/savepoint-<...>/      a savepoint: its `_metadata`, and all of its state
 
-A file is a header (magic, format version, length and CRC-32 of the rest) and one value of the codec. It is written
-under another name and renamed, so that whoever looks finds it whole or not at all. To delete what is gone is no error.
+What lies in the folder of a savepoint is named in its metadata from there on: it refers to nothing else, and may be
+moved (Flink's RelativeFileStateHandle).
+
+A file is one value of the codec behind a header (`checkpoint_format.py`). It is written under another name and renamed,
+so that whoever looks finds it whole or not at all. To delete what is gone is no error.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from glob import escape
 from typing import TypeVar
 
+from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from flykka.actors.checkpoint_format import packed, unpacked
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFormatError,
     CheckpointNotFoundError,
+    CheckpointStateMissingError,
     CheckpointStorageError,
-    CheckpointVersionError,
 )
+from flykka.actors.savepoint_name import SAVEPOINT, is_savepoint
+from flykka.actors.state.handles import exclusive_state_of, shared_state_of, with_paths
+from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.codec import decode, encode
 from flykka.messages.errors import DecodeError
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Value
+from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle
 
-FORMAT_VERSION = 1
-
-_MAGIC = b"FLYKKA\r\n"
-_HEADER = struct.Struct(">8sHQI")
 _METADATA = "_metadata"
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 _CHECKPOINT = "chk-"
+_HERE = "./"
+"""How paths begin that are meant from the folder of a checkpoint on."""
 
 V = TypeVar("V", bound=Value)
 
@@ -59,20 +65,21 @@ class CheckpointStorage:
     def __init__(self, directory: str) -> None:
         try:
             self._fs, self._root = url_to_fs(directory)
-        except (ValueError, ImportError) as unknown:
+        except (ValueError, ImportError, OSError) as unknown:
             raise CheckpointDirectoryError(
-                f"the checkpoint directory {directory!r} cannot be used: {unknown}"
+                f"the checkpoint directory {directory!r} cannot be used: {_first_line(unknown)}"
             ) from None
         self._is_local = isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
         """Make the checkpoint exist, below `target_location` if it is a savepoint's; returns its address."""
-        folder = f"{self._job(checkpoint.job_id)}/{_CHECKPOINT}{checkpoint.checkpoint_id}"
         if target_location is not None:
-            folder = self._path(target_location)
-        address = self._address(folder)
-        self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
-        return address
+            # It may be on another file system than the job's own checkpoints.
+            savepoints = CheckpointStorage(target_location)
+            return savepoints._write_checkpoint(savepoints._root, checkpoint)
+        return self._write_checkpoint(
+            f"{self._job(checkpoint.job_id)}/{_CHECKPOINT}{checkpoint.checkpoint_id}", checkpoint
+        )
 
     def read_metadata(self, path: str) -> CompletedCheckpoint:
         """The checkpoint at `path`, its folder or its metadata file, wherever it may have been moved to.
@@ -84,7 +91,31 @@ class CheckpointStorage:
             CheckpointStorageError: it may not be read.
         """
         folder = self._path(path).removesuffix(f"/{_METADATA}")
-        return replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
+        written = replace(self._read(f"{folder}/{_METADATA}", CompletedCheckpoint), path=self._address(folder))
+        if written.snapshot_type is not SnapshotType.SAVEPOINT:
+            return written
+        below = f"file:{folder}" if self._is_local else written.path
+        return with_paths(written, lambda named: below + named.removeprefix(".") if named.startswith(_HERE) else named)
+
+    def check_state(self, checkpoint: CompletedCheckpoint) -> None:
+        """Look whether all state is there that the checkpoint refers to.
+
+        Raises:
+            CheckpointStateMissingError: something is not, or not whole; the text names it.
+        """
+        handles: list[SharedStateHandle | ExclusiveStateHandle] = [*shared_state_of(checkpoint).values()]
+        for handle in [*handles, *exclusive_state_of(checkpoint)]:
+            fs, path = _located(handle.path)
+            size = fs.du(path) if fs.exists(path) else None
+            if size is None or size < handle.size_bytes:
+                raise CheckpointStateMissingError(
+                    f"{checkpoint.path}/{_METADATA} refers to state in {handle.path}, "
+                    + (
+                        "which is not there"
+                        if size is None
+                        else f"of {handle.size_bytes} bytes, of which {size} are there"
+                    )
+                )
 
     def latest(self, job_id: JobId) -> str | None:
         """The address of the newest checkpoint that exists, None where there is none."""
@@ -96,20 +127,30 @@ class CheckpointStorage:
         """The addresses of every checkpoint that exists, of all jobs, in no order."""
         return [self._address(folder) for folder in self._folders(f"{escape(self._root)}/*")]
 
+    def savepoints(self) -> list[str]:
+        """The addresses of the savepoints that lie side by side in the directory, by name."""
+        found = self._fs.glob(f"{escape(self._root)}/{SAVEPOINT}*/{_METADATA}")
+        return sorted(self._address(path.rsplit("/", 1)[0]) for path in found)
+
     def exists(self, path: str) -> bool:
         """Whether there is a file or a folder at `path`."""
         return bool(self._fs.exists(self._path(path)))
 
     def drop_checkpoint(self, path: str) -> None:
         """Delete a checkpoint: from the first step on it does not exist any more."""
-        folder = self._path(path)
-        self._remove(f"{folder}/{_METADATA}")
-        self._remove(folder)
+        fs, folder = _located(path)
+        _remove(fs, f"{folder}/{_METADATA}")
+        _remove(fs, folder)
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files and folders of state."""
-        for path in paths:
-            self._remove(self._path(path))
+        """Delete files and folders of state, and with the last of a savepoint that was given up its folder."""
+        for address in paths:
+            fs, path = _located(address)
+            _remove(fs, path)
+            folder = path.rsplit("/", 1)[0]
+            if is_savepoint(folder):
+                with suppress(OSError):  # It holds something else.
+                    fs.rmdir(folder)
 
     def dispose(self, checkpoints: Iterable[str], state: Iterable[str]) -> None:
         """Delete checkpoints, then state that they may have referred to."""
@@ -139,7 +180,7 @@ class CheckpointStorage:
             if continued is not None and self._fs.exists(self._path(continued)):
                 self._fs.pipe_file(f"{self._path(continued)}/{_CONTINUED}", job_id.encode())
         finally:
-            self._remove(self._job(job_id))
+            _remove(self._fs, self._job(job_id))
 
     def continued_by(self, path: str) -> JobId | None:
         """The job that has gone on from the checkpoint at `path` and has left none of its own, if there is one."""
@@ -147,6 +188,19 @@ class CheckpointStorage:
             return JobId(self._fs.cat_file(f"{self._path(path)}/{_CONTINUED}").decode())
         except FileNotFoundError:
             return None
+
+    def _write_checkpoint(self, folder: str, checkpoint: CompletedCheckpoint) -> str:
+        address = self._address(folder)
+        if checkpoint.snapshot_type is SnapshotType.SAVEPOINT:
+            checkpoint = with_paths(checkpoint, lambda path: self._from(folder, path))
+        self._write(f"{folder}/{_METADATA}", replace(checkpoint, path=address))
+        return address
+
+    def _from(self, folder: str, address: str) -> str:
+        """What lies in a folder is named from there on, anything else by its address."""
+        fs, path = _located(address)
+        is_inside = fs == self._fs and path.startswith(f"{folder}/")
+        return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
 
     def _job(self, job_id: JobId) -> str:
         return f"{self._root}/{job_id}"
@@ -167,19 +221,19 @@ class CheckpointStorage:
         return path if self._is_local else str(self._fs.unstrip_protocol(path))
 
     def _write(self, path: str, value: Value) -> None:
-        body = encode(value)
+        data = packed(encode(value))
         unfinished = f"{path}.inprogress"
         folder = path.rsplit("/", 1)[0]
         self._fs.makedirs(folder, exist_ok=True)
         try:
             with self._fs.open(unfinished, "wb") as file:
-                file.write(_HEADER.pack(_MAGIC, FORMAT_VERSION, len(body), zlib.crc32(body)) + body)
+                file.write(data)
                 if self._is_local:
                     file.flush()
                     os.fsync(file.fileno())
             self._fs.mv(unfinished, path)
         except BaseException:
-            self._remove(unfinished)
+            _remove(self._fs, unfinished)
             with suppress(OSError):  # It holds something else.
                 self._fs.rmdir(folder)
             raise
@@ -191,7 +245,7 @@ class CheckpointStorage:
             raise CheckpointNotFoundError(f"{path}: there is no such file") from missing
         except OSError as refusal:
             raise CheckpointStorageError(f"{path}: cannot be read: {refusal.strerror or refusal}") from refusal
-        body = _body(path, data)
+        body = unpacked(path, data)
         try:
             value = decode(body)
         except DecodeError as refusal:
@@ -200,24 +254,46 @@ class CheckpointStorage:
             raise CheckpointFormatError(f"{path}: holds a {type(value).__name__}, not a {expected.__name__}")
         return value
 
-    def _remove(self, path: str) -> None:
-        with suppress(FileNotFoundError):
-            self._fs.rm(path, recursive=True)
+
+def initialize_savepoint(directory: str, name: str) -> str:
+    """Make the folder of a new savepoint, and the directory where there is none; the folder's address.
+
+    Raises:
+        CheckpointDirectoryError: it cannot be made; the text says why.
+    """
+    cannot = f"the savepoint directory {directory!r} cannot be"
+    try:
+        savepoints = CheckpointStorage(directory)
+    except CheckpointDirectoryError as unknown:
+        raise CheckpointDirectoryError(f"{cannot} used: {_first_line(unknown.__context__)}") from None
+    fs, folder = savepoints._fs, f"{savepoints._root}/{name}"
+    if fs.isfile(savepoints._root):
+        raise CheckpointDirectoryError(f"{cannot} written: it is a file")
+    try:
+        fs.makedirs(folder, exist_ok=False)
+    except FileExistsError as there:
+        raise CheckpointDirectoryError(f"{folder!r} is there already: a savepoint never replaces another") from there
+    except OSError as refusal:
+        raise CheckpointDirectoryError(f"{cannot} written: {refusal.strerror or refusal}") from refusal
+    return savepoints._address(folder)
 
 
-def _body(path: str, data: bytes) -> bytes:
-    if not data.startswith(_MAGIC):
-        raise CheckpointFormatError(f"{path}: not a file of flykka")
-    if len(data) < _HEADER.size:
-        raise CheckpointFormatError(f"{path}: cut off within its header")
-    _, version, length, crc = _HEADER.unpack_from(data)
-    if version > FORMAT_VERSION:
-        raise CheckpointVersionError(
-            f"{path}: a newer flykka wrote it: format version {version}, known up to {FORMAT_VERSION}"
-        )
-    body = data[_HEADER.size :]
-    if len(body) != length:
-        raise CheckpointFormatError(f"{path}: {length} bytes were written, {len(body)} are there")
-    if zlib.crc32(body) != crc:
-        raise CheckpointFormatError(f"{path}: altered since it was written (CRC)")
-    return body
+def discard_savepoint(location: str) -> None:
+    """Delete the folder of a savepoint that was given up."""
+    _remove(*_located(location))
+
+
+def _first_line(refusal: BaseException | None) -> str:
+    """What a library says, without the list of places where it has looked for one of its own."""
+    return str(refusal).partition("\n")[0]
+
+
+def _located(address: str) -> tuple[AbstractFileSystem, str]:
+    """The file system of an address, and the path there. What the data plane has written is named by its scheme."""
+    fs, path = url_to_fs(address if "://" in address else address.removeprefix("file:"))
+    return fs, path
+
+
+def _remove(fs: AbstractFileSystem, path: str) -> None:
+    with suppress(FileNotFoundError):
+        fs.rm(path, recursive=True)

@@ -6,10 +6,12 @@ blocks an actor: what may block is a plain call that the shells run through `con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from flykka.messages.ids import JobId, SplitId
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.ids import JobId
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import SplitsDiscovered
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
@@ -21,9 +23,10 @@ class SplitDiscovery(Protocol):
     interval_ms: int | None
     """How long to wait between two looks; None where one look finds everything."""
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
-        """The splits that are not in `seen`, in the order in which they are to be read. May block.
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The splits behind `position` (empty: all), in the order in which they are to be read. May block.
 
+        A position is the discovery's own and goes into checkpoints: it is small, and another object understands it.
         Raises whatever the storage raises; the job fails with it.
         """
 
@@ -38,11 +41,20 @@ class DataPlane(Protocol):
         the data plane itself has against it, such as a sink that cannot write where it is to; the job is refused.
         """
 
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """The user's code that is run beside the coordinator of a job's checkpoints."""
+
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of an execution attempt's bridge actor; it is spawned as the Task's child and tells its parent."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """Do what is to be done once when all tasks of a job have finished, before it is FINISHED. May block.
+
+        Raises whatever the storage raises; the job fails with it, and where it is restarted this is called again.
+        """
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job, killed attempts on their way out included. May block."""

@@ -5,12 +5,18 @@ JobRuntimeError
 ├── UnboundOperatorError            the application: a job graph does not fit its code
 ├── RestoreError
 │   ├── RescaleNotSupportedError    the job: an operator runs at another parallelism than its state allows
-│   └── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
+│   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
+│   └── UnreadableStateError        the checkpoint: what it holds of an operator is damaged, or of another kind
 ├── CheckpointStorageError
 │   ├── CheckpointNotFoundError     the address: nothing is there
 │   ├── CheckpointFormatError       the file: not ours, cut off, or altered
+│   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
+├── MasterHookError                 the user's hook: it raised, or what it returned or is called cannot be stored
+├── NetworkBufferError
+│   ├── InsufficientNetworkBuffersError  the cluster: a task needs more network buffers than its TaskManager has left
+│   └── BufferPoolDestroyedError         the caller: it asked a pool that is no more
 └── IllegalTransitionError          the caller: a job or an attempt was asked to move where its table allows no move
 """
 
@@ -37,6 +43,10 @@ class RescaleNotSupportedError(RestoreError):
     """State cannot be handed to another number of subtasks, or to other key groups."""
 
 
+class UnreadableStateError(RestoreError):
+    """What a checkpoint holds of an operator is damaged, or another operator has left it; the text names both."""
+
+
 class StateWithoutOperatorError(RestoreError):
     """State would be lost, and nobody said that it may be. `operator_ids` are those whose state it is."""
 
@@ -59,12 +69,42 @@ class CheckpointFormatError(CheckpointStorageError):
     """The file is not one of ours, or not whole."""
 
 
+class CheckpointStateMissingError(CheckpointStorageError):
+    """State that the metadata of a checkpoint refers to is not there; the text names both."""
+
+
 class CheckpointVersionError(CheckpointStorageError):
     """The file is of a format that this version does not know yet."""
 
 
 class CheckpointDirectoryError(CheckpointStorageError):
     """The checkpoint directory cannot be written; the text names it."""
+
+
+class MasterHookError(JobRuntimeError):
+    """User code at the side of the coordinator failed; the text names it."""
+
+
+class NetworkBufferError(JobRuntimeError):
+    """A buffer cannot be had."""
+
+
+class InsufficientNetworkBuffersError(NetworkBufferError):
+    """The minimum of a task is more than what its TaskManager has not promised to others."""
+
+    def __init__(self, required: int, available: int, total: int) -> None:
+        super().__init__(
+            f"Insufficient number of network buffers: required {required}, but only {available} available. The total"
+            f" number of network buffers is currently set to {total} per TaskManager; give the cluster more"
+            " (network_buffers), or lower the job's parallelism"
+        )
+        self.required = required
+        self.available = available
+        self.total = total
+
+
+class BufferPoolDestroyedError(NetworkBufferError):
+    """A buffer was asked of a pool that is destroyed."""
 
 
 class IllegalTransitionError(JobRuntimeError):

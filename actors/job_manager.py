@@ -29,6 +29,9 @@ from flykka.messages.job import (
     StoppingFailure,
     StoppingSuccess,
     SubmitJob,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
 )
 from flykka.messages.job_control import JobDataReleased, JobEnded, JobGraphAccepted, JobGraphRefused
 from flykka.messages.job_graph import JobGraph
@@ -48,7 +51,8 @@ class _Job:
     job_master: Ref | None = None
     """None while the graph is being checked and stored."""
     is_cancelled: bool = False
-    stopped_by: list[Ref] = field(default_factory=list)
+    stopped_by: list[StopJob] = field(default_factory=list)
+    savepoints_for: list[Ref] = field(default_factory=list)
     end: JobEnded | None = None
 
 
@@ -75,6 +79,10 @@ class JobManager(Actor):
                 self._on_cancel(message)
             case StopJob():
                 self._on_stop(message)
+            case TriggerSavepoint():
+                self._on_trigger_savepoint(message)
+            case TriggerSavepointSuccess() | TriggerSavepointFailure():
+                self._on_savepoint(message)
             case StoppingFailure(job_id=job_id):
                 self._answer_stop(self._jobs[job_id], message)
             case JobEnded(job_id=job_id):
@@ -87,9 +95,10 @@ class JobManager(Actor):
                 self.context.unhandled(message)
 
     def post_stop(self) -> None:
-        """Nobody waits for a stop that nobody will carry out."""
+        """Nobody waits for a stop, or a savepoint, that nobody will carry out."""
         for job_id, job in self._jobs.items():
             self._answer_stop(job, _not_stopped(job_id, "its cluster is shut down"))
+            self._refuse_savepoints(job_id, job, "its cluster is shut down")
 
     # Submission
 
@@ -129,6 +138,7 @@ class JobManager(Actor):
             CheckpointStorage(submission.job_graph.checkpointing.directory),
             listeners=(submission.client,) if listens else (),
             restore_path=submission.restore_path,
+            allow_non_restored_state=submission.allow_non_restored_state,
         )
         job.job_master = self.context.spawn(props, _name(job_id))
         self.context.watch(job.job_master)
@@ -160,14 +170,39 @@ class JobManager(Actor):
             message.client.tell(_not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
         elif job.job_master is None:
             message.client.tell(_not_stopped(job_id, "it is not yet accepted"))
+        elif job.stopped_by and _kind_of_stop(job.stopped_by[0]) != _kind_of_stop(message):
+            message.client.tell(_not_stopped(job_id, f"it stops already, {_kind_of_stop(job.stopped_by[0])}"))
         else:
-            job.stopped_by.append(message.client)
+            job.stopped_by.append(message)
             job.job_master.tell(message)
 
     def _answer_stop(self, job: _Job, answer: StoppingSuccess | StoppingFailure) -> None:
-        for client in job.stopped_by:
-            client.tell(answer)
+        for stop in job.stopped_by:
+            stop.client.tell(answer)
         job.stopped_by.clear()
+
+    # Savepoints: answered by the JobMaster, or here where it has ended without
+
+    def _on_trigger_savepoint(self, message: TriggerSavepoint) -> None:
+        job_id = message.job_id
+        job = self._jobs.get(job_id)
+        if job is None or job.end is not None:
+            message.client.tell(_no_savepoint(job_id, message.client, f"there is no job {job_id} that runs"))
+        elif job.job_master is None:
+            message.client.tell(_no_savepoint(job_id, message.client, "it is not yet accepted"))
+        else:
+            job.savepoints_for.append(message.client)
+            job.job_master.tell(message)
+
+    def _on_savepoint(self, answer: TriggerSavepointSuccess | TriggerSavepointFailure) -> None:
+        job = self._jobs[answer.job_id]
+        job.savepoints_for.remove(answer.client)
+        answer.client.tell(answer)
+
+    def _refuse_savepoints(self, job_id: JobId, job: _Job, why: str) -> None:
+        for client in job.savepoints_for:
+            client.tell(_no_savepoint(job_id, client, why))
+        job.savepoints_for.clear()
 
     # The end
 
@@ -197,6 +232,7 @@ class JobManager(Actor):
         job = self._jobs.pop(job_id)
         submission = job.submission
         self._answer_stop(job, _outcome_of_stop(end))
+        self._refuse_savepoints(job_id, job, f"it has ended {end.status}")
         if submission.listening_behaviour is not ListeningBehaviour.DETACHED:
             submission.client.tell(_result(end))
 
@@ -217,8 +253,8 @@ def _release_and_find_checkpoint(data_plane: DataPlane, job_graph: JobGraph) -> 
 
 def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:
     match end:
-        case JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path=path):
-            return JobResultSuccess(job_id=job_id, checkpoint_path=path)
+        case JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path=path, accumulators=accumulators):
+            return JobResultSuccess(job_id=job_id, checkpoint_path=path, accumulators=accumulators)
         case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status, checkpoint_path=path):
             cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
             return JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=path)
@@ -235,3 +271,15 @@ def _outcome_of_stop(end: JobEnded) -> StoppingSuccess | StoppingFailure:
 
 def _not_stopped(job_id: JobId, why: str) -> StoppingFailure:
     return StoppingFailure(job_id=job_id, cause=SerializedThrowable(type_name="StopJobError", message=why))
+
+
+def _no_savepoint(job_id: JobId, client: Ref, why: str) -> TriggerSavepointFailure:
+    cause = SerializedThrowable(type_name="SavepointError", message=why)
+    return TriggerSavepointFailure(job_id=job_id, client=client, cause=cause)
+
+
+def _kind_of_stop(stop: StopJob) -> str:
+    """Two stops are one where this is the same."""
+    if stop.savepoint_directory is None:
+        return "with a checkpoint"
+    return f"{'draining, ' if stop.drain else ''}with a savepoint in {stop.savepoint_directory!r}"

@@ -6,6 +6,7 @@ It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (wh
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,24 +23,23 @@ from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.actors.ignore import Ignore
 from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
+from flykka.actors.resource_cleaner import CleanupMessage, ResourceCleaner
+from flykka.actors.savepoint_handler import SavepointHandler, SavepointMessage
 from flykka.actors.scheduling.restart_strategy import restart_strategy
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
-from flykka.actors.state.assignment import assign
+from flykka.actors.state.assignment import StateAssignment, assign
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
-    CheckpointingStopped,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
     FinalCheckpointRequest,
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
-    StopCheckpointFailed,
-    StopCheckpointing,
-    StopCheckpointRequest,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import LeaderSessionId
@@ -52,15 +52,12 @@ from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
     MetricsReported,
-    StopJob,
-    StoppingFailure,
     TaskManagerLost,
 )
 from flykka.messages.job_control import (
-    JobAttemptsEnded,
-    JobDataReleased,
     JobEnded,
     JobRestartDue,
+    JobVerticesFinalized,
     SplitDiscoveryDue,
     SplitDiscoveryFailed,
 )
@@ -73,6 +70,7 @@ from flykka.messages.task import (
     ExecutionState,
     NotifyEndOfData,
     ReportTaskMetrics,
+    RequestPartitionProducerState,
     SubmitTask,
     UpdateTaskExecutionState,
 )
@@ -82,6 +80,10 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import ESCALATING_STRATEGY
+
+_log = logging.getLogger(__name__)
+
+TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | RequestPartitionProducerState
 
 
 class JobMaster(Actor):
@@ -97,6 +99,8 @@ class JobMaster(Actor):
         storage: CheckpointStorage,
         listeners: Sequence[Ref] = (),
         restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
     ) -> None:
         self._job_graph = job_graph
         self._job_id = job_graph.job_id
@@ -105,19 +109,21 @@ class JobMaster(Actor):
         self._storage = storage
         self._listeners = tuple(listeners)
         self._restore_path = restore_path
-        self._is_stopping = False
-        self._checkpoint_path: str | None = None
+        self._allow_non_restored_state = allow_non_restored_state
 
     def pre_start(self) -> None:
         """Begin a session, bring up the coordinator, and schedule the job."""
         context = self.context
         self._session = LeaderSessionId(context.new_id("job-master-session"))
         context.accept_session(self._session)
-        coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage)
+        hooks = self._data_plane.master_hooks(self._job_id)
+        coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage, hooks)
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
         self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
+        self._savepoints = SavepointHandler(context, self._job_id, self._coordinator)
+        self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator)
         self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
@@ -129,17 +135,18 @@ class JobMaster(Actor):
     def handle_message(self, message: Message) -> None:
         """Give each family of messages to the part that it concerns."""
         match message:
-            case UpdateTaskExecutionState() | NotifyEndOfData() | ReportTaskMetrics():
-                self._on_task_message(message)
-            case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
-                self._sources.take(message)
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
                 self._sources.take(message)
                 self._coordinator.tell(message)
+            case _ if isinstance(message, TaskMessage):
+                self._on_task_message(message)
+            case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
+                self._sources.take(message)
             case CheckpointAborted():
                 self._sources.take(message)
                 self._tell_listeners(message)
             case CheckpointCompleted():
+                self._sources.take(message)
                 self._tell_listeners(message)
             case RestoreState():
                 self._on_restore_state(message)
@@ -152,13 +159,13 @@ class JobMaster(Actor):
                 self._fail(replace(cause, suppress_restarts=True))
             case JobRestartDue(version=version):
                 self._decide([events.RestartDue(version=version)])
+            case JobVerticesFinalized(version=version, cause=cause):
+                self._decide([events.VerticesFinalized(version=version, cause=cause)])
             case CancelJob():
                 self._decide([events.CancellationRequested()])
-            case StopJob():
-                self._on_stop()
-            case StopCheckpointFailed():
-                self._on_stop_failed(message)
-            case JobAttemptsEnded() | CheckpointingStopped() | JobDataReleased():
+            case _ if isinstance(message, SavepointMessage):
+                self._savepoints.take(message)
+            case _ if isinstance(message, CleanupMessage):
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref == self._resource_manager:
                 self._fail(self._slots.lose_resource_manager(ref.path))
@@ -169,13 +176,15 @@ class JobMaster(Actor):
             case _:
                 self.context.unhandled(message)
 
-    def _on_task_message(self, message: UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics) -> None:
+    def _on_task_message(self, message: TaskMessage) -> None:
         match message:
+            case RequestPartitionProducerState(attempt=attempt, partition_id=partition_id):
+                self._decide([events.PartitionProducerStateRequested(attempt=attempt, partition_id=partition_id)])
             case UpdateTaskExecutionState(state=update):
                 self._decide([events.TaskStateUpdated(update=update)])
             case NotifyEndOfData(attempt=attempt):
                 self._decide([events.EndOfDataReported(attempt=attempt)])
-            case ReportTaskMetrics(attempt=attempt, metrics=metrics):
+            case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
                     self._tell_listeners(
@@ -186,6 +195,7 @@ class JobMaster(Actor):
                             metrics=metrics,
                             vertex_id=execution.vertex_id,
                             subtask=execution.subtask,
+                            accumulators=accumulators,
                         )
                     )
             case _:
@@ -206,45 +216,35 @@ class JobMaster(Actor):
             return
         checkpoint = message.checkpoint
         try:
-            states = assign(checkpoint, self._job_graph.vertices) if checkpoint else {}
+            assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
+            self._sources.reset(message.version, assigned.coordinators)
         except RestoreError as misfit:
             self._fail(replace(serialized(misfit), suppress_restarts=True))
             return
-        self._sources.reset(checkpoint.coordinator_states if checkpoint else ())
+        if assigned.non_restored:
+            gone = ", ".join(assigned.non_restored)
+            _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", self._job_id, gone)
         checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
         if checkpoint_id is not None or self._graph.number_of_restarts > 0:
             self._tell_listeners(
                 JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=self.context.now())
             )
-        ready = events.RestoreStateReady(version=message.version, checkpoint_id=checkpoint_id, states=states)
+        ready = events.RestoreStateReady(
+            version=message.version,
+            checkpoint_id=checkpoint_id,
+            states=assigned.states,
+            max_parallelism=assigned.max_parallelism,
+        )
         self._decide([ready])
+
+    def _assigned(self, checkpoint: CompletedCheckpoint) -> StateAssignment:
+        allow = self._allow_non_restored_state
+        return assign(checkpoint, self._job_graph.vertices, allow_non_restored_state=allow)
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
         if self._graph.status is JobStatus.RUNNING:
             self._decide([events.GlobalFailureReported(cause=cause)])
-
-    # Stopping: the last checkpoint is the coordinator's; here is known whether the job still runs
-
-    def _on_stop(self) -> None:
-        status = self._graph.status
-        if status is not JobStatus.RUNNING:
-            self._refuse_stop(f"it is {status}, and only a RUNNING job can take the checkpoint that it stops with")
-        elif not self._is_stopping:
-            self._is_stopping = True
-            self._coordinator.tell(StopCheckpointRequest(job_id=self._job_id))
-
-    def _on_stop_failed(self, failed: StopCheckpointFailed) -> None:
-        # Where the job itself has gone another way meanwhile, that was told already.
-        if self._is_stopping:
-            because = f": {failed.cause.type_name}: {failed.cause.message}" if failed.cause else ""
-            text = f"its last checkpoint {failed.checkpoint_id} failed with {failed.reason}{because}; the job goes on"
-            self._refuse_stop(text)
-
-    def _refuse_stop(self, why: str) -> None:
-        self._is_stopping = False
-        cause = SerializedThrowable(type_name="StopJobError", message=why)
-        self.context.parent.tell(StoppingFailure(job_id=self._job_id, cause=cause))
 
     # What the ExecutionGraph decides
 
@@ -276,10 +276,19 @@ class JobMaster(Actor):
                 )
             case effects.AskForRestoreState(version=version):
                 self._coordinator.tell(
-                    RequestRestoreState(job_id=self._job_id, version=version, path=self._restore_path)
+                    RequestRestoreState(
+                        job_id=self._job_id,
+                        version=version,
+                        path=self._restore_path,
+                        allow_non_restored_state=self._allow_non_restored_state,
+                    )
                 )
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
                 self.context.timers.start_once("restart", delay_ms, JobRestartDue(version=version))
+            case effects.AnswerProducerState(answer=answer, task_manager=task_manager):
+                Gateway(task_manager, self._session).tell(answer)
+            case effects.FinalizeVertices():
+                return self._finalize(effect)
             case effects.AllTasksReachedEndOfData():
                 self._coordinator.tell(FinalCheckpointRequest(job_id=self._job_id))
             case Ignore():
@@ -292,14 +301,12 @@ class JobMaster(Actor):
         changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
         self._tell_listeners(changed)
-        if self._is_stopping and status is not JobStatus.FINISHED:
-            because = f": {cause.type_name}: {cause.message}" if cause else ""
-            self._refuse_stop(f"it became {status} meanwhile{because}")
+        self._savepoints.job_moved(status, cause)
         if status is JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
             self._slots.end()
-            self._clean_up()
+            self._cleaner.start()
 
     def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
         self._tell_listeners(
@@ -313,6 +320,7 @@ class JobMaster(Actor):
                 failure=moved.failure,
             )
         )
+        self._sources.attempt_moved(moved.attempt, moved.state)
         # Before it is deployed, the coordinator does not know an attempt.
         if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
             self._coordinator.tell(
@@ -321,45 +329,31 @@ class JobMaster(Actor):
 
     # The end
 
-    def _clean_up(self) -> None:
-        # First what works: an attempt that was killed may still be writing where checkpoints are about to be deleted.
+    def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
+        if not effect.has_read_all:
+            return [events.VerticesFinalized(version=effect.version)]
         self.context.pipe_to_self(
-            partial(self._data_plane.end_attempts, self._job_id),
-            lambda _: JobAttemptsEnded(job_id=self._job_id),
-            lambda error: JobAttemptsEnded(job_id=self._job_id, cause=serialized(error)),
+            partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
+            lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
+            lambda error: JobVerticesFinalized(job_id=self._job_id, version=effect.version, cause=serialized(error)),
         )
+        return ()
 
-    def _on_cleaned_up(self, message: JobAttemptsEnded | CheckpointingStopped | JobDataReleased) -> None:
-        """Behind the last attempt the checkpoints go, behind them the data, and behind that the JobMaster itself."""
-        match message:
-            case JobAttemptsEnded():
-                self._publish_if_left(message, message.cause)
-                self._coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=self._graph.status))
-            case CheckpointingStopped(retained=retained):
-                self._checkpoint_path = retained[-1] if retained else None
-                # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
-                keep_staged = bool(retained) and self._graph.status is not JobStatus.FINISHED
-                self.context.pipe_to_self(
-                    partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged),
-                    lambda _: JobDataReleased(job_id=self._job_id),
-                    lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
-                )
-            case JobDataReleased(cause=cause):
-                self._publish_if_left(message, cause)
-                self._slots.disconnect()
-                status = self._graph.status
-                why = self._graph.failure_cause if status is JobStatus.FAILED else None
-                self.context.parent.tell(
-                    JobEnded(job_id=self._job_id, status=status, cause=why, checkpoint_path=self._checkpoint_path)
-                )
-                self.context.stop()
-            case _:
-                assert_never(message)
-
-    def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:
-        if cause is not None:
-            # The job has its result all the same; who looks after the cluster hears what may be left.
-            self.context.publish(message)
+    def _on_cleaned_up(self, message: CleanupMessage) -> None:
+        if not self._cleaner.take(message, self._graph.status):
+            return
+        self._slots.disconnect()
+        status = self._graph.status
+        self.context.parent.tell(
+            JobEnded(
+                job_id=self._job_id,
+                status=status,
+                cause=self._graph.failure_cause if status is JobStatus.FAILED else None,
+                checkpoint_path=self._savepoints.stopped_with or self._cleaner.checkpoint_path,
+                accumulators=self._graph.accumulators(),
+            )
+        )
+        self.context.stop()
 
     def _tell_listeners(self, message: Message) -> None:
         for listener in self._listeners:

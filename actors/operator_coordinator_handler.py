@@ -11,11 +11,15 @@ from functools import partial
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.errors import RestoreError
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.source_coordinator import (
+from flykka.actors.scheduling.source_coordinator import SourceCoordinator
+from flykka.actors.scheduling.source_events import (
+    AttemptEnded,
     CheckpointAbandoned,
+    CheckpointCommitted,
     LookDue,
     LookEnded,
     LookFailed,
@@ -25,7 +29,6 @@ from flykka.actors.scheduling.source_coordinator import (
     SendNoMoreSplits,
     SendSplits,
     SnapshotWanted,
-    SourceCoordinator,
     SourceEffect,
     SourceEvent,
     SourcesReset,
@@ -39,8 +42,9 @@ from flykka.messages.checkpoint import (
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
 )
+from flykka.messages.errors import DecodeError
 from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId
-from flykka.messages.job import CheckpointAborted
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
 from flykka.messages.job_graph import OperatorKind
 from flykka.messages.message import Message
@@ -60,10 +64,12 @@ SourceMessage = (
     | AcknowledgeCheckpoint
     | DeclineCheckpoint
     | CheckpointAborted
+    | CheckpointCompleted
 )
 """What a JobMaster hands to this part of it, some of it among others."""
 
 _READING = (ExecutionState.DEPLOYING, ExecutionState.RUNNING)
+_ENDING = (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
 
 
 class OperatorCoordinatorHandler:
@@ -82,24 +88,41 @@ class OperatorCoordinatorHandler:
         self._session = session
         self._checkpoint_coordinator = checkpoint_coordinator
         self._coordinator = SourceCoordinator(graph.job_graph)
-        self._discoveries = {
-            operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
+        self._version: int | None = None
+        sources = [
+            (vertex.vertex_id, operator)
             for vertex in graph.job_graph.vertices
             for operator in vertex.operators
             if operator.kind is OperatorKind.SOURCE
+        ]
+        self._vertices = {vertex_id for vertex_id, _ in sources}
+        self._discoveries = {
+            operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
+            for _, operator in sources
         }
 
-    def reset(self, states: Iterable[OperatorCoordinatorState]) -> None:
-        """Begin anew from the states of a checkpoint, or without any from the beginning."""
-        self._decide(SourcesReset(states=tuple(states)))
+    def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
+        """Begin anew from the states of a checkpoint, or without any from the beginning; once per version of the job.
+
+        Raises:
+            RestoreError: the state of a source is not one that this version can read.
+        """
+        if version == self._version:
+            # The readers of this version may have got splits already.
+            return
+        self._version = version
+        try:
+            self._decide(SourcesReset(states=tuple(states)))
+        except DecodeError as unreadable:
+            raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
     def take(self, message: SourceMessage) -> None:
         """Handle one message about splits, or about the checkpoint that they are held back for."""
         match message:
             case RequestSplits(attempt=attempt, operator_id=operator_id, count=count):
                 self._on_request(attempt, operator_id, count)
-            case SplitsDiscovered(operator_id=operator_id, splits=splits, finished=finished):
-                self._decide(LookEnded(operator_id=operator_id, splits=splits, finished=finished))
+            case SplitsDiscovered():
+                self._decide(_look_ended(message))
             case SplitDiscoveryDue(operator_id=operator_id):
                 self._decide(LookDue(operator_id=operator_id))
             case SplitDiscoveryFailed(operator_id=operator_id):
@@ -110,17 +133,36 @@ class OperatorCoordinatorHandler:
                 self._on_settled(message.attempt, message.checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
                 self._decide(CheckpointAbandoned(checkpoint_id=checkpoint_id))
+            case CheckpointCompleted(checkpoint_id=checkpoint_id):
+                self._decide(CheckpointCommitted(checkpoint_id=checkpoint_id))
             case _:
                 assert_never(message)
+
+    def attempt_moved(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
+        """An attempt of the job has a new state; readers whose attempts end get nothing more."""
+        execution = self._graph.execution(attempt)
+        if state in _ENDING and execution is not None:
+            self._decide(
+                AttemptEnded(vertex_id=execution.vertex_id, subtask=execution.subtask, attempt_number=execution.number)
+            )
 
     def _on_request(self, attempt: ExecutionAttemptId, operator_id: OperatorId, count: int) -> None:
         execution = self._graph.execution(attempt)
         if execution is not None:
-            self._decide(ReaderAsked(operator_id=operator_id, subtask=execution.subtask, count=count))
+            self._decide(
+                ReaderAsked(
+                    operator_id=operator_id,
+                    vertex_id=execution.vertex_id,
+                    subtask=execution.subtask,
+                    attempt_number=execution.number,
+                    count=count,
+                )
+            )
 
     def _on_settled(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> None:
         execution = self._graph.execution(attempt)
-        if execution is not None:
+        # Every subtask of the job settles: those without a source are not worth an event.
+        if execution is not None and execution.vertex_id in self._vertices:
             self._decide(
                 TaskSettled(vertex_id=execution.vertex_id, subtask=execution.subtask, checkpoint_id=checkpoint_id)
             )
@@ -138,9 +180,12 @@ class OperatorCoordinatorHandler:
                 if interval_ms is not None:
                     due = SplitDiscoveryDue(operator_id=operator_id)
                     self._context.timers.start_once(f"split-discovery/{operator_id}", interval_ms, due)
-            case SendSplits(operator_id=operator_id, splits=splits):
+            case SendSplits(operator_id=operator_id, splits=splits, numbers=numbers):
                 reader = self._reader(effect)
-                self._tell(reader, AddSplits(attempt=reader.attempt, operator_id=operator_id, splits=splits))
+                self._tell(
+                    reader,
+                    AddSplits(attempt=reader.attempt, operator_id=operator_id, splits=splits, numbers=numbers),
+                )
             case SendNoMoreSplits(operator_id=operator_id):
                 reader = self._reader(effect)
                 self._tell(reader, NoMoreSplits(attempt=reader.attempt, operator_id=operator_id))
@@ -158,7 +203,7 @@ class OperatorCoordinatorHandler:
     def _look(self, effect: LookForSplits) -> None:
         operator_id = effect.operator_id
         self._context.pipe_to_self(
-            partial(self._discoveries[operator_id].discover, effect.seen),
+            partial(self._discoveries[operator_id].discover, effect.position),
             lambda found: found,
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
@@ -170,3 +215,14 @@ class OperatorCoordinatorHandler:
         # What goes to a reader that is ending is handed out again when the next one begins.
         if reader.state in _READING and reader.slot is not None:
             Gateway(reader.slot.task_manager, self._session).tell(message)
+
+
+def _look_ended(found: SplitsDiscovered) -> LookEnded:
+    return LookEnded(
+        operator_id=found.operator_id,
+        splits=found.splits,
+        finished=found.finished,
+        begun_at=found.begun_at,
+        position=found.position,
+        more=found.more,
+    )

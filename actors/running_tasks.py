@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.exchange.partition_errors import partition_not_found
+from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.actors.exchange.task_event_dispatcher import TaskEventDispatcher
 from flykka.actors.graph.states import EXECUTION_TERMINAL
 from flykka.actors.task import Task
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, ErrorResponse, PartitionRequest
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.exchange import (
+    AddCredit,
+    BuffersResized,
+    CancelPartitionRequest,
+    PartitionRequest,
+    RedistributionDue,
+    TaskEventMessage,
+)
 from flykka.messages.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.task import TaskDeploymentDescriptor, TaskExecutionState
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
+
+ToProducer = AddCredit | CancelPartitionRequest | TaskEventMessage
+"""What a consumer tells the Task that produces for it, through its TaskManager."""
+TO_PRODUCER: tuple[type[ToProducer], ...] = (AddCredit, CancelPartitionRequest, TaskEventMessage)
 
 _NAME_LENGTH = 40
 
@@ -27,30 +41,68 @@ class RunningTask:
 
     attempt: ExecutionAttemptId
     job_id: JobId
+    outputs: tuple[ResultPartitionId, ...] = ()
     reported_its_end: bool = False
 
 
 class RunningTasks:
     """The Tasks by attempt and by ref; used in the turns of their TaskManager only."""
 
-    def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
+    def __init__(
+        self,
+        context: ActorContext,
+        data_plane: DataPlane,
+        cancellation: TaskCancellationSettings,
+        network: NetworkSettings | None = None,
+    ) -> None:
         self._context = context
         self._data_plane = data_plane
+        self._cancellation = cancellation
         self._refs: dict[ExecutionAttemptId, Ref] = {}
         self._tasks: dict[Ref, RunningTask] = {}
+        self._dispatcher: TaskEventDispatcher[Ref, type[ToProducer]] = TaskEventDispatcher()
+        self._network = ShuffleEnvironment(network)
+        self._redistribution_is_due = False
         self._spawned = 0
 
     def __contains__(self, attempt: ExecutionAttemptId) -> bool:
         return attempt in self._refs
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
-        """Run the attempt in a Task of its own."""
+        """Run the attempt in a Task of its own, with its share of the network buffers.
+
+        Raises:
+            InsufficientNetworkBuffersError: there is no share for it.
+        """
+        buffers = self._network.register_task(
+            descriptor.attempt,
+            [output.subpartitions for output in descriptor.outputs],
+            [len(gate.channels) for gate in descriptor.inputs],
+        )
+        self._redistribute_later()
         self._spawned += 1
-        props = Props(Task, descriptor, job_master, self._data_plane)
+        props = Props(Task, replace(descriptor, buffers=buffers), job_master, self._data_plane, self._cancellation)
         task = self._context.spawn(props, f"{_readable(descriptor)}-{self._spawned}")
         self._context.watch(task)
         self._refs[descriptor.attempt] = task
-        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id)
+        outputs = tuple(output.partition_id for output in descriptor.outputs)
+        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, outputs)
+        for partition_id in outputs:
+            self._dispatcher.register_partition(partition_id)
+            for kind in TO_PRODUCER:
+                self._dispatcher.subscribe(partition_id, task, kind)
+
+    def redistribute(self) -> None:
+        """Tell the Tasks whose share of the network buffers has changed."""
+        self._redistribution_is_due = False
+        for attempt, buffers in self._network.take_resized().items():
+            self._refs[attempt].tell(BuffersResized(buffers=buffers))
+
+    def _redistribute_later(self) -> None:
+        # Tasks come and go many at a time; the shares of all are worked out once for all of them.
+        if not self._network.is_settled and not self._redistribution_is_due:
+            self._redistribution_is_due = True
+            self._context.ref.tell(RedistributionDue())
 
     def hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
         """Give the message to the Task of the attempt."""
@@ -66,20 +118,13 @@ class RunningTasks:
         if producer is not None:
             producer.tell(request)
             return
-        text = f"{request.partition_id} is not produced at {self._context.path}"
-        not_found = ErrorResponse(
-            partition_id=request.partition_id,
-            subpartition=request.subpartition,
-            cause=SerializedThrowable(type_name="PartitionNotFoundError", message=text),
-            partition_not_found=True,
-        )
-        request.consumer.tell(not_found)
+        text = f"the partition is not produced at {self._context.path}"
+        request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
 
-    def hand_to_producer(self, partition: ResultPartitionId, message: AddCredit | CancelPartitionRequest) -> None:
+    def hand_to_producer(self, message: ToProducer) -> None:
         """Give the Task that produces the partition what its consumer says; one that has ended has sent everything."""
-        producer = self._refs.get(producer_of(partition))
-        if producer is not None:
-            producer.tell(message)
+        for task in self._dispatcher.publish(message.partition_id, type(message)) or ():
+            task.tell(message)
 
     def note(self, reached: TaskExecutionState) -> None:
         """The attempt has told its JobMaster of a new state."""
@@ -92,6 +137,10 @@ class RunningTasks:
         ended = self._tasks.pop(ref, None)
         if ended is not None:
             del self._refs[ended.attempt]
+            self._network.unregister_task(ended.attempt)
+            self._redistribute_later()
+            for partition_id in ended.outputs:
+                self._dispatcher.unregister_partition(partition_id)
         return ended
 
 

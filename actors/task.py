@@ -6,29 +6,50 @@ the attempt, its only child, which moves the rows.
 
 from __future__ import annotations
 
-from typing import assert_never
+import logging
+from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.execution.effects import (
     EndAttempt,
+    LogWarning,
+    ReportFatalError,
     RetryPartitionRequest,
+    StartCancellationTimer,
     StartIdleTimer,
+    StartLatencyTimer,
     TaskEffect,
     TellBridge,
     TellJobMaster,
     TellPeer,
+    TellSender,
 )
-from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import PartitionRequestDue
+from flykka.messages.exchange import AlignmentTimeoutDue, PartitionRequest, PartitionRequestDue
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
-from flykka.messages.task import IdleDue, MetricsDue, TaskDeploymentDescriptor, UpdateTaskExecutionState
+from flykka.messages.task import (
+    CancellationDue,
+    FatalErrorOccurred,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
+
+_log = logging.getLogger(__name__)
+
+_EVENTS = frozenset(get_args(TaskEvent))
+"""Looked up for every message: of a union of so many classes `isinstance` asks one after the other."""
 
 
 class Task(Actor):
@@ -36,14 +57,21 @@ class Task(Actor):
 
     supervisor_strategy = STOPPING_STRATEGY
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway, data_plane: DataPlane) -> None:
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        job_master: Gateway,
+        data_plane: DataPlane,
+        cancellation: TaskCancellationSettings | None = None,
+    ) -> None:
         self._descriptor = descriptor
         self._job_master = job_master
         self._data_plane = data_plane
+        self._cancellation = cancellation
 
     def pre_start(self) -> None:
         """Start the bridge and let it restore."""
-        self._machine = StreamTask(self._descriptor, self.context.ref)
+        self._machine = StreamTask(self._descriptor, self.context.ref, self._cancellation)
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
         self.context.timers.start_fixed_delay("metrics", self._descriptor.metrics_interval_ms, MetricsDue())
@@ -52,10 +80,12 @@ class Task(Actor):
     def handle_message(self, message: Message) -> None:
         """Everything but the bridge's death is the machine's to decide."""
         match message:
-            case Terminated():
+            case Terminated(ref=ref) if ref == self._bridge:
                 self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
-            case _ if isinstance(message, TaskEvent):
-                self._take(message)
+            case Terminated(ref=ref):
+                self._take(TaskManagerLost(task_manager=ref))
+            case _ if type(message) in _EVENTS:
+                self._take(cast(TaskEvent, message))
             case _:
                 self.context.unhandled(message)
 
@@ -73,12 +103,30 @@ class Task(Actor):
                     # The TaskManager speaks for a Task that dies without having told how its attempt ended.
                     self.context.parent.tell(message)
             case TellPeer(receiver=receiver, message=message):
+                if isinstance(message, PartitionRequest) and receiver != self.context.parent:
+                    # What is asked of somebody who has ended is never answered. (With the parent this actor ends too.)
+                    self.context.watch(receiver)
                 receiver.tell(message)
+            case TellSender(message=message):
+                if self.context.sender is not None:
+                    self.context.sender.tell(message)
             case RetryPartitionRequest(channel=channel, delay_ms=delay_ms):
                 due = PartitionRequestDue(channel=channel)
                 self.context.timers.start_once(f"partition-request-{channel}", delay_ms, due)
+            case StartAlignmentTimer(checkpoint_id=checkpoint_id, delay_ms=delay_ms):
+                # One is enough: barriers of a newer checkpoint mean that this one is over.
+                timeout = AlignmentTimeoutDue(checkpoint_id=checkpoint_id)
+                self.context.timers.start_once("alignment", delay_ms, timeout)
             case StartIdleTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
+            case StartLatencyTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("latency-marker", delay_ms, LatencyMarkerDue())
+            case LogWarning(text=text):
+                _log.warning("%s: %s", self._descriptor.attempt, text)
+            case StartCancellationTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("cancellation", delay_ms, CancellationDue())
+            case ReportFatalError(cause=cause):
+                self.context.parent.tell(FatalErrorOccurred(attempt=self._descriptor.attempt, cause=cause))
             case EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()

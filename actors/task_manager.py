@@ -6,9 +6,12 @@ their attempt. A JobMaster is connected from its first allocation until it leave
 
 from __future__ import annotations
 
+import logging
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.ignore import Ignore
 from flykka.actors.running_tasks import RunningTask, RunningTasks
 from flykka.actors.scheduling.heartbeat import (
@@ -46,10 +49,17 @@ from flykka.messages.checkpoint import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
+from flykka.messages.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    PartitionRequest,
+    RedistributionDue,
+    TaskEventMessage,
+)
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
 from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import (
@@ -74,7 +84,10 @@ from flykka.messages.task import (
     CancelTask,
     ExecutionState,
     FailTask,
+    FatalErrorOccurred,
+    PartitionProducerState,
     SubmitTask,
+    TaskDeploymentDescriptor,
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
@@ -82,6 +95,8 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
+
+_log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
 """What the ResourceManager is called among the targets of the heartbeats; the others are job ids."""
@@ -100,12 +115,16 @@ class TaskManager(Actor):
         data_plane: DataPlane,
         *,
         registration_retry_ms: int = 1_000,
+        task_cancellation: TaskCancellationSettings | None = None,
+        network: NetworkSettings | None = None,
     ) -> None:
         self._id = task_manager_id
         self._resource_manager = resource_manager
         self._data_plane = data_plane
         self._registration_retry_ms = registration_retry_ms
+        self._task_cancellation = task_cancellation or TaskCancellationSettings()
         self._table = SlotTable(task_manager_id, slots)
+        self._network = network
         self._heartbeats = HeartbeatMonitor(asks=False)
         self._tick_ms: int | None = None
         self._registered_at: Gateway | None = None
@@ -113,7 +132,7 @@ class TaskManager(Actor):
 
     def pre_start(self) -> None:
         """Register, and go on registering until somebody answers."""
-        self._tasks = RunningTasks(self.context, self._data_plane)
+        self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
         self._seek_resource_manager()
 
     def post_restart(self, cause: BaseException | None) -> None:
@@ -129,10 +148,16 @@ class TaskManager(Actor):
                 self._tasks.hand_on(attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)
-            case AddCredit(partition_id=partition_id) | CancelPartitionRequest(partition_id=partition_id):
-                self._tasks.hand_to_producer(partition_id, message)
+            case AddCredit() | CancelPartitionRequest() | TaskEventMessage():
+                self._tasks.hand_to_producer(message)
+            case RedistributionDue():
+                self._tasks.redistribute()
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
+            case PartitionProducerState(attempt=attempt):
+                self._tasks.hand_on(attempt, message)
+            case FatalErrorOccurred():
+                self._on_fatal_error(message)
             case SubmitTask(descriptor=descriptor):
                 self._decide(TaskSubmitted(descriptor=descriptor))
             case AllocateSlot():
@@ -181,6 +206,16 @@ class TaskManager(Actor):
         else:
             self._tasks.hand_on(message.attempt, message)
 
+    def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
+        """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
+        attempt = descriptor.attempt
+        try:
+            self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
+        except InsufficientNetworkBuffersError as refused:
+            text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
+            self._report_failure(descriptor.job_id, attempt, "InsufficientNetworkBuffersError", text)
+            self._decide(TaskEnded(attempt=attempt))
+
     def _on_task_ended(self, ended: RunningTask) -> None:
         if not ended.reported_its_end:
             self._report_failure(
@@ -194,6 +229,12 @@ class TaskManager(Actor):
         # Without a JobMaster there is nobody left to whom the attempt means anything.
         if job_id in self._job_masters:
             self._job_masters[job_id].tell(UpdateTaskExecutionState(state=reached))
+
+    def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
+        """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
+        _log.error("%s gives up: %s", self._id, error.cause.message)
+        self.context.publish(error)
+        self.context.stop()
 
     # The ResourceManager
 
@@ -320,7 +361,7 @@ class TaskManager(Actor):
             case OfferToJobMaster(job_id=job_id, offers=offers):
                 self._job_masters[job_id].tell(OfferSlots(task_manager_id=self._id, offers=offers))
             case RunTask(descriptor=descriptor):
-                self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
+                self._run(descriptor)
             case RejectTask(job_id=job_id, attempt=attempt, reason=reason):
                 self._report_failure(job_id, attempt, "TaskSubmissionError", reason)
             case StopTask(attempt=attempt):

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flykka.cli.arguments import at_least_one
 from flykka.errors import DurationError
 from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
 from flykka.messages.message import Message
@@ -191,6 +193,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         options.master, task_managers=options.task_managers, slots_per_task_manager=SLOTS, record=options.record
     ) as env:
         env.enable_checkpointing(options.checkpoint_interval).set_checkpoint_dir(str(folder / "checkpoints"))
+        env.enable_unaligned_checkpoints(options.unaligned)
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay="0s"))
         define_job(env, arrivals, output, options.parallelism)
         console = Console()
@@ -218,18 +221,23 @@ def interval(text: str) -> int:
         raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-kill", action="store_true", help="let every TaskManager live")
-    parser.add_argument("--task-managers", type=int, default=2, metavar="N", help=f"of {SLOTS} slots each (default 2)")
-    parser.add_argument("--parallelism", type=int, default=2, metavar="N", help="of the keyed vertex (default 2)")
+    parser.add_argument(
+        "--task-managers", type=at_least_one, default=2, metavar="N", help=f"of {SLOTS} slots each (default 2)"
+    )
+    parser.add_argument(
+        "--parallelism", type=at_least_one, default=2, metavar="N", help="of the keyed vertex (default 2)"
+    )
     parser.add_argument(
         "--checkpoint-interval", type=interval, default="1s", metavar="TIME", help="such as 1s or 500ms (default 1s)"
     )
-    parser.add_argument("--master", default="local[*]", help="where Spark runs (default local[*])")
+    parser.add_argument("--unaligned", action="store_true", help="let checkpoints overtake what waits in channels")
+    parser.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs (default local[*])")
     parser.add_argument("--record", metavar="FILE", help="record every actor's every turn in this file")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.parallelism > options.task_managers * SLOTS:
         parser.error(
             f"parallelism {options.parallelism} needs more slots than {options.task_managers} TaskManagers have"

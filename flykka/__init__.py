@@ -9,15 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flykka.actors.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
     from flykka.console.event_lines import Console as Console
     from flykka.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
-    from flykka.jobs.client_actor import JobExecutionResult as JobExecutionResult
     from flykka.jobs.job_client import JobClient as JobClient
+    from flykka.jobs.job_execution_result import JobExecutionResult as JobExecutionResult
     from flykka.local_cluster import LocalCluster as LocalCluster
     from flykka.messages.job import JobStatus as JobStatus
+    from flykka.messages.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
+    from flykka.messages.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.reader import Trace as Trace
+    from flykka.spark_bridge.accumulators import DoubleCounter as DoubleCounter
+    from flykka.spark_bridge.accumulators import Histogram as Histogram
+    from flykka.spark_bridge.accumulators import IntCounter as IntCounter
+    from flykka.spark_bridge.accumulators import LongCounter as LongCounter
     from flykka.spark_bridge.rich_function import RichFunction as RichFunction
     from flykka.spark_bridge.rich_function import RuntimeContext as RuntimeContext
     from flykka.spark_bridge.sinks.console_sink import ConsoleSink as ConsoleSink
@@ -34,19 +41,26 @@ if TYPE_CHECKING:
     from flykka.streams.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
 
 _MODULES = {
+    "CheckpointingMode": "messages.job_graph",
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.sinks.console_sink",
     "DataGenSource": "spark_bridge.sources.datagen_source",
     "DataStream": "streams.data_stream",
+    "DoubleCounter": "spark_bridge.accumulators",
     "ExternalizedCheckpointRetention": "messages.job_graph",
     "FileSink": "spark_bridge.sinks.file_sink",
     "FileSource": "spark_bridge.sources.file_source",
     "ForeachBatchSink": "spark_bridge.sinks.foreach_batch_sink",
+    "Histogram": "spark_bridge.accumulators",
+    "IntCounter": "spark_bridge.accumulators",
     "JobClient": "jobs.job_client",
-    "JobExecutionResult": "jobs.client_actor",
+    "JobExecutionResult": "jobs.job_execution_result",
     "JobStatus": "messages.job",
     "KeyedStream": "streams.data_stream",
     "LocalCluster": "local_cluster",
+    "LongCounter": "spark_bridge.accumulators",
+    "MasterTriggerRestoreHook": "actors.master_hooks",
+    "MonotonyViolationHandler": "messages.job_graph",
     "OutputTag": "streams.output_tag",
     "RestartStrategies": "restart_strategies",
     "RichFunction": "spark_bridge.rich_function",

@@ -8,15 +8,20 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
-from uuid import uuid4
 
-from flykka.actors.errors import GraphError
+from flykka.actors.errors import GraphError, MasterHookError
+from flykka.actors.exchange.shuffle_environment import (
+    BUFFERS_PER_CHANNEL,
+    FLOATING_BUFFERS_PER_GATE,
+    NetworkSettings,
+)
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.job_settings import JobSettings
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint
-from flykka.jobs.client_actor import JobExecutionResult
 from flykka.jobs.flight_record import surviving_flight_record_path
+from flykka.jobs.job_execution_result import JobExecutionResult
+from flykka.jobs.job_id import new_job_id
 from flykka.launch import current_launch
 from flykka.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
@@ -25,7 +30,6 @@ from flykka.local_cluster import (
     LocalCluster,
     slots_needed,
 )
-from flykka.messages.ids import JobId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
@@ -45,6 +49,7 @@ from flykka.streams.stream_graph_generator import stream_graph
 
 if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
+    from flykka.actors.master_hooks import MasterTriggerRestoreHook
     from flykka.jobs.job_client import JobClient
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.sources.source import Source
@@ -83,6 +88,10 @@ class StreamExecutionEnvironment(JobSettings):
         flight_recorder_turns: int = DEFAULT_TURNS,
         heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
+        network_buffers: int | None = None,
+        network_memory_bytes: int | None = None,
+        buffers_per_channel: int = BUFFERS_PER_CHANNEL,
+        floating_buffers_per_gate: int = FLOATING_BUFFERS_PER_GATE,
     ) -> Self:
         """An environment over the active Spark session, or over a new one at `master`.
 
@@ -90,8 +99,12 @@ class StreamExecutionEnvironment(JobSettings):
         slots as that job needs. With `record`, every turn of every actor is written to that file; without it the last
         `flight_recorder_turns` are kept in memory (0: none), and written beside the checkpoints of a job that fails.
 
+        Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
+        `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
+
         Raises:
-            ProgramError: a number is below 1, or that of the flight recorder's turns below 0.
+            ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
+                out among buffers whose number is not given.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
@@ -103,6 +116,9 @@ class StreamExecutionEnvironment(JobSettings):
             heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
             record=record,
             flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
+            network=_network_settings(
+                network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
+            ),
         )
         launch = current_launch()
         adopted = session_is_there()
@@ -158,6 +174,23 @@ class StreamExecutionEnvironment(JobSettings):
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
         return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
 
+    def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
+        """Have `hook` run in the driver before each checkpoint of a job, and before a job starts from one.
+
+        What it wants back is kept in the checkpoint under its identifier. It is called for every job that is executed
+        from here on.
+
+        Raises:
+            ProgramError: it is no hook, has no identifier, or another one has it.
+        """
+        try:
+            added = self._registry.master_hooks.add(hook)
+        except MasterHookError as refusal:
+            raise ProgramError(str(refusal)) from None
+        if not added:
+            raise ProgramError(f"there is a master hook {hook.identifier!r} already; each has a name of its own")
+        return self
+
     @property
     def program(self) -> Program:
         """What was written down since the last job."""
@@ -177,10 +210,12 @@ class StreamExecutionEnvironment(JobSettings):
         try:
             return job_graph(
                 self.get_stream_graph(),
-                job_id=JobId(uuid4().hex),
+                job_id=new_job_id(),
                 name=job_name,
                 checkpointing=self._checkpointing_settings(),
                 restart_strategy=self.restart_strategy,
+                task_cancellation=self.task_cancellation,
+                latency_tracking_interval_ms=self.latency_tracking_interval_ms,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
             )
@@ -212,6 +247,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._check_open()
         launch = current_launch()
         launch.settle(self)
+        launch.program_written(self, job_name)
         # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
@@ -220,10 +256,12 @@ class StreamExecutionEnvironment(JobSettings):
         self._settings = self._settings.with_slots_for(slots_needed(graph))
         survives = graph.checkpointing.directory != self._temporary
         record = None if survives else surviving_flight_record_path(graph)
-        client = self.cluster.submit(graph, restore_path, flight_record=record)
+        client = self.cluster.submit(
+            graph, restore_path, allow_non_restored_state=self.allow_non_restored_state, flight_record=record
+        )
         remember_job(client, self)
         client.wait_submitted()
-        self.restore_from = None
+        self.restore_from, self.allow_non_restored_state = None, False
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
@@ -304,7 +342,7 @@ class StreamExecutionEnvironment(JobSettings):
         if self.restore_from is None:
             return None
         checkpoint = find_checkpoint(self.restore_from, self.checkpointing.directory)
-        check_restorable(checkpoint, graph)
+        check_restorable(checkpoint, graph, allow_non_restored_state=self.allow_non_restored_state)
         return checkpoint.path
 
     def _refuse_running_uids(self) -> None:
@@ -314,3 +352,18 @@ class StreamExecutionEnvironment(JobSettings):
         for client, uids in self._running:
             if taken := sorted(uids & self.pending_uids):
                 raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")
+
+
+def _network_settings(
+    network_buffers: int | None, network_memory_bytes: int | None, buffers_per_channel: int, floating_per_gate: int
+) -> NetworkSettings:
+    if network_memory_bytes is not None and network_buffers is None:
+        raise ProgramError("network_memory_bytes is shared out among the network buffers: give network_buffers as well")
+    return NetworkSettings(
+        network_buffers=None if network_buffers is None else at_least_one(network_buffers, "number of network buffers"),
+        network_memory_bytes=(
+            None if network_memory_bytes is None else at_least_one(network_memory_bytes, "number of network bytes")
+        ),
+        buffers_per_channel=at_least_one(buffers_per_channel, "number of buffers per channel"),
+        floating_buffers_per_gate=not_negative(floating_per_gate, "number of floating buffers per gate"),
+    )

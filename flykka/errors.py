@@ -6,12 +6,15 @@ FlykkaError
 │   └── StreamTypeError         a column or a function that does not fit the stream
 ├── ClusterError                the local cluster cannot do what was asked
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
+│   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
 │   └── UnknownTaskManagerError no TaskManager of this name lives
 ├── JobSubmissionError          the JobManager refused the job
 ├── CheckpointError             a checkpoint cannot be continued from
 │   └── CheckpointNotFoundError there is none where one was looked for
 ├── JobCancellationError        there was nothing to cancel
 ├── JobStoppingError            the job was not stopped
+├── SavepointError              no savepoint was taken
+├── AccumulatorError        a result has no accumulator of this name, or none that could be merged
 ├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
@@ -56,6 +59,10 @@ class InsufficientSlotsError(ClusterError):
     """The job needs more slots than all TaskManagers have together, or than other jobs have left: it would wait."""
 
 
+class InsufficientNetworkBuffersError(ClusterError):
+    """A task of the job, or all together, need more network buffers than there are: the job would never run."""
+
+
 class UnknownTaskManagerError(ClusterError, LookupError):
     """No living TaskManager has this name."""
 
@@ -72,12 +79,23 @@ class JobStoppingError(FlykkaError):
     """The job was not stopped: it was not running, or its last checkpoint failed and it goes on."""
 
 
+class SavepointError(FlykkaError):
+    """No savepoint was taken, and nothing is left of it; the text says why.
+
+    The job goes on. What a task could not write counts as a failed checkpoint, of which so many are tolerable.
+    """
+
+
 class CheckpointError(FlykkaError):
     """A checkpoint cannot be continued from: it cannot be read, or does not fit the job; the text says why."""
 
 
 class CheckpointNotFoundError(CheckpointError):
     """There is no checkpoint where one was looked for."""
+
+
+class AccumulatorError(FlykkaError, LookupError):
+    """The result of a job has no accumulator of this name, or one whose parts are of different kinds."""
 
 
 class FlightRecordError(FlykkaError):

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from os import PathLike
 from typing import Self
 
+from flykka.alignment_settings import AlignmentSettings
+from flykka.directories import absolute_directory
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     RestartStrategyConfiguration,
+    ScheduleMode,
+    TaskCancellationSettings,
 )
 from flykka.restart_strategies import RestartStrategies
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
@@ -18,13 +23,16 @@ from flykka.streams.program import at_least_one, not_negative
 from flykka.streams.stream_graph_generator import Defaults
 
 
-class JobSettings:
+class JobSettings(AlignmentSettings):
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:
         self.defaults = Defaults()
         self.checkpointing = CheckpointingSettings(directory="")
         self.restore_from: str | None = None
+        self.allow_non_restored_state = False
+        self.task_cancellation = TaskCancellationSettings()
+        self.latency_tracking_interval_ms: int | None = None
         self._restart_strategy: RestartStrategyConfiguration | None = None
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -46,6 +54,59 @@ class JobSettings:
         self.defaults = replace(self.defaults, max_parallelism=number)
         return self
 
+    def disable_operator_chaining(self) -> Self:
+        """Run every operator in tasks of its own: slower, and each is seen by itself in metrics and traces."""
+        self.defaults = replace(self.defaults, chaining_enabled=False)
+        return self
+
+    def disable_auto_generated_uids(self) -> Self:
+        """Refuse programs in which an operator has no uid: its state would be lost when the program is changed."""
+        self.defaults = replace(self.defaults, auto_generated_uids=False)
+        return self
+
+    def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
+        """Whether a job is deployed when all of its slots are there (`EAGER`, unless set), or region by region.
+
+        With `PIPELINED_REGION` tasks that exchange no rows with others begin without waiting for their slots. There is
+        no checkpoint before all run.
+
+        Raises:
+            ProgramError: there is no such mode.
+        """
+        offered = (ScheduleMode.EAGER, ScheduleMode.PIPELINED_REGION)
+        if mode not in offered:
+            raise ProgramError(f"the schedule mode must be one of {', '.join(offered)}, not {mode!r}")
+        self.defaults = replace(self.defaults, schedule_mode=ScheduleMode(mode))
+        return self
+
+    def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
+        """How long a task that is cancelled may take to end. Unless set it is what the cluster says, these defaults.
+
+        Its bridge to Spark is told again to stop every `interval`. Where that has not ended after `timeout`, its
+        TaskManager gives up, and another one takes its place; with 0 it waits without end. The bridge waits 30 s at
+        most for code that blocks in the driver, and then leaves it behind.
+
+        Raises:
+            DurationError: a length of time cannot be read, or the interval is none.
+        """
+        self.task_cancellation = TaskCancellationSettings(
+            interval_ms=positive_duration_ms(interval, "task cancellation interval"),
+            timeout_ms=duration_ms(timeout, "task cancellation timeout"),
+        )
+        return self
+
+    def set_latency_tracking_interval(self, interval: Duration) -> Self:
+        """Let every source subtask send a latency marker each `interval`; 0, or nothing set: none are sent.
+
+        A marker takes the way of the rows, behind those before it, and each vertex tells how long it took to get there:
+        `details.vertices` of the client, and the picture of `flykka run`. It does not wait in windows.
+
+        Raises:
+            DurationError: the interval cannot be read.
+        """
+        self.latency_tracking_interval_ms = duration_ms(interval, "latency tracking interval") or None
+        return self
+
     def enable_checkpointing(
         self,
         interval: Duration,
@@ -63,10 +124,10 @@ class JobSettings:
 
         Raises:
             DurationError: a length of time cannot be read, or is none where there must be one.
-            ProgramError: a number is below 1, or that of tolerable failures below 0.
+            ProgramError: a number is below 1, or that of tolerable failures below 0, or checkpoints may overlap and are
+                unaligned.
         """
-        self.checkpointing = replace(
-            self.checkpointing,
+        return self._set_checkpointing(
             interval_ms=positive_duration_ms(interval, "checkpoint interval"),
             timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
             min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
@@ -74,16 +135,26 @@ class JobSettings:
             tolerable_failures=not_negative(tolerable_failures, "number of tolerable checkpoint failures"),
             retained=at_least_one(retained, "number of retained checkpoints"),
         )
-        return self
 
-    def set_checkpoint_dir(self, directory: str) -> Self:
+    def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
         """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
 
         Unless set it is a temporary folder, which `close` removes with all that is in it.
         """
-        # The driver and the executors need not have the same working directory.
-        absolute = directory if "://" in directory else os.path.abspath(directory)
-        self.checkpointing = replace(self.checkpointing, directory=absolute)
+        self.checkpointing = replace(self.checkpointing, directory=absolute_directory(directory))
+        return self
+
+    def set_default_savepoint_directory(self, directory: str | PathLike[str]) -> Self:
+        """Where savepoints go when whoever triggers one names no directory; a path or an fsspec address, as above.
+
+        Each has a folder of its own there, `savepoint-<job>-<...>`, that no job deletes and that may be moved.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not directory:
+            raise ProgramError("the default savepoint directory must be a path, not an empty text")
+        self.checkpointing = replace(self.checkpointing, savepoint_directory=absolute_directory(directory))
         return self
 
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
@@ -104,7 +175,7 @@ class JobSettings:
         self.checkpointing = replace(self.checkpointing, retention=chosen)
         return self
 
-    def from_checkpoint(self, checkpoint: str) -> Self:
+    def from_checkpoint(self, checkpoint: str | PathLike[str]) -> Self:
         """Let the next job that is executed continue from a checkpoint; the one after it starts from the beginning.
 
         `checkpoint` is the path of a checkpoint, its folder or its `_metadata` file, or "latest": the newest one that
@@ -116,7 +187,23 @@ class JobSettings:
         """
         if not checkpoint:
             raise ProgramError("the checkpoint to continue from must be a path or 'latest', not an empty text")
-        self.restore_from = checkpoint
+        self.restore_from, self.allow_non_restored_state = os.fspath(checkpoint), False
+        return self
+
+    def from_savepoint(self, path: str | PathLike[str], allow_non_restored_state: bool = False) -> Self:
+        """Let the next job that is executed start from a savepoint; the one after it starts from the beginning.
+
+        `path` is its folder, wherever that was moved to, or its `_metadata` file; a checkpoint will do as well. It is
+        read when the job is executed, and stays as it is: once the job has completed a checkpoint of its own, it may be
+        deleted. Operators find their state by uid. State that no operator has is refused, unless
+        `allow_non_restored_state` lets go of it; operators that are new begin without any.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not path:
+            raise ProgramError("the savepoint to start from must be a path, not an empty text")
+        self.restore_from, self.allow_non_restored_state = os.fspath(path), allow_non_restored_state
         return self
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """What holds for every environment; None leaves it to the app. `from_checkpoint` is for the first job only."""
+    """What holds for every environment; None leaves it to the app.
+
+    `from_checkpoint` and `from_savepoint`, of which one is given at most, are for the first job only, and with the
+    latter `allow_non_restored_state`.
+    """
 
     master: str | None = None
     task_managers: int | None = None
@@ -33,6 +37,9 @@ class LaunchOptions:
     checkpoint_interval_ms: int | None = None
     retention: ExternalizedCheckpointRetention | None = None
     from_checkpoint: str | None = None
+    savepoint_directory: str | None = None
+    from_savepoint: str | None = None
+    allow_non_restored_state: bool = False
     record: str | None = None
 
 
@@ -44,7 +51,7 @@ class Launch:
 
     def __init__(self, options: LaunchOptions | None = None) -> None:
         self.options = options or LaunchOptions()
-        self._continues = self.options.from_checkpoint
+        self._is_first = True
         self._clusters = 0
 
     def master(self, said: str) -> str:
@@ -73,12 +80,19 @@ class Launch:
             settings.checkpointing = replace(settings.checkpointing, interval_ms=options.checkpoint_interval_ms)
         if options.retention is not None:
             settings.set_externalized_checkpoint_retention(options.retention)
-        if self._continues is not None:
-            settings.from_checkpoint(self._continues)
-            self._continues = None
+        if options.savepoint_directory is not None:
+            settings.set_default_savepoint_directory(options.savepoint_directory)
+        if self._is_first and options.from_checkpoint is not None:
+            settings.from_checkpoint(options.from_checkpoint)
+        if self._is_first and options.from_savepoint is not None:
+            settings.from_savepoint(options.from_savepoint, options.allow_non_restored_state)
+        self._is_first = False
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """The app has made an environment."""
+
+    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+        """The app executes: what was written down in the environment is about to become a job of this name."""
 
     def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
         """A job was accepted; its checkpoint folder outlives the environment, or does not."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.graph.network_buffers import task_minima
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
-from flykka.errors import ClusterError, InsufficientSlotsError, UnknownTaskManagerError
+from flykka.errors import ClusterError, InsufficientNetworkBuffersError, InsufficientSlotsError, UnknownTaskManagerError
+from flykka.garbage_collection import be_as_before, be_patient
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
 from flykka.messages.ids import TaskManagerId
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import JobGraph, TaskCancellationSettings
 from flykka.messages.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
@@ -39,7 +42,9 @@ class ClusterSettings:
     """How many of what, and how soon silence is taken for death.
 
     `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down; without
-    one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none).
+    one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
+    each TaskManager may hold of batches on their way, `task_cancellation` how long cancelled tasks may take to end
+    where their job does not say.
     """
 
     task_managers: int = 1
@@ -48,6 +53,8 @@ class ClusterSettings:
     heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     record: str | None = None
     flight_recorder_turns: int = DEFAULT_TURNS
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
 
     def with_slots_for(self, needed: int) -> Self:
         """The same settings with enough slots, unless their number was given."""
@@ -85,22 +92,39 @@ class LocalCluster:
         self._names: list[TaskManagerId] = []
         self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
         self._system = system
+        be_patient()
+        system.terminated.add_done_callback(be_as_before)
         self._resource_manager = self._system.spawn(self._resource_manager_props(), "resource-manager")
         self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
 
     def submit(
-        self, job_graph: JobGraph, restore_path: str | None = None, *, flight_record: str | None = None
+        self,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        flight_record: str | None = None,
     ) -> JobClient:
-        """Submit a job; the client says what becomes of it.
+        """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
 
         When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 
         Raises:
             InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs, or fewer are free.
+            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
+                more than all TaskManagers have.
         """
         self._check_slots(job_graph)
+        self._check_network_buffers(job_graph)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
-        client = JobClient(self._system, self._job_manager, job_graph, restore_path, write)
+        client = JobClient(
+            self._system,
+            self._job_manager,
+            job_graph,
+            restore_path,
+            write,
+            allow_non_restored_state=allow_non_restored_state,
+        )
         # Who has ended holds nothing any more, and a cluster may run any number of jobs.
         self._clients = [*self._running(), client]
         return client
@@ -167,6 +191,27 @@ class LocalCluster:
             f" held by {' and '.join(repr(client.job_name) for client in running)}: wait for its end, or {more}"
         )
 
+    def _check_network_buffers(self, job_graph: JobGraph) -> None:
+        """Refuse what can never run. What fits or not as tasks happen to be placed is seen at their TaskManager."""
+        network, task_managers = self._settings.network, self._settings.task_managers
+        there = network.network_buffers
+        if there is None:
+            return
+        minima = list(task_minima(job_graph, network.buffers_per_channel))
+        largest = max(minima, key=lambda minimum: minimum.buffers)
+        advice = "lower the job's parallelism, or give the cluster more (network_buffers)"
+        if largest.buffers > there:
+            raise InsufficientNetworkBuffersError(
+                f"job {job_graph.name!r}: {largest.task} needs {largest.buffers} network buffers, and each TaskManager"
+                f" has {there}: {advice}"
+            )
+        needed = sum(minimum.buffers for minimum in minima)
+        if needed > there * task_managers:
+            raise InsufficientNetworkBuffersError(
+                f"job {job_graph.name!r} needs {needed} network buffers, and the cluster has {there * task_managers}:"
+                f" {advice}"
+            )
+
     def _running(self) -> list[JobClient]:
         return [client for client in self._clients if not client.done()]
 
@@ -187,7 +232,15 @@ class LocalCluster:
 
     def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
         self._names.append(name)
-        return Props(TaskManager, name, self._slots, resource_manager, self._data_plane)
+        return Props(
+            TaskManager,
+            name,
+            self._slots,
+            resource_manager,
+            self._data_plane,
+            network=self._settings.network,
+            task_cancellation=self._settings.task_cancellation,
+        )
 
 
 def _new_system(settings: ClusterSettings) -> ActorSystem:

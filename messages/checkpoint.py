@@ -24,10 +24,15 @@ class CheckpointDeclineReason(StrEnum):
     COORDINATOR_SUSPEND = "COORDINATOR_SUSPEND"
     PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
     ALREADY_QUEUED = "ALREADY_QUEUED"
+    TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
     TOO_MANY_CONCURRENT_CHECKPOINTS = "TOO_MANY_CONCURRENT_CHECKPOINTS"
     MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
     EXCEPTION = "EXCEPTION"
+    TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
+    TASK_FAILURE = "TASK_FAILURE"
+    TASK_CHECKPOINT_FAILURE = "TASK_CHECKPOINT_FAILURE"
+    JOB_FAILURE = "JOB_FAILURE"
     IO_EXCEPTION = "IO_EXCEPTION"
     EXPIRED = "EXPIRED"
     SUBSUMED = "SUBSUMED"
@@ -41,27 +46,54 @@ class CheckpointDeclineReason(StrEnum):
     JOB_FAILOVER_REGION = "JOB_FAILOVER_REGION"
 
 
+class AlignmentType(StrEnum):
+    """How a task puts the barriers of its channels together (Flink's CheckpointOptions.AlignmentType).
+
+    A barrier that is FORCED_ALIGNED came through a channel whose batches cannot become state.
+    """
+
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    ALIGNED = "ALIGNED"
+    UNALIGNED = "UNALIGNED"
+    FORCED_ALIGNED = "FORCED_ALIGNED"
+
+
 @value("checkpoint.options")
 class CheckpointOptions(Value):
     """How a snapshot is to be taken. `target_location` is set for savepoints.
 
     With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
+    Where it is to `drain` the job, sources say that their data has ended before they send it, and windows fire.
+
+    An ALIGNED checkpoint becomes unaligned where its barriers are under way for `aligned_timeout_ms`; None: never.
     """
 
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     target_location: str | None = None
     is_final: bool = False
+    drain: bool = False
+    alignment: AlignmentType = AlignmentType.ALIGNED
+    aligned_timeout_ms: int | None = None
 
 
 @value("checkpoint.metrics")
 class CheckpointMetrics(Value):
-    """What one subtask measured while it took its snapshot; times in ms."""
+    """What one subtask measured while it took its snapshot; times in ms.
+
+    `start_delay_ms` passed from when the checkpoint was triggered to when the subtask first heard of it.
+    Bytes were processed while the barriers came together; of an unaligned checkpoint, batches that its barriers
+    overtook were persisted as channel state.
+    """
 
     alignment_ms: int = 0
     sync_ms: int = 0
     async_ms: int = 0
     size_bytes: int = 0
     incremental_bytes: int = 0
+    bytes_processed_during_alignment: int = 0
+    bytes_persisted_during_alignment: int = 0
+    is_unaligned: bool = False
+    start_delay_ms: int = 0
 
 
 class AbstractCheckpointMessage(Message):
@@ -133,6 +165,14 @@ class OperatorCoordinatorState(Value):
     """State of one operator coordinator (a source's split enumerator) on the JobMaster's side, as its own msgpack."""
 
     operator_id: OperatorId
+    data: bytes
+
+
+@value("checkpoint.master_state")
+class MasterState(Value):
+    """What a master hook wants back with the checkpoint, in whatever form it gave it."""
+
+    identifier: str
     data: bytes
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpoint import OperatorCoordinatorState, SnapshotType
-from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.checkpoint import MasterState, OperatorCoordinatorState, SnapshotType
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import OperatorKind, OperatorRef
 from flykka.messages.message import Value, value
-from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.state import StateSchema, TaskStateSnapshot
 
 
 @value("checkpoint.task_state")
@@ -19,12 +20,30 @@ class TaskStateEntry(Value):
     state: TaskStateSnapshot | None = None
 
 
+@value("checkpoint.operator")
+class OperatorMetadata(Value):
+    """An operator of the job that took the checkpoint, with or without state: who reads it later knows no more of it.
+
+    `state_schema` is what its keyed state is made of, where it has any.
+    """
+
+    operator_id: OperatorId
+    ref: OperatorRef
+    name: str
+    kind: OperatorKind
+    parallelism: int
+    max_parallelism: int
+    state_schema: StateSchema | None = None
+
+
 @value("checkpoint.completed")
 class CompletedCheckpoint(Value):
     """A checkpoint that every task acknowledged and whose metadata is durable at `path`.
 
-    `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator. `timestamp_ms` is when
-    it was triggered, `duration_ms` how long it took from there to the last acknowledgement.
+    `task_states` holds one entry per subtask, `coordinator_states` one per operator coordinator, `master_states` one
+    per master hook that wants something back. `timestamp_ms` is when it was triggered, `duration_ms` how long it took
+    from there to the last acknowledgement. `operators` are all of the job, in topological order; a checkpoint of an
+    older version names none.
     """
 
     job_id: JobId
@@ -35,3 +54,6 @@ class CompletedCheckpoint(Value):
     coordinator_states: tuple[OperatorCoordinatorState, ...] = ()
     snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
     path: str = ""
+    job_name: str = ""
+    operators: tuple[OperatorMetadata, ...] = ()
+    master_states: tuple[MasterState, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint import CheckpointDeclineReason, MasterState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId
@@ -70,9 +70,17 @@ class FinalCheckpointRequest(Message):
 
 @message("coordination.stop_request")
 class StopCheckpointRequest(Message):
-    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has."""
+    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has.
+
+    With a `target_location` it is a savepoint, and `SavepointCompleted` says where. With `drain` the sources say that
+    their data has ended before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` says
+    that it was given up, `SavepointFailed` that the job has failed or ended before there was a savepoint.
+    """
 
     job_id: JobId
+    target_location: str | None = None
+    drain: bool = False
+    request_id: str | None = None
 
 
 @message("coordination.stop_failed")
@@ -81,6 +89,39 @@ class StopCheckpointFailed(Message):
 
     job_id: JobId
     checkpoint_id: int
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+    request_id: str | None = None
+
+
+@message("coordination.savepoint_request")
+class SavepointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: take a savepoint at `target_location` while the job goes on.
+
+    It is answered once, with `SavepointCompleted` or `SavepointFailed` and the same `request_id`.
+    """
+
+    job_id: JobId
+    request_id: str
+    target_location: str
+
+
+@message("coordination.savepoint_completed")
+class SavepointCompleted(Message):
+    """CheckpointCoordinator -> JobMaster: the savepoint is complete and durable at `path`."""
+
+    job_id: JobId
+    request_id: str
+    checkpoint_id: int
+    path: str
+
+
+@message("coordination.savepoint_failed")
+class SavepointFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the savepoint was declined or given up; nothing of it is left."""
+
+    job_id: JobId
+    request_id: str
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
 
@@ -98,12 +139,14 @@ class RequestRestoreState(Message):
     """JobMaster -> CheckpointCoordinator: what do new attempts start from?
 
     The latest completed checkpoint; where there is none, the one at `path`, which becomes the job's first. `version`
-    comes back with the answer. What is pending is given up: it belongs to attempts that are over.
+    comes back with the answer. What is pending is given up: it belongs to attempts that are over. State of master hooks
+    that the job does not have may be let go of where that was said (`allow_non_restored_state`).
     """
 
     job_id: JobId
     version: int = 0
     path: str | None = None
+    allow_non_restored_state: bool = False
 
 
 @message("coordination.restore_state")
@@ -168,6 +211,44 @@ class CheckpointTimedOut(Message):
     checkpoint_id: int
 
 
+@message("coordination.master_hooks_triggered")
+class MasterHooksTriggered(Message):
+    """master hooks -> CheckpointCoordinator: all of them have run for the checkpoint; what they want back with it."""
+
+    checkpoint_id: int
+    states: tuple[MasterState, ...] = ()
+
+
+@message("coordination.master_hook_failed")
+class MasterHookFailed(Message):
+    """master hooks -> CheckpointCoordinator: one of them could not do what it is to do for the checkpoint."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
+@message("coordination.master_hooks_restored")
+class MasterHooksRestored(Message):
+    """master hooks -> CheckpointCoordinator: all of them know what the job starts from."""
+
+    version: int
+
+
+@message("coordination.master_hook_restore_failed")
+class MasterHookRestoreFailed(Message):
+    """master hooks -> CheckpointCoordinator: one of them could not go back to what the job starts from."""
+
+    version: int
+    cause: SerializedThrowable
+
+
+@message("coordination.master_hooks_closed")
+class MasterHooksClosed(Message):
+    """master hooks -> CheckpointCoordinator: they are closed; with a cause, one of them may not be."""
+
+    cause: SerializedThrowable | None = None
+
+
 @message("coordination.metadata_written")
 class MetadataWritten(Message):
     """checkpoint storage -> CheckpointCoordinator: the metadata of the checkpoint is durable at `path`."""
@@ -190,6 +271,7 @@ class MetadataRead(Message):
 
     version: int
     checkpoint: CompletedCheckpoint
+    allow_non_restored_state: bool = False
 
 
 @message("coordination.metadata_read_failed")

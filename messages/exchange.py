@@ -126,6 +126,24 @@ class CancelPartitionRequest(Message):
     subpartition: int
 
 
+@value("exchange.resume_consumption")
+class ResumeConsumption(Value):
+    """The barrier behind which a subpartition waits is aligned: send on."""
+
+
+TaskEvent = ResumeConsumption
+"""What a consumer tells its producers, against the way of the data (Flink's TaskEvent)."""
+
+
+@message("exchange.task_event")
+class TaskEventMessage(Message):
+    """consuming Task -> TaskManager -> producing Task: an event for who produces this subpartition."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    event: TaskEvent
+
+
 @message("exchange.error_response")
 class ErrorResponse(Message):
     """producing side -> consuming Task: the subpartition cannot be had; `partition_not_found` may pass by itself."""
@@ -134,6 +152,38 @@ class ErrorResponse(Message):
     subpartition: int
     cause: SerializedThrowable
     partition_not_found: bool = False
+
+
+@message("exchange.alignment_timeout_due")
+class AlignmentTimeoutDue(Message):
+    """Task's timer -> itself: the barriers of this checkpoint have been under way for as long as they may be."""
+
+    checkpoint_id: int
+
+
+@value("exchange.task_buffers")
+class TaskBuffers(Value):
+    """The network buffers of one task: those of each output and the floating ones of each gate, by number.
+
+    Every channel has `exclusive` ones besides. A buffer stands for `bytes_per_buffer` bytes; None: for any number.
+    """
+
+    outputs: tuple[int, ...]
+    floating: tuple[int, ...]
+    exclusive: int
+    bytes_per_buffer: int | None = None
+
+
+@message("exchange.buffers_resized")
+class BuffersResized(Message):
+    """TaskManager -> Task: others have come or gone; these are your buffers now."""
+
+    buffers: TaskBuffers
+
+
+@message("exchange.redistribution_due")
+class RedistributionDue(Message):
+    """TaskManager -> itself: tasks have come or gone; share the buffers out anew, once for all of them."""
 
 
 @message("exchange.partition_request_due")

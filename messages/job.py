@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_statistics import VertexCheckpointStatistics
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
 from flykka.messages.job_graph import JobGraph
@@ -38,12 +40,17 @@ class ListeningBehaviour(StrEnum):
 
 @message("job.submit")
 class SubmitJob(Message):
-    """client -> JobManager: run this graph. `restore_path` is a checkpoint to start from."""
+    """client -> JobManager: run this graph.
+
+    `restore_path` is a checkpoint or a savepoint to start from; `allow_non_restored_state` lets go of what it holds
+    of operators that the job does not have.
+    """
 
     job_graph: JobGraph
     client: Ref
     listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
     restore_path: str | None = None
+    allow_non_restored_state: bool = False
 
 
 @message("job.submit_success")
@@ -59,6 +66,7 @@ class JobResultSuccess(Message):
 
     job_id: JobId
     checkpoint_path: str | None = None
+    accumulators: AccumulatorResults = AccumulatorResults()
 
 
 @message("job.result_failure")
@@ -99,10 +107,16 @@ class CancellationFailure(Message):
 
 @message("job.stop")
 class StopJob(Message):
-    """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish."""
+    """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish.
+
+    With a `savepoint_directory` the last one is a savepoint, in a folder of its own below. With `drain` event time is
+    moved to its end first, so that every window fires.
+    """
 
     job_id: JobId
     client: Ref
+    savepoint_directory: str | None = None
+    drain: bool = False
 
 
 @message("job.stopping_success")
@@ -118,6 +132,33 @@ class StoppingFailure(Message):
     """JobMaster -> JobManager -> client: the job was not stopped: it is not running, or goes on, or ends otherwise."""
 
     job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("job.trigger_savepoint")
+class TriggerSavepoint(Message):
+    """client -> JobManager -> JobMaster: take a savepoint, in a folder of its own below this directory."""
+
+    job_id: JobId
+    client: Ref
+    savepoint_directory: str
+
+
+@message("job.trigger_savepoint_success")
+class TriggerSavepointSuccess(Message):
+    """JobMaster -> JobManager -> client: the savepoint that `client` has asked for is complete."""
+
+    job_id: JobId
+    client: Ref
+    savepoint_path: str
+
+
+@message("job.trigger_savepoint_failure")
+class TriggerSavepointFailure(Message):
+    """JobMaster -> JobManager -> client: there is no savepoint, and nothing is left of it."""
+
+    job_id: JobId
+    client: Ref
     cause: SerializedThrowable
 
 
@@ -146,7 +187,7 @@ class ExecutionStateChanged(Message):
 
 @message("job.checkpoint_completed")
 class CheckpointCompleted(Message):
-    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete."""
+    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete, and what its vertices measured."""
 
     job_id: JobId
     checkpoint_id: int
@@ -155,6 +196,7 @@ class CheckpointCompleted(Message):
     incremental_bytes: int
     path: str
     timestamp_ms: int
+    vertices: tuple[VertexCheckpointStatistics, ...] = ()
 
 
 @message("job.checkpoint_aborted")
@@ -196,6 +238,7 @@ class MetricsReported(Message):
     metrics: TaskIOMetrics
     vertex_id: JobVertexId = JobVertexId("")
     subtask: int = 0
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("job.add_listener")

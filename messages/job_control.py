@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, OperatorId
 from flykka.messages.job import JobStatus
@@ -34,6 +35,7 @@ class JobEnded(Message):
     status: JobStatus
     cause: SerializedThrowable | None = None
     checkpoint_path: str | None = None
+    accumulators: AccumulatorResults = AccumulatorResults()
 
 
 @message("job_control.attempts_ended")
@@ -88,3 +90,36 @@ class SplitDiscoveryFailed(Message):
 
     operator_id: OperatorId
     cause: SerializedThrowable
+
+
+@message("job_control.savepoint_location_initialized")
+class SavepointLocationInitialized(Message):
+    """savepoint storage -> JobMaster: the folder of the savepoint is made."""
+
+    request_id: str
+    location: str
+
+
+@message("job_control.savepoint_location_refused")
+class SavepointLocationRefused(Message):
+    """savepoint storage -> JobMaster: there can be no folder for the savepoint."""
+
+    request_id: str
+    cause: SerializedThrowable
+
+
+@message("job_control.savepoint_discarded")
+class SavepointDiscarded(Message):
+    """savepoint storage -> JobMaster: what there was of a failed savepoint is gone; with a cause, some may not be."""
+
+    location: str
+    cause: SerializedThrowable | None = None
+
+
+@message("job_control.vertices_finalized")
+class JobVerticesFinalized(Message):
+    """data plane -> JobMaster: what a job does once when all of its tasks have finished is done, or has failed."""
+
+    job_id: JobId
+    version: int
+    cause: SerializedThrowable | None = None

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.message import Value, value
+from flykka.messages.state import StateSchema
 
 
 class OperatorKind(StrEnum):
@@ -19,12 +20,36 @@ class OperatorKind(StrEnum):
 
 
 class ShipStrategy(StrEnum):
-    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner)."""
+    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+
+    FORWARD and RESCALE lead to the neighbouring subtasks only, every other one to all of them.
+    """
 
     FORWARD = "FORWARD"
     REBALANCE = "REBALANCE"
+    RESCALE = "RESCALE"
+    SHUFFLE = "SHUFFLE"
     HASH = "HASH"
     BROADCAST = "BROADCAST"
+    GLOBAL = "GLOBAL"
+
+
+class ResultPartitionType(StrEnum):
+    """Whether an output is read while it is written, or after (Flink's ResultPartitionType)."""
+
+    PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
+    BLOCKING = "BLOCKING"
+
+
+class ScheduleMode(StrEnum):
+    """Whether all tasks are deployed together, those that are connected, or each when its input is there.
+
+    Flink's ScheduleMode; PIPELINED_REGION is what has followed it.
+    """
+
+    EAGER = "EAGER"
+    PIPELINED_REGION = "PIPELINED_REGION"
+    LAZY_FROM_SOURCES = "LAZY_FROM_SOURCES"
 
 
 class FiringMode(StrEnum):
@@ -32,6 +57,14 @@ class FiringMode(StrEnum):
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
+
+
+class MonotonyViolationHandler(StrEnum):
+    """What follows where a source whose event times ascend reads one that goes back (Flink's)."""
+
+    IGNORE = "IGNORE"
+    LOG = "LOG"
+    FAIL = "FAIL"
 
 
 class ExternalizedCheckpointRetention(StrEnum):
@@ -55,13 +88,27 @@ class OperatorRef(Value):
 
 @value("job_graph.operator")
 class Operator(Value):
-    """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates."""
+    """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
+
+    `state_schema` is what its keyed state is made of, where it has any. `user_defined_operator_id` is the id that its
+    state is stored under, where the user had to say so (`set_uid_hash`).
+    """
 
     operator_id: OperatorId
     ref: OperatorRef
     name: str
     kind: OperatorKind
     input_operator: int | None = None
+    state_schema: StateSchema | None = None
+    user_defined_operator_id: OperatorId | None = None
+
+
+@value("job_graph.resource_spec")
+class ResourceSpec(Value):
+    """What operators need of a slot, in thousandths of a core and in MiB of heap; 0 is not said."""
+
+    cpu_millis: int = 0
+    heap_mib: int = 0
 
 
 @value("job_graph.edge")
@@ -75,14 +122,19 @@ class JobEdge(Value):
     source_output: int
     ship_strategy: ShipStrategy
     key_by: OperatorRef | None = None
+    result_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
 
 
 @value("job_graph.vertex")
 class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
 
-    `outputs` names, by output number, the operator of the chain whose rows the output carries. A source that has read
-    nothing for `idle_timeout_ms` is idle: it holds no watermark back (None: it is never idle).
+    `max_parallelism` is the number of key groups; one that was not configured is replaced by that of the checkpoint
+    that the job starts from. `outputs` names, by output number, the operator of the chain whose rows the output
+    carries. A source that has read nothing for `idle_timeout_ms` is idle and holds no watermark back (None: it is
+    never idle). `watermark_delay_ms` is how far its watermark stays behind the latest row (None: there is none);
+    with `punctuated_watermarks` it is the event time of the latest row that marks one. Subtasks of one number of
+    the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
     """
 
     vertex_id: JobVertexId
@@ -96,6 +148,11 @@ class JobVertex(Value):
     firing_mode: FiringMode = FiringMode.ON_WATERMARK
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
+    co_location_group: str | None = None
+    resources: ResourceSpec = ResourceSpec()
+    is_max_parallelism_configured: bool = False
 
 
 @value("job_graph.restart_strategy")
@@ -106,9 +163,32 @@ class RestartStrategyConfiguration(Value):
     delay_ms: int = 0
 
 
+@value("job_graph.task_cancellation")
+class TaskCancellationSettings(Value):
+    """How long a task may take to end when it is cancelled, by Flink's names; None is what the cluster says.
+
+    Its bridge is told again every `interval_ms`. After `timeout_ms` its TaskManager gives up (0: it waits for ever).
+    """
+
+    interval_ms: int | None = None
+    timeout_ms: int | None = None
+
+
+class CheckpointingMode(StrEnum):
+    """What is promised of every row after a failure: that it counts once, or that it is not lost."""
+
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+
+
 @value("job_graph.checkpointing")
 class CheckpointingSettings(Value):
-    """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken."""
+    """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
+
+    Savepoints go to `savepoint_directory` where whoever triggers one names no other. Where checkpoints are `unaligned`
+    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
+    aligned is given up where it holds back more than `alignment_limit_bytes` (None: however much it is).
+    """
 
     directory: str
     interval_ms: int | None = None
@@ -118,11 +198,19 @@ class CheckpointingSettings(Value):
     tolerable_failures: int = 0
     retained: int = 1
     retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+    savepoint_directory: str | None = None
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    unaligned: bool = False
+    aligned_timeout_ms: int = 0
+    alignment_limit_bytes: int | None = None
 
 
 @value("job_graph.job_graph")
 class JobGraph(Value):
-    """What is submitted. `vertices` are in topological order; ids and uids are unique."""
+    """What is submitted. `vertices` are in topological order; ids and uids are unique.
+
+    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never).
+    """
 
     job_id: JobId
     name: str
@@ -131,3 +219,6 @@ class JobGraph(Value):
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
     restart_strategy: RestartStrategyConfiguration = RestartStrategyConfiguration()
+    schedule_mode: ScheduleMode = ScheduleMode.EAGER
+    task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
+    latency_tracking_interval_ms: int | None = None

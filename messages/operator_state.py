@@ -4,46 +4,57 @@ from __future__ import annotations
 
 from flykka.messages.message import Value, value
 
+COMMITTABLES = "committables"
+"""The list state of a sink: what it has staged and not yet committed, as Flink's committers call it."""
+
+
+@value("operator_state.closed_to")
+class ClosedTo(Value):
+    """The rows of the shared state `state_id` are for windows that start after `closed_to_ms` only."""
+
+    state_id: str
+    closed_to_ms: int
+
 
 @value("operator_state.window")
 class WindowOperatorState(Value):
-    """Windows that start at `emitted_to_ms` or before have been fired; None where none has."""
+    """Windows that start at `emitted_to_ms` or before have been fired; None where none has.
+
+    Of the rows in `closed` later ones have been fired too: other subtasks held them, which were further.
+    """
 
     emitted_to_ms: int | None = None
+    closed: tuple[ClosedTo, ...] = ()
 
 
 @value("operator_state.pending_file")
 class PendingFile(Value):
-    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete."""
+    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete.
+
+    What is `in_savepoint` is a copy, which stays.
+    """
 
     checkpoint_id: int
     staged: str
     target: str
+    in_savepoint: bool = False
 
 
-@value("operator_state.file_sink")
-class FileSinkState(Value):
-    """What a file sink has staged and not yet published.
+@value("operator_state.staging_folder")
+class StagingFolder(Value):
+    """Where a subtask of a sink stages its rows, or one of a job before did: whoever goes on has to clear it."""
 
-    `staging` is the folder of all that it stages, and those of jobs before that it has still to clear.
-    """
-
-    pending: tuple[PendingFile, ...] = ()
-    staging: tuple[str, ...] = ()
+    path: str
 
 
 @value("operator_state.staged_batch")
 class StagedBatch(Value):
-    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON."""
+    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON.
+
+    What is `in_savepoint` is a copy, which stays.
+    """
 
     checkpoint_id: int
     path: str
     schema: str
-
-
-@value("operator_state.foreach_batch_sink")
-class ForeachBatchSinkState(Value):
-    """What a foreach-batch sink has staged and not yet given to its function; `staging` is as a file sink's."""
-
-    pending: tuple[StagedBatch, ...] = ()
-    staging: tuple[str, ...] = ()
+    in_savepoint: bool = False

@@ -58,20 +58,31 @@ class IndexRangeSplit(SourceSplit):
     start: int
 
 
-@value("source.reader_state")
-class SplitReaderState(Value):
-    """State of a source reader in a checkpoint: the splits it holds and has not read, in reading order."""
+@value("source.unread_split")
+class UnreadSplit(Value):
+    """A split that a reader holds and has not read; its state in a checkpoint is a list of them.
 
-    splits: tuple[SourceSplit, ...] = ()
+    It was the source's split number `number` (from 0) to be handed out: a reader that goes on with the splits of
+    several reads them in that order, or rows would come late that were not.
+    """
+
+    split: SourceSplit
+    number: int
 
 
 @value("source.enumerator_state")
 class SplitEnumeratorState(Value):
-    """State of a split enumerator in a checkpoint: what waits for a reader, in order, and what readers have got."""
+    """State of a split enumerator in a checkpoint: what waits for a reader, in order, and where the next look begins.
+
+    `position` is the discovery's own. `handed_out` is how many splits readers have got, given back or not. `assigned`
+    has no more use: states of old name in it what readers had got.
+    """
 
     unassigned: tuple[SourceSplit, ...] = ()
     assigned: tuple[SplitId, ...] = ()
     finished: bool = False
+    handed_out: int = 0
+    position: bytes = b""
 
 
 @message("source.request_splits")
@@ -85,11 +96,12 @@ class RequestSplits(Message):
 
 @message("source.add_splits")
 class AddSplits(Message):
-    """JobMaster -> TaskManager -> Task: read these, in this order."""
+    """JobMaster -> TaskManager -> Task: read these, in this order; the source had handed out `numbers` before each."""
 
     attempt: ExecutionAttemptId
     operator_id: OperatorId
     splits: tuple[SourceSplit, ...]
+    numbers: tuple[int, ...] = ()
 
 
 @message("source.no_more_splits")
@@ -102,8 +114,15 @@ class NoMoreSplits(Message):
 
 @message("source.splits_discovered")
 class SplitsDiscovered(Message):
-    """data plane -> JobMaster: what a look at the source found since the last one; `finished` when no more can come."""
+    """data plane -> JobMaster: what a look at the source found; `finished` when no more can come.
+
+    It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, and comes with
+    the next look, which need not wait.
+    """
 
     operator_id: OperatorId
     splits: tuple[SourceSplit, ...]
     finished: bool
+    begun_at: bytes = b""
+    position: bytes = b""
+    more: bool = False

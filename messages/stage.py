@@ -6,13 +6,14 @@ answers `StageFailed`, and no later stage of that attempt is answered.
 
 from __future__ import annotations
 
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import BatchId
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.source import SourceSplit
-from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 
 
 @value("stage.output")
@@ -31,9 +32,24 @@ class OpenBridge(Message):
     restored_checkpoint_id: int | None
 
 
+@value("stage.input_in_flight")
+class InputInFlight(Value):
+    """A batch on its way into input gate number `gate` of the vertex."""
+
+    gate: int
+    batch: BatchRef
+
+
 @message("stage.bridge_opened")
 class BridgeOpened(Message):
-    """bridge -> Task: restored and ready for stages."""
+    """bridge -> Task: restored and ready for stages.
+
+    Of an unaligned checkpoint, what was in flight is there again: `recovered_inputs` are read before anything else,
+    `recovered_outputs` go down before anything else.
+    """
+
+    recovered_inputs: tuple[InputInFlight, ...] = ()
+    recovered_outputs: tuple[StageOutput, ...] = ()
 
 
 @message("stage.read_splits")
@@ -84,7 +100,9 @@ class SnapshotState(Message):
 class StageFinished(Message):
     """bridge -> Task: what the stage made. Event time in ms, None where there is none; it concerns the rows read.
 
-    `late_rows` were dropped because their windows were closed.
+    `late_rows` were dropped because their windows were closed. `event_time_min` is looked for only where the order of
+    rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
+    attempt so far.
     """
 
     stage: int
@@ -94,6 +112,8 @@ class StageFinished(Message):
     event_time_max: int | None = None
     late_rows: int = 0
     duration_ms: int = 0
+    event_time_min: int | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("stage.failed")
@@ -125,6 +145,32 @@ class SnapshotFailed(Message):
 
     checkpoint_id: int
     cause: SerializedThrowable
+
+
+@message("stage.hold_in_flight")
+class HoldInFlight(Message):
+    """Task -> bridge: these batches are channel state of the checkpoint; keep them until it is written or aborted."""
+
+    checkpoint_id: int
+    batch_ids: tuple[BatchId, ...]
+
+
+@message("stage.write_channel_state")
+class WriteChannelState(Message):
+    """Task -> bridge: this is all that the barriers of the checkpoint overtook, and it is held; make it durable."""
+
+    checkpoint_id: int
+    inputs: tuple[InputInFlight, ...]
+    outputs: tuple[StageOutput, ...]
+
+
+@message("stage.channel_state_written")
+class ChannelStateWritten(Message):
+    """bridge -> Task: the channel state of the checkpoint is durable, as state of the chain's head."""
+
+    checkpoint_id: int
+    state: OperatorSubtaskState
+    size_bytes: int
 
 
 @message("stage.commit_checkpoint")
@@ -165,7 +211,9 @@ class CloseBridge(Message):
 
 @message("stage.bridge_closed")
 class BridgeClosed(Message):
-    """bridge -> Task: nothing of the attempt runs any more."""
+    """bridge -> Task: nothing of the attempt runs any more. `accumulators` are what it has counted in the end."""
+
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 BridgeCommand = (
@@ -174,6 +222,8 @@ BridgeCommand = (
     | RunStage
     | AdvanceWatermark
     | SnapshotState
+    | HoldInFlight
+    | WriteChannelState
     | CommitCheckpoint
     | AbortCheckpoint
     | ReleaseBatches

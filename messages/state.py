@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from flykka.messages.ids import OperatorId
 from flykka.messages.message import Value, value
+
+
+class OperatorStateMode(StrEnum):
+    """How a list of operator state comes to other subtasks (Flink's OperatorStateHandle.Mode).
+
+    Each element goes to one of them, every one gets all elements of all, or every one gets the list of one of them.
+    """
+
+    SPLIT_DISTRIBUTE = "SPLIT_DISTRIBUTE"
+    UNION = "UNION"
+    BROADCAST = "BROADCAST"
 
 
 @value("state.key_group_range")
@@ -19,12 +32,14 @@ class SharedStateHandle(Value):
     """One immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
 
     `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
+    `key_groups` are those that its rows may belong to; None where nobody has noted it.
     """
 
     state_id: str
     path: str
     rows: int
     size_bytes: int
+    key_groups: KeyGroupRange | None = None
 
 
 @value("state.exclusive")
@@ -35,20 +50,79 @@ class ExclusiveStateHandle(Value):
     size_bytes: int
 
 
+@value("state.schema")
+class StateSchema(Value):
+    """What keyed state is made of, as Spark's DDL: the keys, what is kept for each, and the windows it is cut into."""
+
+    keys: str
+    columns: str
+    windows: str = ""
+
+
+@value("state.in_flight")
+class InFlightRows(Value):
+    """Rows of batches that were in flight, in one folder. Event times in ms, None without an event-time column."""
+
+    path: str
+    rows: int
+    size_bytes: int
+    event_time_min: int | None = None
+    event_time_max: int | None = None
+
+
+@value("state.input_channel")
+class InputChannelStateHandle(Value):
+    """What an unaligned barrier overtook on its way into input gate `gate`.
+
+    Where the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
+    """
+
+    gate: int
+    in_flight: InFlightRows
+    key_groups: KeyGroupRange | None = None
+
+
+@value("state.result_subpartition")
+class ResultSubpartitionStateHandle(Value):
+    """What an unaligned barrier overtook in a subpartition of output `output`.
+
+    `subpartitions` is how many there were: with another number the rows would belong elsewhere.
+    """
+
+    output: int
+    subpartition: int
+    subpartitions: int
+    in_flight: InFlightRows
+
+
+@value("state.operator_list")
+class OperatorListState(Value):
+    """One named list of an operator's own state in one subtask. An element is msgpack that the operator alone reads."""
+
+    name: str
+    elements: tuple[bytes, ...] = ()
+    mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
+
+
 @value("state.operator_subtask")
 class OperatorSubtaskState(Value):
     """State of one operator in one subtask.
 
-    `operator_state` is the operator's own msgpack (offsets, pending commits, how to read the shared batches);
-    `shared` are the batches of keyed state it refers to, for the key groups `key_groups`; `exclusive` is
-    what no other checkpoint may refer to.
+    `operator_state` are its lists (unread splits, pending commits); where the parallelism has changed there may be
+    several of one name. `shared` are the batches of keyed state it refers to, of which the key groups `key_groups` are
+    its own, and `keyed_state` the operator's own msgpack on how they are to be read. `exclusive` is what no other
+    checkpoint may refer to. Of an unaligned checkpoint the head of the chain has a state more, with the
+    batches that were in flight into the subtask and out of it; their folders are `exclusive` too.
     """
 
     operator_id: OperatorId
-    operator_state: bytes = b""
+    operator_state: tuple[OperatorListState, ...] = ()
     shared: tuple[SharedStateHandle, ...] = ()
     key_groups: KeyGroupRange | None = None
     exclusive: tuple[ExclusiveStateHandle, ...] = ()
+    input_channels: tuple[InputChannelStateHandle, ...] = ()
+    result_subpartitions: tuple[ResultSubpartitionStateHandle, ...] = ()
+    keyed_state: bytes = b""
 
 
 @value("state.task_snapshot")

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.accumulator import AccumulatorSnapshot
+from flykka.messages.exchange import TaskBuffers
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
-from flykka.messages.job_graph import JobVertex, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import (
+    CheckpointingMode,
+    JobVertex,
+    OperatorRef,
+    ShipStrategy,
+    TaskCancellationSettings,
+)
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.ref import Ref
 from flykka.messages.state import TaskStateSnapshot
@@ -44,11 +52,14 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """Where one channel of a gate reads: a subpartition, through the TaskManager that runs its producer."""
+    """Where one channel of a gate reads: a subpartition, through the TaskManager that runs its producer.
+
+    None: nobody knows yet where the producer runs.
+    """
 
     partition_id: ResultPartitionId
     subpartition: int
-    task_manager: Ref
+    task_manager: Ref | None
 
 
 @value("task.input_gate_descriptor")
@@ -61,7 +72,10 @@ class InputGateDescriptor(Value):
 
 @value("task.deployment_descriptor")
 class TaskDeploymentDescriptor(Value):
-    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor)."""
+    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
+
+    Which `buffers` the attempt has, its TaskManager says.
+    """
 
     job_id: JobId
     attempt: ExecutionAttemptId
@@ -75,6 +89,11 @@ class TaskDeploymentDescriptor(Value):
     restore: TaskStateSnapshot | None = None
     restored_checkpoint_id: int | None = None
     metrics_interval_ms: int = 1_000
+    checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    alignment_limit_bytes: int | None = None
+    task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
+    buffers: TaskBuffers | None = None
+    latency_tracking_interval_ms: int | None = None
 
 
 @message("task.submit")
@@ -102,11 +121,12 @@ class FailTask(Message):
 
 @value("task.execution_state")
 class TaskExecutionState(Value):
-    """A state an attempt has reached, the failure if it is FAILED."""
+    """A state an attempt has reached, the failure if it is FAILED; with a terminal state, its accumulators."""
 
     attempt: ExecutionAttemptId
     state: ExecutionState
     failure: SerializedThrowable | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("task.update_execution_state")
@@ -123,11 +143,26 @@ class NotifyEndOfData(Message):
     attempt: ExecutionAttemptId
 
 
+@value("task.latency_statistics")
+class LatencyStatistics(Value):
+    """How long the last latency markers from one source subtask took (ms); `count` is how many those are."""
+
+    operator_id: str
+    subtask: int
+    count: int
+    min_ms: int
+    max_ms: int
+    median_ms: int
+    p95_ms: int
+    p99_ms: int
+
+
 @value("task.io_metrics")
 class TaskIOMetrics(Value):
     """Counted since the attempt began; times in ms, watermark in ms of event time.
 
-    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle.
+    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The lengths
+    of queues are those of now: batches that have come and are not processed, and those that wait for their readers.
     """
 
     rows_in: int = 0
@@ -139,11 +174,19 @@ class TaskIOMetrics(Value):
     watermark_ms: int | None = None
     back_pressured_ms: int = 0
     idle_ms: int = 0
+    input_queue_length: int = 0
+    output_queue_length: int = 0
+    latencies: tuple[LatencyStatistics, ...] = ()
 
 
 @message("task.metrics_due")
 class MetricsDue(Message):
     """Task's timer -> itself: time to report what it has done so far."""
+
+
+@message("task.latency_marker_due")
+class LatencyMarkerDue(Message):
+    """Task's timer -> itself: time for the source to send a latency marker."""
 
 
 @message("task.idle_due")
@@ -153,7 +196,42 @@ class IdleDue(Message):
 
 @message("task.report_metrics")
 class ReportTaskMetrics(Message):
-    """Task -> JobMaster: what the attempt has done so far, sent at intervals, with its checkpoints and at its end."""
+    """Task -> JobMaster: what the attempt has done so far: at intervals, when a snapshot made rows, and at its end."""
 
     attempt: ExecutionAttemptId
     metrics: TaskIOMetrics
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
+
+
+@message("task.cancellation_due")
+class CancellationDue(Message):
+    """Task's timer -> itself: the attempt was told to end and may not have ended yet."""
+
+
+@message("task.fatal_error")
+class FatalErrorOccurred(Message):
+    """Task -> TaskManager: the attempt does not end: nobody knows any more what runs here (Flink's onFatalError)."""
+
+    attempt: ExecutionAttemptId
+    cause: SerializedThrowable
+
+
+@message("task.request_partition_producer_state")
+class RequestPartitionProducerState(Message):
+    """Task -> JobMaster: what has become of the attempt whose partition this attempt asked for and did not find?"""
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+
+
+@message("task.partition_producer_state")
+class PartitionProducerState(Message):
+    """JobMaster -> TaskManager -> Task: the state of the producer of a partition.
+
+    Without a state there is a `failure`: a newer attempt has taken the producer's place, or nobody knows it.
+    """
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+    state: ExecutionState | None = None
+    failure: SerializedThrowable | None = None

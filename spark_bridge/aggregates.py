@@ -41,6 +41,14 @@ class AggregatePlan(Protocol):
         """The columns of the state, as a text that changes with them."""
 
     @property
+    def key_columns_ddl(self) -> str:
+        """The keys and their types, as users know them."""
+
+    @property
+    def kept_columns_ddl(self) -> str:
+        """What is kept for each key: the parts of the aggregates, or columns of the rows, and their types."""
+
+    @property
     def keys(self) -> tuple[Column, ...]:
         """The keys, as expressions over state."""
 
@@ -80,6 +88,8 @@ class PartialAggregates:
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
     structure: str
+    key_columns_ddl: str
+    kept_columns_ddl: str
 
     @property
     def keys(self) -> tuple[Column, ...]:
@@ -117,6 +127,8 @@ class RowsKept:
     aggregates: tuple[Column, ...]
     needed: tuple[str, ...]
     structure: str
+    key_columns_ddl: str
+    kept_columns_ddl: str
 
     @property
     def keys(self) -> tuple[Column, ...]:
@@ -149,11 +161,19 @@ def analyze(
         AnalysisException: a key or an aggregate does not fit the columns of the prototype.
     """
     aggregation = Aggregation.of(prototype, keys, aggregates)
+    key_columns = ", ".join(_ddl(*key) for key in zip(aggregation.key_names, aggregation.key_types, strict=True))
     taken = aggregation.take_apart(key_name=_key, row_count=ROWS)
     if taken is None:
         needed = aggregation.needed_columns()
         kept = ", ".join(f"{name} {prototype.schema[name].dataType.simpleString()}" for name in needed)
-        return RowsKept(key_columns=tuple(keys), aggregates=tuple(aggregates), needed=needed, structure=f"rows: {kept}")
+        return RowsKept(
+            key_columns=tuple(keys),
+            aggregates=tuple(aggregates),
+            needed=needed,
+            structure=f"rows: {kept}",
+            key_columns_ddl=key_columns,
+            kept_columns_ddl=", ".join(_ddl(name, prototype.schema[name].dataType) for name in needed),
+        )
     parts = tuple(
         Part(name=name, partial=partial, function=function, data_type=data_type)
         for name, partial, function, data_type in taken.parts
@@ -166,7 +186,13 @@ def analyze(
         parts=parts,
         results=taken.results,
         structure=f"keys: {key_types}; parts: {part_types}",
+        key_columns_ddl=key_columns,
+        kept_columns_ddl=", ".join([*(_ddl(part.function, part.data_type) for part in parts), "rows bigint"]),
     )
+
+
+def _ddl(name: str, data_type: DataType) -> str:
+    return f"{name if name.isidentifier() else quoted(name)} {data_type.simpleString()}"
 
 
 def quoted(name: str) -> str:

@@ -12,15 +12,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from flykka.actors.errors import RestoreError
 from flykka.messages.job_graph import FiringMode
 from flykka.messages.stage import (
     AbortCheckpoint,
     AdvanceWatermark,
     BridgeCommand,
     BridgeOpened,
+    ChannelStateWritten,
     CheckpointCommitted,
     CloseBridge,
     CommitCheckpoint,
+    HoldInFlight,
     OpenBridge,
     ReadSplits,
     ReleaseBatches,
@@ -30,10 +33,11 @@ from flykka.messages.stage import (
     StageFailed,
     StageFinished,
     StateSnapshotted,
+    WriteChannelState,
 )
 from flykka.spark_bridge.attempt_end import AttemptEnd
 from flykka.spark_bridge.code import SourceCode, WindowCode
-from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.errors import SourceError, UnknownBatchError
 from flykka.spark_bridge.failures import serialized
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.job_sinks import sink_writers
@@ -43,6 +47,7 @@ from flykka.spark_bridge.stages.flow import Flow, Moved
 from flykka.spark_bridge.stages.rich_functions import RichFunctions
 from flykka.spark_bridge.stages.source_reader import SourceNumbers, SourceReader
 from flykka.spark_bridge.stages.window_operator import FiringRows, WindowOperator
+from flykka.spark_bridge.state.channel_state import ChannelState, Recovered, without_channel_state
 from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
 from flykka.spark_bridge.workers import Stage, Workers
 
@@ -90,7 +95,8 @@ class Attempt:
             else None
         )
         self._flow = Flow(self._chain, descriptor, self._scope, services, writers)
-        self._snapshots = Snapshotter(descriptor, services, self._windows, writers)
+        self._snapshots = Snapshotter(descriptor, services, self._scope, self._windows, writers)
+        self._channels = ChannelState(descriptor, services, self._scope)
         self._reader: SourceReader | None = None
         self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
 
@@ -107,6 +113,11 @@ class Attempt:
                 self._workers.run_stage(self._advance_watermark(command))
             case SnapshotState():
                 self._workers.run_stage(self._snapshot_state(command))
+            case HoldInFlight():
+                self._hold(command)
+            case WriteChannelState(checkpoint_id=checkpoint_id):
+                what = f"channel state {checkpoint_id} of {self._chain.name!r}"
+                self._workers.run_in_background(what, lambda: self._write_channel_state(what, command))
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
                 what = f"committing checkpoint {checkpoint_id} of {self._chain.name!r}"
                 self._workers.run_in_background(what, lambda: self._commit(checkpoint_id))
@@ -114,6 +125,7 @@ class Attempt:
                 # Nothing is undone: staged files stay pending and are published with the next checkpoint, and state
                 # that was written for this one is written anew, for only complete checkpoints are referred to.
                 self._snapshots.abort(checkpoint_id)
+                self._channels.let_go(checkpoint_id)
             case ReleaseBatches(batch_ids=batch_ids):
                 self._services.store.release(batch_ids)
             case CloseBridge(cancel=cancel):
@@ -127,17 +139,18 @@ class Attempt:
 
     # Opening
 
-    def _open(self, command: OpenBridge) -> None:
+    def _open(self, command: OpenBridge) -> Recovered:
         # A killed attempt may still be on its way out.
         self.end.await_predecessor()
-        self._snapshots.restore(command.restore)
+        self._snapshots.restore(without_channel_state(command.restore))
         self._functions.open()
         head = self._chain.head
         if isinstance(head.code, SourceCode):
             self._reader = SourceReader(self._services.session, head, head.code)
+        return self._channels.recover(command.restore)
 
-    def _opened(self, _: None) -> None:
-        self._report(BridgeOpened())
+    def _opened(self, recovered: Recovered) -> None:
+        self._report(BridgeOpened(recovered_inputs=recovered.inputs, recovered_outputs=recovered.outputs))
 
     # Stages
 
@@ -152,8 +165,14 @@ class Attempt:
 
         def settle(prepared: tuple[SourceNumbers, Moved, int]) -> None:
             numbers, moved, begun = prepared
-            latest = numbers.event_time_max
-            self._finish(command.stage, moved, begun, rows_in=numbers.rows or 0, event_time_max=latest)
+            self._finish(
+                command.stage,
+                moved,
+                begun,
+                rows_in=numbers.rows or 0,
+                event_time_max=numbers.event_time_max,
+                event_time_min=numbers.event_time_min,
+            )
 
         return Stage(what=self._what(command.stage), prepare=prepare, settle=settle)
 
@@ -196,7 +215,7 @@ class Attempt:
             if firing is not None and self._chain.has_outputs:
                 # It goes down before the barrier does.
                 moved, firing = self._fire(firing, command.stage), None
-            barrier = self._snapshots.at_barrier(command.checkpoint_id, moved.staged)
+            barrier = self._snapshots.at_barrier(command.checkpoint_id, moved.staged, command.options.target_location)
             sync_ms = _since(begun)
             self._finish(command.stage, replace(moved, staged=()), begun)
             what = f"snapshot {command.checkpoint_id} of {self._chain.name!r}"
@@ -244,6 +263,29 @@ class Attempt:
             )
         )
 
+    # Batches in flight
+
+    def _hold(self, command: HoldInFlight) -> None:
+        try:
+            self._channels.hold(command.checkpoint_id, command.batch_ids)
+        except UnknownBatchError as gone:
+            # Its reader was faster than this command; the next checkpoint does without it.
+            what = f"channel state {command.checkpoint_id} of {self._chain.name!r}"
+            self._report(SnapshotFailed(checkpoint_id=command.checkpoint_id, cause=serialized(what, gone)))
+
+    def _write_channel_state(self, what: str, command: WriteChannelState) -> None:
+        checkpoint_id = command.checkpoint_id
+        try:
+            state = self._channels.write(command)
+        except Exception as raised:  # noqa: BLE001 - it is reported, and the checkpoint declined
+            self._scope.check()
+            self._report(SnapshotFailed(checkpoint_id=checkpoint_id, cause=serialized(what, raised)))
+            return
+        finally:
+            self._channels.let_go(checkpoint_id)
+        size_bytes = sum(handle.size_bytes for handle in state.exclusive)
+        self._report(ChannelStateWritten(checkpoint_id=checkpoint_id, state=state, size_bytes=size_bytes))
+
     def _commit(self, checkpoint_id: int) -> None:
         files = self._snapshots.commit(checkpoint_id)
         self._report(CheckpointCommitted(checkpoint_id=checkpoint_id, files=files))
@@ -258,6 +300,7 @@ class Attempt:
         *,
         rows_in: int = 0,
         event_time_max: int | None = None,
+        event_time_min: int | None = None,
         late_rows: int = 0,
     ) -> None:
         self._snapshots.note_staged(moved.staged)
@@ -268,8 +311,10 @@ class Attempt:
                 rows_in=rows_in,
                 rows_out=moved.rows,
                 event_time_max=event_time_max,
+                event_time_min=event_time_min,
                 late_rows=late_rows,
                 duration_ms=_since(begun),
+                accumulators=self._functions.accumulators(),
             )
         )
 
@@ -280,7 +325,9 @@ class Attempt:
         uids = [head.uid] if unread else self._chain.transforming
         where = f"operator {registry.describe(head.uid)}" if unread else what
         lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
-        self._report(StageFailed(cause=serialized(where, raised, tuple(lines))))
+        cause = serialized(where, raised, tuple(lines))
+        # A restart would read the same checkpoint.
+        self._report(StageFailed(cause=replace(cause, suppress_restarts=isinstance(raised, RestoreError))))
 
     def _what(self, stage: int) -> str:
         return f"stage {stage} of {self._chain.name!r}"

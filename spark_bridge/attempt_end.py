@@ -121,7 +121,7 @@ class AttemptEnd:
         try:
             left = self._wind_up(self._patience)
         finally:
-            self._report(BridgeClosed())
+            self._report(BridgeClosed(accumulators=self._functions.accumulators()))
         if left:
             # What returns after all may have put something down.
             self._wind_up(None)

@@ -123,6 +123,11 @@ class BatchStore:
             entry.holders.add(reader)
             return entry.frame
 
+    def rows(self, batch_id: BatchId) -> DataFrame:
+        """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
+        with self._lock:
+            return self._entry(batch_id).frame
+
     def hold(self, batch_id: BatchId, holder: str) -> None:
         """Add a holder. Raises `UnknownBatchError` where the batch was released."""
         with self._lock:
@@ -133,6 +138,10 @@ class BatchStore:
         with self._lock:
             freed = [blocks for batch_id in batch_ids for blocks in self._let_go(batch_id, {holder})]
         _free(freed)
+
+    def release_held_by(self, holder: str) -> None:
+        """Let go of everything that one holder holds."""
+        self._release_where(lambda entry: entry.holders & {holder})
 
     def release_held(self, attempt: ExecutionAttemptId) -> None:
         """Let go of everything that an attempt holds: holders that are its name, or begin with it and a blank."""

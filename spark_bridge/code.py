@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.messages.state import StateSchema
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -22,10 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCode:
-    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks."""
+    """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks.
+
+    Where rows are to come in order, `watches_order`. Where some of them mark watermarks, they are those for which
+    `punctuation` is true.
+    """
 
     source: Source
     watermark_delay_ms: int | None = None
+    watches_order: bool = False
+    punctuation: Column | str | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -78,6 +86,13 @@ class WindowCode:
         windows = self.windows
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
+
+    @property
+    def state_schema(self) -> StateSchema:
+        """What a checkpoint tells of the state to those who look into it."""
+        windows = self.windows
+        cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
+        return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl, windows=cut)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from threading import Lock
 
 from flykka.actors.errors import UnboundOperatorError
+from flykka.actors.master_hooks import MasterHooks
 from flykka.messages.job_graph import JobGraph, OperatorRef
 from flykka.spark_bridge.call_site import CallSite
 from flykka.spark_bridge.code import OperatorCode
@@ -23,6 +24,7 @@ class CodeRegistry:
         self._codes: dict[str, OperatorCode] = {}
         self._call_sites: dict[str, CallSite | None] = {}
         self._lock = Lock()
+        self.master_hooks = MasterHooks()
 
     def bind(self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None) -> OperatorRef:
         """Register `code`, written at `call_site`, under `uid`, in place of what was there, and name it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import Lock
 from time import monotonic
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.ids import JobId, JobVertexId
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
 from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.batches import BatchStore, StoreStats
 from flykka.spark_bridge.bridge import SparkBridge
-from flykka.spark_bridge.code import SourceCode
+from flykka.spark_bridge.code import SinkCode, SourceCode
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flykka.actors.data_plane import SplitDiscovery
+    from flykka.actors.master_hooks import MasterTriggerRestoreHook
     from flykka.messages.message import Message
     from flykka.spark_bridge.code_registry import CodeRegistry
 
@@ -76,6 +77,10 @@ class SparkDataPlane:
         check_sinks(job_graph, services)
         check_sources(job_graph, services)
 
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """The hooks of the application: those of all of its jobs."""
+        return tuple(self._services.registry.master_hooks)
+
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
         return Props(SparkBridge, descriptor, self)
@@ -87,6 +92,15 @@ class SparkDataPlane:
             raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
         discovery = code.source.split_discovery(operator.operator_id, self._services.filesystem)
         return NamedDiscovery(discovery, operator.ref.uid, self._services.registry)
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """Let every sink do what it does once, when all of its rows are published."""
+        services = self._services_for(job_id)
+        for vertex in vertices:
+            for operator in vertex.operators:
+                code = services.registry.resolve(operator.ref)
+                if isinstance(code, SinkCode):
+                    code.sink.finalize_global(services.filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""

@@ -6,6 +6,7 @@ SparkBridgeError
 ├── NotADataFrameError      a function of the user's has returned something else
 ├── DeclaredSchemaError     a function's result does not have the columns that it declares
 ├── OperatorFailedError     a function of the user's has raised; the cause is what it raised
+├── AccumulatorConflictError two accumulators of one name, or one of a kind that it was not added as
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
@@ -36,6 +37,10 @@ class SessionError(SparkBridgeError):
 
 class ChainError(SparkBridgeError):
     """The operators of a vertex cannot be run as one stage; the text names the operator."""
+
+
+class AccumulatorConflictError(SparkBridgeError):
+    """An accumulator is not the one that was meant; the text names it (Flink's UnsupportedOperationException)."""
 
 
 class NotADataFrameError(SparkBridgeError, TypeError):

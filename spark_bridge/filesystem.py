@@ -33,6 +33,7 @@ class FileSystem:
         context = session.sparkContext
         assert context._jvm is not None
         self._path = context._jvm.org.apache.hadoop.fs.Path
+        self._file_util = context._jvm.org.apache.hadoop.fs.FileUtil
         self._configuration = context._jsc.hadoopConfiguration()
 
     def absolute(self, path: str) -> str:
@@ -59,6 +60,11 @@ class FileSystem:
         hadoop_path = self._path(path)
         filesystem = self._of(hadoop_path)
         return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
+
+    def size_bytes(self, path: str) -> int:
+        """How large a file is that is there."""
+        hadoop_path = self._path(path)
+        return int(self._of(hadoop_path).getFileStatus(hadoop_path).getLen())
 
     def list(self, folder: str) -> list[FileStatus]:
         """What lies in a folder, by name; nothing where there is no folder."""
@@ -87,6 +93,22 @@ class FileSystem:
         hadoop_path = self._path(source)
         return bool(self._of(hadoop_path).rename(hadoop_path, self._path(target)))
 
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file, or a folder and all in it, to a place where there is nothing; folders above it are made.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        source_path, target_path = self._path(source), self._path(target)
+        source_fs, target_fs = self._of(source_path), self._of(target_path)
+        try:
+            target_fs.mkdirs(target_path.getParent())
+            copied = self._file_util.copy(source_fs, source_path, target_fs, target_path, False, self._configuration)
+        except Py4JJavaError as refused:
+            raise OSError(str(refused.java_exception.getMessage())) from refused
+        if not copied:
+            raise OSError(f"{source} cannot be copied to {target}")
+
     def delete(self, path: str) -> None:
         """Delete a file, or a folder and all in it; nothing happens where there is none."""
         hadoop_path = self._path(path)
@@ -105,6 +127,18 @@ class FileSystem:
             raise OSError(str(refused.java_exception.getMessage())) from refused
         if not made:
             raise OSError("no folder can be made there")
+
+    def make_empty_file(self, path: str) -> None:
+        """Make a file with nothing in it, in place of the one that is there.
+
+        Raises:
+            OSError: the file system refuses.
+        """
+        hadoop_path = self._path(path)
+        try:
+            self._of(hadoop_path).create(hadoop_path, True).close()
+        except Py4JJavaError as refused:
+            raise OSError(str(refused.java_exception.getMessage())) from refused
 
     def delete_if_empty(self, folder: str) -> bool:
         """Delete a folder in which nothing lies; whether it is gone."""

@@ -25,6 +25,7 @@ __all__ = [
     "PrototypeError",
     "SparkSession",
     "StructType",
+    "check_condition",
     "check_event_time",
     "fitted",
     "has_event_time",
@@ -121,6 +122,12 @@ def check_event_time(prototype: DataFrame, column: str) -> None:
             f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
             + (hint if isinstance(found, TimestampNTZType) else "")
         )
+
+
+def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:
+    """Raise `PrototypeError` where there is a condition and it is none of these rows."""
+    if condition is not None:
+        transformed(prototype, lambda rows: rows.where(condition))
 
 
 def has_event_time(prototype: DataFrame, column: str | None) -> bool:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flykka.spark_bridge.accumulators import (
+    Accumulator,
+    AccumulatorRegistry,
+    DoubleCounter,
+    Histogram,
+    IntCounter,
+    LongCounter,
+)
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -29,11 +39,46 @@ class RuntimeContext:
     number_of_parallel_subtasks: int = 1
     max_number_of_parallel_subtasks: int = 1
     attempt_number: int = 0
+    _accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry, repr=False, compare=False)
 
     @property
     def task_name_with_subtasks(self) -> str:
         """The task's name and its subtask, counted from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
+
+    def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
+        """Let the job have this accumulator as `name`: its result is the sum over all subtasks.
+
+        It begins at zero with every attempt, and may be added to wherever the function's code runs.
+
+        Raises:
+            AccumulatorConflictError: the task has one of this name already.
+        """
+        self._accumulators.add(name, accumulator, self._spark)
+
+    def get_accumulator(self, name: str) -> Accumulator[Any] | None:
+        """The accumulator of this name in this task; None where there is none."""
+        return self._accumulators.get(name)
+
+    def get_int_counter(self, name: str) -> IntCounter:
+        """The counter of this name, added if need be. Raises `AccumulatorConflictError` where it is of another kind."""
+        return self._accumulators.get_or_add(name, IntCounter, self._spark)
+
+    def get_long_counter(self, name: str) -> LongCounter:
+        """As `get_int_counter`."""
+        return self._accumulators.get_or_add(name, LongCounter, self._spark)
+
+    def get_double_counter(self, name: str) -> DoubleCounter:
+        """As `get_int_counter`, for floats."""
+        return self._accumulators.get_or_add(name, DoubleCounter, self._spark)
+
+    def get_histogram(self, name: str) -> Histogram:
+        """As `get_int_counter`, for how often each number was added."""
+        return self._accumulators.get_or_add(name, Histogram, self._spark)
+
+    @property
+    def _spark(self) -> SparkContext:
+        return self.session.sparkContext
 
 
 class RichFunction(ABC):

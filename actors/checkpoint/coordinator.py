@@ -3,25 +3,32 @@
 Mirrors Flink's CheckpointCoordinator. What may not be put here: clocks, ids, refs, storage. An id is drawn outside and
 comes back as an event, the metadata is written outside and comes back as an event; a checkpoint is pending, and may be
 given up, until then. Late, duplicate and unknown messages are ordinary and end in `Ignore`.
+
+One entry, and behind it a part for each stretch of a checkpoint's life: `trigger.py` until its id is drawn,
+`initialization.py` until the tasks have heard of it, `acknowledgements.py` while they answer, `completion.py` for its
+end, and `stored_checkpoints.py` for what is left of it then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint.acknowledgements import Acknowledgements
 from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
-from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.checkpoint.completion import CheckpointCompletion
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
+from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect
 from flykka.actors.checkpoint.events import CoordinatorEvent
-from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
-from flykka.actors.checkpoint.final_checkpoint import FinalDemand, FinalPhase
-from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult, needed_from
-from flykka.actors.checkpoint.plan import CheckpointPlanCalculator, PlannedTask
-from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.final_checkpoint import FinalPhase
+from flykka.actors.checkpoint.initialization import CheckpointInitialization
+from flykka.actors.checkpoint.master_states import MasterHookRestores
+from flykka.actors.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
-from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.actors.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
@@ -29,23 +36,20 @@ from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
     OperatorCoordinatorsSnapshotted,
-    OperatorCoordinatorState,
 )
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
 )
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import CheckpointingSettings
-
-RECENT_CHECKPOINTS = 16
-"""How many checkpoints that are over are remembered, to tell a duplicate from a late acknowledgement."""
 
 Effects = Iterator[CoordinatorEffect]
 
@@ -53,18 +57,28 @@ Effects = Iterator[CoordinatorEffect]
 class CheckpointCoordinatorMachine:
     """One per job; it outlives restarts of the tasks, and so do the ids it has seen."""
 
-    def __init__(self, job_id: JobId, settings: CheckpointingSettings, *, operator_coordinators: bool) -> None:
-        self.job_id = job_id
-        self.stats = CheckpointStatsTracker()
-        self._timeout_ms = settings.timeout_ms
-        self._operator_coordinators = operator_coordinators
-        self._failures = CheckpointFailureManager(settings.tolerable_failures)
-        self._tasks = CheckpointPlanCalculator()
-        self._stored = StoredCheckpoints(CompletedCheckpointStore(settings.retained), settings.retention)
-        self._pending: dict[int, PendingCheckpoint] = {}
-        self._trigger = CheckpointTrigger(settings, self._tasks, self._pending)
-        self._recent: dict[int, set[ExecutionAttemptId]] = {}
-        self._last_id = 0
+    def __init__(
+        self,
+        job: CoordinatedJob,
+        settings: CheckpointingSettings,
+        *,
+        operator_coordinators: bool,
+        master_hooks: Sequence[str] = (),
+        rules: CoordinatorRules | None = None,
+    ) -> None:
+        self._state = state = CoordinatorState(job, settings, rules or CoordinatorRules())
+        self._hooks = MasterHookRestores(master_hooks)
+        self._trigger = CheckpointTrigger(state)
+        self._completion = CheckpointCompletion(state, self._trigger)
+        self._acknowledgements = Acknowledgements(state, self._completion)
+        self._initialization = CheckpointInitialization(
+            state,
+            self._trigger,
+            self._completion,
+            self._acknowledgements,
+            operator_coordinators=operator_coordinators,
+            master_hooks=bool(master_hooks),
+        )
         self.shut_down_with: JobStatus | None = None
 
     # --- what can be seen from outside -------------------------------------------------------------------------------
@@ -72,12 +86,21 @@ class CheckpointCoordinatorMachine:
     @property
     def pending(self) -> dict[int, PendingCheckpoint]:
         """The pending checkpoints by id, oldest first."""
-        return dict(self._pending)
+        return {pending.checkpoint_id: pending for pending in self._state.pendings}
+
+    @property
+    def stats(self) -> CheckpointStatsTracker:
+        """What happened to the checkpoints so far."""
+        return self._state.stats
 
     @property
     def completed(self) -> CompletedCheckpointStore:
         """The retained completed checkpoints."""
-        return self._stored.store
+        return self._state.stored.store
+
+    def registrations(self, state_id: str) -> int:
+        """How many retained checkpoints refer to this shared state."""
+        return self._state.stored.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:
@@ -86,19 +109,18 @@ class CheckpointCoordinatorMachine:
 
     def check(self) -> None:
         """Raise `AssertionError` where the machine is in a state that cannot be."""
-        self._stored.check()
-        for checkpoint_id, pending in self._pending.items():
-            pending.check()
-            assert checkpoint_id == pending.checkpoint_id <= self._last_id
-            assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._stored.writing)
-        assert self.shut_down_with is None or not self._pending
-        final = any(pending.properties.final for pending in self._pending.values())
+        self._state.pendings.check()
+        self._state.stored.check()
+        for pending in self._state.pendings:
+            assert (pending.phase is PendingPhase.METADATA) == (pending.checkpoint_id in self._state.stored.writing)
+        assert self.shut_down_with is None or not len(self._state.pendings)
+        final = any(pending.properties.is_final for pending in self._state.pendings)
         assert (self._trigger.final.phase is FinalPhase.PENDING) == final
         self._trigger.final.check()
 
     def handle(self, event: CoordinatorEvent, now: int) -> list[CoordinatorEffect]:
         """What follows from `event` at `now`."""
-        return list(self._handle(event, now))
+        return [*self._handle(event, now), *self._settle()]
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
@@ -106,293 +128,171 @@ class CheckpointCoordinatorMachine:
                 yield from self._replace_tasks(event.tasks, CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
             case events.TaskStateChanged():
                 yield from self._on_task_state(event, now)
-            case events.SchedulerStarted():
-                yield from self._trigger.start_scheduler(now)
-            case events.SchedulerStopped():
-                yield from self._trigger.stop_scheduler()
-                yield from self._abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
-            case PeriodicTriggerDue():
-                yield from self._trigger.on_tick(now)
-            case events.TriggerRequested():
-                yield from self._trigger.request(event.properties, now)
+            case events.SchedulerStarted() | events.SchedulerStopped() | PeriodicTriggerDue():
+                yield from self._on_scheduler(event, now)
+            case (
+                events.TriggerRequested()
+                | events.FinalCheckpointRequested()
+                | events.StopRequested()
+                | FinalCheckpointRetryDue()
+            ):
+                yield from self._on_request(event, now)
             case events.CheckpointIdDrawn():
                 yield from self._on_id_drawn(event, now)
             case OperatorCoordinatorsSnapshotted():
-                yield from self._on_coordinators_snapshotted(event)
-            case AcknowledgeCheckpoint():
-                yield from self._on_acknowledge(event, now)
-            case DeclineCheckpoint():
-                yield from self._on_decline(event, now)
+                yield from self._initialization.on_coordinators_snapshotted(event, now)
+            case MasterHooksTriggered() | MasterHookFailed():
+                yield from self._initialization.on_master_hooks(event, now)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                yield from self._on_answer(event, now)
             case CheckpointTimedOut():
                 yield from self._on_timed_out(event, now)
             case MetadataWritten() | MetadataWriteFailed():
                 yield from self._on_metadata(event, now)
-            case events.FinalCheckpointRequested():
-                yield from self._trigger.request_final(FinalDemand.END_OF_DATA, now)
-            case events.StopRequested():
-                yield from self._trigger.request_final(FinalDemand.STOP, now)
-            case FinalCheckpointRetryDue():
-                yield from self._trigger.on_final_retry(now)
             case events.PendingAborted():
-                self._trigger.final.forget_stop()
+                yield from self._trigger.give_up_stop(event.reason)
                 yield from self._replace_tasks((), event.reason, now)
             case events.RestoreRequested() | events.CheckpointAdopted():
                 yield from self._on_restore(event, now)
+            case MasterHooksRestored() | MasterHookRestoreFailed():
+                yield from self._hooks.restored(event)
             case events.Shutdown():
                 yield from self._on_shutdown(event, now)
             case events.DisposalEnded():
-                self._stored.disposal_ended()
+                self._state.stored.disposal_ended()
+                yield from self._trigger.resume(now)
             case _:
                 assert_never(event)
-        yield from self._settle()
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def _on_task_state(self, event: events.TaskStateChanged, now: int) -> Effects:
-        if event.attempt not in self._tasks:
+        if event.attempt not in self._state.tasks:
             yield Ignore(reason=f"{event.attempt} is not an attempt of the job")
             return
-        self._tasks.set_state(event.attempt, event.state)
+        self._state.tasks.set_state(event.attempt, event.state)
         yield from self._trigger.on_tasks_changed(now)
 
     def _replace_tasks(self, tasks: tuple[PlannedTask, ...], reason: CheckpointDeclineReason, now: int) -> Effects:
         yield from self._trigger.forget_final()
-        yield from self._abort_all(reason, now)
+        yield from self._completion.abort_all(reason, now)
         # Former attempts must not complete anything any more: new ones start from what is complete now.
-        self._tasks.replace_tasks(tasks)
+        self._state.tasks.replace_tasks(tasks)
         yield from self._trigger.on_tasks_changed(now)
         yield from self._trigger.resume(now)
 
     # --- beginning ---------------------------------------------------------------------------------------------------
 
+    def _on_scheduler(
+        self, event: events.SchedulerStarted | events.SchedulerStopped | PeriodicTriggerDue, now: int
+    ) -> Effects:
+        match event:
+            case events.SchedulerStarted():
+                yield from self._trigger.start_scheduler(now)
+            case events.SchedulerStopped():
+                yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
+                yield from self._completion.abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
+            case PeriodicTriggerDue():
+                yield from self._trigger.on_tick(now)
+
+    def _on_request(
+        self,
+        event: events.TriggerRequested
+        | events.FinalCheckpointRequested
+        | events.StopRequested
+        | FinalCheckpointRetryDue,
+        now: int,
+    ) -> Effects:
+        match event:
+            case events.TriggerRequested():
+                yield from self._trigger.request(
+                    event.properties, now, is_periodic=event.is_periodic, request_id=event.request_id
+                )
+            case events.FinalCheckpointRequested():
+                yield from self._trigger.reach_end_of_data(now)
+            case events.StopRequested(stop=stop):
+                yield from self._trigger.stop_with(stop, now)
+            case FinalCheckpointRetryDue():
+                yield from self._trigger.on_final_retry(now)
+
     def _on_id_drawn(self, event: events.CheckpointIdDrawn, now: int) -> Effects:
-        assert event.checkpoint_id > self._last_id, "ids only grow"
-        self._last_id = event.checkpoint_id
-        properties = yield from self._trigger.on_id_drawn(now)
-        if properties is not None:
-            yield from self._begin(event.checkpoint_id, properties, now)
-        yield from self._trigger.next_request(now)
-
-    def _begin(self, checkpoint_id: int, properties: CheckpointProperties, now: int) -> Effects:
-        pending = PendingCheckpoint(
-            job_id=self.job_id,
-            checkpoint_id=checkpoint_id,
-            timestamp_ms=now,
-            properties=properties,
-            plan=self._tasks.calculate(),
-            built_on=self._stored.latest_id,
-        )
-        self._pending[checkpoint_id] = pending
-        self.stats.report_pending(checkpoint_id, now, is_savepoint=properties.is_savepoint)
-        yield effects.StartTimer(kind=TimerKind.TIMEOUT, delay_ms=self._timeout_ms, checkpoint_id=checkpoint_id)
-        if self._operator_coordinators:
-            yield effects.SnapshotCoordinators(checkpoint_id=checkpoint_id)
+        self._state.pendings.use_id(event.checkpoint_id)
+        request = yield from self._trigger.on_id_drawn(now)
+        if request is None:
+            yield from self._trigger.resume(now)
         else:
-            yield from _trigger_tasks(pending, ())
+            yield from self._initialization.begin(event.checkpoint_id, request, now)
 
-    def _on_coordinators_snapshotted(self, event: OperatorCoordinatorsSnapshotted) -> Effects:
-        pending = self._pending.get(event.checkpoint_id)
-        if event.job_id != self.job_id or pending is None or pending.phase is not PendingPhase.COORDINATORS:
-            yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for operator coordinators")
-            return
-        yield from _trigger_tasks(pending, event.states)
+    # --- collecting, completing, giving up ---------------------------------------------------------------------------
 
-    # --- collecting --------------------------------------------------------------------------------------------------
-
-    def _on_acknowledge(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
-        if event.job_id != self.job_id:
+    def _on_answer(self, event: AcknowledgeCheckpoint | DeclineCheckpoint, now: int) -> Effects:
+        if event.job_id != self._state.job.job_id:
             yield Ignore(reason=f"job {event.job_id} has a coordinator of its own")
             return
-        pending = self._pending.get(event.checkpoint_id)
-        if pending is None:
-            yield from self._on_late_acknowledge(event)
-            return
-        match pending.expects(event.attempt):
-            case TaskAcknowledgeResult.SUCCESS:
-                state, redundant = self._stored.acknowledge(event.checkpoint_id, event.state)
-                pending.acknowledge(event.attempt, state, event.metrics)
-                yield from self._stored.dispose(state=redundant)
-                if pending.is_fully_acknowledged:
-                    yield from self._stored.write(pending.finalize(now), pending.properties.options.target_location)
-            case TaskAcknowledgeResult.DUPLICATE:
-                yield Ignore(reason=f"{event.attempt} has acknowledged checkpoint {event.checkpoint_id} already")
-            case TaskAcknowledgeResult.UNKNOWN:
-                yield Ignore(reason=f"checkpoint {event.checkpoint_id} does not wait for {event.attempt}")
-                yield from self._discard_late(event)
-            case unreachable:
-                assert_never(unreachable)
-
-    def _on_late_acknowledge(self, event: AcknowledgeCheckpoint) -> Effects:
-        acknowledged = self._recent.get(event.checkpoint_id, set())
-        if event.checkpoint_id in self.completed or event.attempt in acknowledged:
-            yield Ignore(reason=f"{event.attempt} has acknowledged checkpoint {event.checkpoint_id} already")
-            return
-        acknowledged.add(event.attempt)
-        yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
-        yield from self._discard_late(event)
-
-    def _on_decline(self, event: DeclineCheckpoint, now: int) -> Effects:
-        pending = self._pending.get(event.checkpoint_id)
-        if event.job_id != self.job_id or pending is None:
-            yield Ignore(reason=f"checkpoint {event.checkpoint_id} of job {event.job_id} is not pending")
-            return
-        yield from self._abort(pending, event.reason, now, event.cause)
-        # While a newer one is pending a parked request waits for that one.
-        if all(newer < event.checkpoint_id for newer in self._pending):
-            yield from self._trigger.resume(now)
+        match event:
+            case AcknowledgeCheckpoint():
+                yield from self._acknowledgements.acknowledge(event, now)
+            case DeclineCheckpoint():
+                yield from self._acknowledgements.decline(event, now)
+                yield from self._trigger.resume(now)
 
     def _on_timed_out(self, event: CheckpointTimedOut, now: int) -> Effects:
-        pending = self._pending.get(event.checkpoint_id)
+        pending = self._state.pendings.get(event.checkpoint_id)
         if pending is None:
             yield Ignore(reason=f"checkpoint {event.checkpoint_id} is over")
             return
-        yield from self._abort(pending, CheckpointDeclineReason.EXPIRED, now)
-        yield from self._trigger.resume(now)
-
-    # --- completing and giving up ------------------------------------------------------------------------------------
+        yield from self._give_up(pending, CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED), now)
 
     def _on_metadata(self, event: MetadataWritten | MetadataWriteFailed, now: int) -> Effects:
-        checkpoint = self._stored.written(event.checkpoint_id)
-        pending = self._pending.get(event.checkpoint_id)
+        write = self._state.stored.written(event.checkpoint_id)
+        pending = self._state.pendings.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
                 # Given up while it was written: nobody may find it.
-                yield from self._stored.dispose(checkpoints=(event.path,))
+                yield from self._state.stored.dispose(checkpoints=(event.path,))
             case MetadataWritten():
                 assert pending is not None
-                yield from self._complete(pending, replace(checkpoint, path=event.path), now)
+                yield from self._completion.complete(pending, replace(write.checkpoint, path=event.path), now)
             case MetadataWriteFailed() if pending is not None:
                 reason = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
-                yield from self._abort(pending, reason, now, event.cause)
-                yield from self._trigger.resume(now)
+                yield from self._give_up(pending, CheckpointFailure(reason=reason, cause=event.cause), now)
             case MetadataWriteFailed():
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
+                yield from self._completion.discard_unwritten(write.target_location)
             case unreachable:
                 assert_never(unreachable)
 
-    def _complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
-        self._remove(pending)
-        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint.checkpoint_id)
-        self._failures.succeed()
-        stats = self.stats.report_completed(
-            checkpoint.checkpoint_id,
-            now,
-            size_bytes=pending.size_bytes,
-            incremental_bytes=pending.incremental_bytes,
-        )
-        for attempt in self._tasks.alive(pending.plan.to_commit_to):
-            yield effects.NotifyComplete(
-                attempt=attempt, checkpoint_id=checkpoint.checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
-            )
-        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats)
-        if not pending.properties.is_savepoint:
-            needed = needed_from(checkpoint.checkpoint_id, self._pending.values())
-            yield from self._stored.retain(checkpoint, needed_from=needed)
-            yield from self._subsume(checkpoint.checkpoint_id, now)
-        yield from self._trigger.on_completed(pending.properties, now)
+    def _give_up(self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int) -> Effects:
+        yield from self._completion.abort(pending, failure, now)
         yield from self._trigger.resume(now)
-
-    def _subsume(self, completed_id: int, now: int) -> Effects:
-        for pending in list(self._pending.values()):
-            if pending.checkpoint_id < completed_id and not pending.properties.is_savepoint:
-                yield from self._abort(pending, CheckpointDeclineReason.SUBSUMED, now)
-
-    def _abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
-        for pending in list(self._pending.values()):
-            yield from self._abort(pending, reason, now)
-
-    def _abort(
-        self,
-        pending: PendingCheckpoint,
-        reason: CheckpointDeclineReason,
-        now: int,
-        cause: SerializedThrowable | None = None,
-    ) -> Effects:
-        self._remove(pending)
-        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
-        self.stats.report_failed(pending.checkpoint_id, now, reason)
-        latest = self.completed.latest
-        # No task has heard of a checkpoint that still waits for the operator coordinators.
-        heard = () if pending.phase is PendingPhase.COORDINATORS else pending.plan.to_wait_for
-        for attempt in self._tasks.alive(task.attempt for task in heard):
-            yield effects.NotifyAborted(
-                attempt=attempt,
-                checkpoint_id=pending.checkpoint_id,
-                latest_completed_id=latest.checkpoint_id if latest else None,
-                timestamp_ms=pending.timestamp_ms,
-            )
-        yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=reason)
-        yield from self._stored.dispose(state=pending.exclusive_state())
-        counts = not pending.properties.is_savepoint
-        if pending.properties.final:
-            # As a savepoint's, the failure of a stop is told to whoever wants it, and is nothing to the job.
-            counts = not self._trigger.final.is_stop
-            failure = effects.CheckpointFailure(reason=reason, cause=cause)
-            yield from self._trigger.on_aborted(pending.checkpoint_id, failure)
-        if counts and self._failures.fail(pending.checkpoint_id, reason):
-            yield effects.FailJob(cause=_too_many_failures(pending.checkpoint_id, reason, cause))
-
-    def _remove(self, pending: PendingCheckpoint) -> None:
-        del self._pending[pending.checkpoint_id]
-        self._recent[pending.checkpoint_id] = set(pending.acknowledged)
-        if len(self._recent) > RECENT_CHECKPOINTS:
-            del self._recent[min(self._recent)]
-
-    def _discard_late(self, event: AcknowledgeCheckpoint) -> Effects:
-        lives = event.attempt in self._tasks
-        needed = needed_from(self._stored.latest_id, self._pending.values())
-        yield from self._stored.discard_late(event.checkpoint_id, event.state, attempt_lives=lives, needed_from=needed)
 
     # --- restoring and ending ----------------------------------------------------------------------------------------
 
     def _on_restore(self, event: events.RestoreRequested | events.CheckpointAdopted, now: int) -> Effects:
         yield from self._replace_tasks((), CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
         if isinstance(event, events.CheckpointAdopted) and not len(self.completed):
-            self._stored.adopt(event.checkpoint)
-            self._last_id = max(self._last_id, event.checkpoint.checkpoint_id)
-        self._stored.restore(event.version)
+            self._state.stored.adopt(event.checkpoint)
+            self._state.pendings.skip_to(event.checkpoint.checkpoint_id)
+        self._state.stored.restore(event.version, allow_unmatched=event.allow_unmatched)
 
     def _settle(self) -> Effects:
-        for effect in self._stored.settle():
-            if isinstance(effect, effects.Restore) and effect.checkpoint is not None:
+        for effect in self._state.stored.settle():
+            if not isinstance(effect, effects.Restore):
+                yield effect
+                continue
+            if effect.checkpoint is not None:
                 self.stats.report_restored(effect.checkpoint.checkpoint_id)
-            yield effect
+            yield from self._hooks.restore(effect)
 
     def _on_shutdown(self, event: events.Shutdown, now: int) -> Effects:
         if self.shut_down_with is not None:
             yield Ignore(reason=f"the coordinator was shut down when the job was {self.shut_down_with}")
             return
         self.shut_down_with = event.job_status
-        reason = (
-            CheckpointDeclineReason.COORDINATOR_SUSPEND
-            if event.job_status is JobStatus.SUSPENDED
-            else CheckpointDeclineReason.COORDINATOR_SHUTDOWN
-        )
-        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.has_stopped
-        yield from self._trigger.shut_down()
+        reason = CheckpointDeclineReason.COORDINATOR_SHUTDOWN
+        was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.keeps_checkpoint
+        yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)
-        self._stored.close(event.job_status, keep_latest=was_stopped)
-
-
-def _trigger_tasks(
-    pending: PendingCheckpoint, coordinators: tuple[OperatorCoordinatorState, ...]
-) -> Iterator[effects.TriggerTask]:
-    pending.set_coordinators(coordinators)
-    for attempt in pending.plan.to_trigger:
-        yield effects.TriggerTask(
-            attempt=attempt,
-            checkpoint_id=pending.checkpoint_id,
-            timestamp_ms=pending.timestamp_ms,
-            options=pending.properties.options,
-        )
-
-
-def _too_many_failures(
-    checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None
-) -> SerializedThrowable:
-    because = f": {cause.type_name}: {cause.message}" if cause else ""
-    return SerializedThrowable(
-        type_name="CheckpointError",
-        message=f"more checkpoints failed than are tolerable, the last one {checkpoint_id} with {reason}{because}",
-        stack_trace=cause.stack_trace if cause else "",
-    )
+        if self._hooks.identifiers:
+            yield effects.CloseMasterHooks()
+        self._state.stored.close(event.job_status, keep_latest=was_stopped)

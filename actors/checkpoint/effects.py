@@ -131,6 +131,24 @@ class ReportStopFailed:
 
     checkpoint_id: int
     failure: CheckpointFailure
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSavepointCompleted:
+    """Tell whoever asked for the savepoint where it is."""
+
+    request_id: str
+    checkpoint_id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSavepointFailed:
+    """Tell whoever asked for the savepoint that there will be none."""
+
+    request_id: str
+    failure: CheckpointFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +175,45 @@ class TriggerDeclined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerMasterHooks:
+    """Run the master hooks for a checkpoint and come back with `MasterHooksTriggered` or `MasterHookFailed`."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreMasterHooks:
+    """Tell the master hooks what the job starts from; come back with `MasterHooksRestored` or the failure.
+
+    Without a `checkpoint_id` it starts from the beginning, and they are reset.
+    """
+
+    version: int
+    checkpoint_id: int | None
+    states: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseMasterHooks:
+    """The job has ended: close the master hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
     """Answer `RestoreRequested`."""
 
     version: int
     checkpoint: CompletedCheckpoint | None
+    allow_unmatched: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFailed:
+    """Answer `RestoreRequested`: the job cannot start from its checkpoint."""
+
+    version: int
+    cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +236,16 @@ CoordinatorEffect = (
     | DeleteJob
     | FailJob
     | ReportStopFailed
+    | ReportSavepointCompleted
+    | ReportSavepointFailed
     | ReportCompleted
     | ReportAborted
     | TriggerDeclined
+    | TriggerMasterHooks
+    | RestoreMasterHooks
+    | CloseMasterHooks
     | Restore
+    | RestoreFailed
     | ReportStopped
     | Ignore
 )

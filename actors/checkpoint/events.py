@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.messages.checkpoint import (
@@ -16,6 +17,10 @@ from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
@@ -52,9 +57,11 @@ class SchedulerStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRequested:
-    """Somebody wants a checkpoint."""
+    """Somebody wants a checkpoint. With a `request_id` the end of it is told under that, however it ends."""
 
     properties: CheckpointProperties
+    is_periodic: bool = False
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +78,9 @@ class FinalCheckpointRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequested:
-    """The job is to end with a last checkpoint, which is kept."""
+    """The job is to end with a last checkpoint, or with a savepoint, which is kept."""
+
+    stop: Stop = field(default_factory=Stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +95,7 @@ class RestoreRequested:
     """New attempts are about to be made: from what? `version` comes back with the answer."""
 
     version: int
+    allow_unmatched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +107,7 @@ class CheckpointAdopted:
 
     version: int
     checkpoint: CompletedCheckpoint
+    allow_unmatched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +136,10 @@ CoordinatorEvent = (
     | CheckpointTimedOut
     | MetadataWritten
     | MetadataWriteFailed
+    | MasterHooksTriggered
+    | MasterHookFailed
+    | MasterHooksRestored
+    | MasterHookRestoreFailed
     | FinalCheckpointRequested
     | StopRequested
     | FinalCheckpointRetryDue

@@ -8,34 +8,44 @@ from __future__ import annotations
 
 from flykka.messages.checkpoint import CheckpointDeclineReason
 
-COUNTED = frozenset(
-    {
-        CheckpointDeclineReason.IO_EXCEPTION,
-        CheckpointDeclineReason.CHECKPOINT_DECLINED,
-        CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION,
-        CheckpointDeclineReason.EXPIRED,
-        CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE,
-    }
-)
-"""The reasons that tell of a checkpoint that should have succeeded."""
+FIRST_COUNTED = {
+    CheckpointDeclineReason.CHECKPOINT_DECLINED: (1, 9),
+    CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION: (1, 13),
+    CheckpointDeclineReason.EXPIRED: (1, 11),
+    CheckpointDeclineReason.IO_EXCEPTION: (1, 13),
+    CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE: (1, 16),
+}
+"""The reasons that tell of a checkpoint that should have succeeded, and the version of Flink that counts them first."""
+
+COUNTED = frozenset(FIRST_COUNTED)
 
 
 class CheckpointFailureManager:
     """Counts failures in a row."""
 
-    def __init__(self, tolerable: int) -> None:
+    def __init__(self, tolerable: int, counted: frozenset[CheckpointDeclineReason] = COUNTED) -> None:
+        if tolerable < 0:
+            raise ValueError(f"the number of tolerable failures is 0 or more, not {tolerable}")
         self._tolerable = tolerable
-        self._counted: set[int] = set()
+        self._reasons = counted
+        self._failed: set[int] = set()
+        self._last_succeeded: int | None = None
 
     def fail(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> bool:
-        """Take note of a failure; whether it is one too many. Counting then begins anew."""
-        if reason in COUNTED:
-            self._counted.add(checkpoint_id)
-        if len(self._counted) <= self._tolerable:
+        """Take note of a failure; whether it is one too many. Counting then begins anew.
+
+        One that fails after a newer one has succeeded says nothing about how things are now.
+        """
+        is_overtaken = self._last_succeeded is not None and checkpoint_id <= self._last_succeeded
+        if reason in self._reasons and not is_overtaken:
+            self._failed.add(checkpoint_id)
+        if len(self._failed) <= self._tolerable:
             return False
-        self._counted.clear()
+        self._failed.clear()
         return True
 
-    def succeed(self) -> None:
+    def succeed(self, checkpoint_id: int) -> None:
         """A checkpoint has completed."""
-        self._counted.clear()
+        if self._last_succeeded is None or checkpoint_id > self._last_succeeded:
+            self._last_succeeded = checkpoint_id
+            self._failed.clear()

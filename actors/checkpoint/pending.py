@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from flykka.actors.checkpoint.plan import CheckpointPlan, PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.actors.state.handles import exclusive_state
-from flykka.messages.checkpoint import CheckpointMetrics, OperatorCoordinatorState
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.checkpoint import MasterState, OperatorCoordinatorState
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.ids import ExecutionAttemptId, JobId
 from flykka.messages.state import ExclusiveStateHandle, TaskStateSnapshot
 
 
 class TaskAcknowledgeResult(Enum):
-    """What an acknowledgement meant to a pending checkpoint."""
+    """What an acknowledgement means: it is awaited, came already, is for another checkpoint, or comes too late."""
 
     SUCCESS = auto()
     DUPLICATE = auto()
     UNKNOWN = auto()
+    DISCARDED = auto()
 
 
 class PendingPhase(Enum):
     """What a pending checkpoint waits for, in this order."""
 
     COORDINATORS = auto()
+    MASTER_HOOKS = auto()
     TASKS = auto()
     METADATA = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatedJob:
+    """What its checkpoints tell of a job: whoever reads one, another program perhaps, knows the job from it alone."""
+
+    job_id: JobId
+    name: str = ""
+    operators: tuple[OperatorMetadata, ...] = ()
 
 
 class PendingCheckpoint:
@@ -40,24 +51,26 @@ class PendingCheckpoint:
     def __init__(
         self,
         *,
-        job_id: JobId,
+        job: CoordinatedJob,
         checkpoint_id: int,
         timestamp_ms: int,
         properties: CheckpointProperties,
         plan: CheckpointPlan,
         built_on: int,
+        request_id: str | None = None,
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.built_on = built_on
         self.timestamp_ms = timestamp_ms
         self.properties = properties
         self.plan = plan
+        self.request_id = request_id
         self.phase = PendingPhase.COORDINATORS
-        self._job_id = job_id
+        self._job = job
         self._coordinators: tuple[OperatorCoordinatorState, ...] = ()
+        self._master_states: tuple[MasterState, ...] = ()
         self._awaited = {task.attempt: task for task in plan.to_wait_for}
         self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
-        self._metrics: list[CheckpointMetrics] = []
 
     @property
     def acknowledged(self) -> frozenset[ExecutionAttemptId]:
@@ -70,24 +83,25 @@ class PendingCheckpoint:
         return frozenset(self._awaited)
 
     @property
+    def has_reached_tasks(self) -> bool:
+        """Whether tasks may have heard of it."""
+        return self.phase in (PendingPhase.TASKS, PendingPhase.METADATA)
+
+    @property
     def is_fully_acknowledged(self) -> bool:
         """Whether nothing is missing but the metadata."""
-        return self.phase is not PendingPhase.COORDINATORS and not self._awaited
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the state acknowledged so far."""
-        return sum(metrics.size_bytes for metrics in self._metrics)
-
-    @property
-    def incremental_bytes(self) -> int:
-        """How much of it was written for this checkpoint."""
-        return sum(metrics.incremental_bytes for metrics in self._metrics)
+        return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
-        """The operator coordinators are snapshotted: it is the tasks' turn."""
+        """The operator coordinators are snapshotted: it is the master hooks' turn."""
         assert self.phase is PendingPhase.COORDINATORS, self.phase
         self._coordinators = states
+        self.phase = PendingPhase.MASTER_HOOKS
+
+    def set_master_states(self, states: tuple[MasterState, ...]) -> None:
+        """The master hooks have run: it is the tasks' turn."""
+        assert self.phase is PendingPhase.MASTER_HOOKS, self.phase
+        self._master_states = states
         self.phase = PendingPhase.TASKS
 
     def expects(self, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
@@ -96,12 +110,11 @@ class PendingCheckpoint:
             return TaskAcknowledgeResult.SUCCESS
         return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
 
-    def acknowledge(
-        self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None, metrics: CheckpointMetrics
-    ) -> None:
+    def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
         """Take note of the acknowledgement of an attempt that is awaited."""
-        self._states[attempt] = _entry(self._awaited.pop(attempt), state)
-        self._metrics.append(metrics)
+        task = self._awaited.pop(attempt)
+        self._states[attempt] = _entry(task, state)
+        return task
 
     def finalize(self, now: int) -> CompletedCheckpoint:
         """The checkpoint as it is to be written, its subtasks in the order of the plan."""
@@ -109,13 +122,16 @@ class PendingCheckpoint:
         self.phase = PendingPhase.METADATA
         finished = (_entry(task, None) for task in self.plan.finished)
         return CompletedCheckpoint(
-            job_id=self._job_id,
+            job_id=self._job.job_id,
             checkpoint_id=self.checkpoint_id,
             timestamp_ms=self.timestamp_ms,
             duration_ms=now - self.timestamp_ms,
             task_states=(*(self._states[task.attempt] for task in self.plan.to_wait_for), *finished),
             coordinator_states=self._coordinators,
             snapshot_type=self.properties.options.snapshot_type,
+            job_name=self._job.name,
+            operators=self._job.operators,
+            master_states=self._master_states,
         )
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
@@ -137,13 +153,3 @@ def _entry(task: PlannedTask, state: TaskStateSnapshot | None) -> TaskStateEntry
         max_parallelism=task.max_parallelism,
         state=state,
     )
-
-
-def needed_from(completed_id: int, pendings: Iterable[PendingCheckpoint]) -> int:
-    """Since which checkpoint state is needed when this one is complete: for those that stay pending, too.
-
-    One that began before may refer to what the latest one held then, and this one does not: state that was being
-    written anew when the word came that it was complete already.
-    """
-    staying = (each.built_on for each in pendings if each.checkpoint_id > completed_id or each.properties.is_savepoint)
-    return min((completed_id, *staying))

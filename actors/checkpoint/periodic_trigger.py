@@ -14,10 +14,11 @@ from flykka.actors.checkpoint.effects import CancelTimer, StartTimer, TimerKind
 class PeriodicTrigger:
     """Whether the scheduler is on, and when it is due."""
 
-    def __init__(self, interval_ms: int | None) -> None:
+    def __init__(self, interval_ms: int | None, min_pause_ms: int = 0) -> None:
         if interval_ms is not None and interval_ms < 1:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
-        self._interval_ms = interval_ms
+        # It makes no sense to ask more often than there may be a checkpoint.
+        self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
         self._due: int | None = None
         self.is_on = False
 

@@ -41,7 +41,9 @@ class CheckpointPlan:
 class CheckpointPlanCalculator:
     """The attempts of the job and their states."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, after_tasks_finish: bool = True) -> None:
+        """`after_tasks_finish`: whether checkpoints go on when a task has finished."""
+        self._after_tasks_finish = after_tasks_finish
         self._tasks: dict[ExecutionAttemptId, PlannedTask] = {}
         self._not_ready: set[ExecutionAttemptId] = set()
         self._finished = 0
@@ -53,6 +55,10 @@ class CheckpointPlanCalculator:
     def can_trigger(self) -> bool:
         """Whether there are tasks, each one runs or has finished, and at least one runs."""
         return not self._not_ready and self._finished < len(self._tasks)
+
+    def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
+        """One of the job's attempts."""
+        return self._tasks.get(attempt)
 
     def replace_tasks(self, tasks: Iterable[PlannedTask]) -> None:
         """Forget the former attempts."""
@@ -66,7 +72,7 @@ class CheckpointPlanCalculator:
         """Take note of a new state; the attempt must be one of the job's."""
         former = self._tasks[attempt]
         self._not_ready.discard(attempt)
-        self._finished -= former.state is ExecutionState.FINISHED
+        self._finished -= self._after_tasks_finish and former.state is ExecutionState.FINISHED
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
@@ -91,10 +97,13 @@ class CheckpointPlanCalculator:
 
     def _enter(self, task: PlannedTask) -> None:
         self._tasks[task.attempt] = task
+        is_required = task.is_source or task.acknowledges
         match task.state:
             case ExecutionState.RUNNING:
                 pass
-            case ExecutionState.FINISHED:
+            case ExecutionState.FINISHED if self._after_tasks_finish:
                 self._finished += 1
-            case _:
+            case _ if is_required:
                 self._not_ready.add(task.attempt)
+            case _:
+                pass

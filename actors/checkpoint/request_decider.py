@@ -1,50 +1,165 @@
-"""Whether a requested checkpoint may begin now, and the one request that may wait for its turn.
+"""Which requested checkpoint may begin now, which one waits for its turn, and which one is dropped.
 
-Mirrors the checks at the head of Flink's CheckpointCoordinator.triggerCheckpoint (1.3 to 1.10); newer versions call
-the part CheckpointRequestDecider.
+Mirrors Flink's CheckpointRequestDecider (since 1.11). Nothing is triggered here, and no clock is read.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.messages.checkpoint import CheckpointDeclineReason
 
+MAX_QUEUED_REQUESTS = 1_000
 
-class CheckpointRequestDecider:
-    """Knows the limits, the last completion, and whether a request is queued."""
 
-    def __init__(self, *, max_concurrent: int, min_pause_ms: int) -> None:
-        if max_concurrent < 1:
-            raise ValueError(f"at least one checkpoint has to be allowed at a time, not {max_concurrent}")
-        self._max_concurrent = max_concurrent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTriggerRequest:
+    """Somebody wants a checkpoint: the clockwork (`is_periodic`), or whoever waits for the answer to `request_id`.
+
+    `number` grows with every request and tells those of one millisecond apart.
+    """
+
+    properties: CheckpointProperties
+    timestamp_ms: int
+    number: int
+    is_periodic: bool = False
+    request_id: str | None = None
+
+    @property
+    def precedence(self) -> tuple[bool, bool, bool, int, int]:
+        """The lowest comes first: savepoints, forced ones, those that are not periodic, the oldest."""
+        properties = self.properties
+        return (
+            not properties.is_savepoint,
+            not properties.forced,
+            self.is_periodic,
+            self.timestamp_ms,
+            self.number,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLoad:
+    """What is under way: begun and not complete, being deleted, and whether one is just on its way to the tasks."""
+
+    pending: int
+    cleaning: int = 0
+    is_triggering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDecision:
+    """What follows: the request that begins, those that are dropped and why, and what the clockwork is to do.
+
+    It asks again in `retry_ms`, or, where it `parks`, not before it is told to.
+    """
+
+    chosen: CheckpointTriggerRequest | None = None
+    dropped: tuple[tuple[CheckpointTriggerRequest, CheckpointDeclineReason], ...] = ()
+    retry_ms: int | None = None
+    parks: bool = False
+
+
+class RequestGate(Protocol):
+    """Decides over requests; Flink's versions have two."""
+
+    def offer(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
+        """A new request."""
+        ...
+
+    def poll(self, load: CheckpointLoad, now: int) -> RequestDecision:
+        """The load has changed: whoever waited may have its turn."""
+        ...
+
+    def confirm(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
+        """The chosen request has its id: whether it still may begin."""
+        ...
+
+    def abort_all(self) -> tuple[CheckpointTriggerRequest, ...]:
+        """Nobody waits any more: those who did."""
+        ...
+
+    def completed(self, now: int) -> None:
+        """A checkpoint has completed: the pause begins."""
+        ...
+
+
+class MinimumPause:
+    """The pause after each completed checkpoint."""
+
+    def __init__(self, min_pause_ms: int) -> None:
         self._min_pause_ms = min_pause_ms
         self._last_completion_ms: int | None = None
-        self._queued = False
 
-    def decide(self, properties: CheckpointProperties, now: int, *, pending: int) -> CheckpointDeclineReason | None:
-        """Why the request is declined, None where it is not. One that finds too many pending is queued."""
-        if properties.is_forced:
-            return None
-        if self._queued:
-            return CheckpointDeclineReason.ALREADY_QUEUED
-        if pending >= self._max_concurrent:
-            self._queued = True
-            return CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS
-        if self.remaining_pause_ms(now) > 0:
-            return CheckpointDeclineReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
-        return None
+    def completed(self, now: int) -> None:
+        """It begins."""
+        self._last_completion_ms = now
 
-    def remaining_pause_ms(self, now: int) -> int:
-        """How long the pause after the last completed checkpoint still lasts."""
+    def remaining_ms(self, now: int) -> int:
+        """How long it still lasts."""
         if self._last_completion_ms is None:
             return 0
         return max(0, self._last_completion_ms + self._min_pause_ms - now)
 
-    def completed(self, now: int) -> None:
-        """A checkpoint has completed: the pause begins."""
-        self._last_completion_ms = now
 
-    def take_queued(self) -> bool:
-        """Whether a request was queued; it is not any more."""
-        queued, self._queued = self._queued, False
+class CheckpointRequestDecider:
+    """A queue by precedence. It is bounded: whoever is last in it makes room, unless only users' requests are there."""
+
+    def __init__(self, *, max_concurrent: int, min_pause_ms: int, max_queued: int = MAX_QUEUED_REQUESTS) -> None:
+        if max_concurrent < 1:
+            raise ValueError(f"at least one checkpoint has to be allowed at a time, not {max_concurrent}")
+        if max_queued < 1:
+            raise ValueError(f"at least one request has to be allowed to wait, not {max_queued}")
+        self._max_concurrent = max_concurrent
+        self._max_queued = max_queued
+        self._pause = MinimumPause(min_pause_ms)
+        self._queued: list[CheckpointTriggerRequest] = []
+
+    @property
+    def queued(self) -> Sequence[CheckpointTriggerRequest]:
+        """Who waits, the next one first."""
+        return tuple(self._queued)
+
+    def offer(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
+        """Take a new request in and decide who is next."""
+        too_many = CheckpointDeclineReason.TOO_MANY_CHECKPOINT_REQUESTS
+        is_full = len(self._queued) >= self._max_queued
+        if is_full and not self._queued[-1].is_periodic:
+            return RequestDecision(dropped=((request, too_many),))
+        insort(self._queued, request, key=lambda queued: queued.precedence)
+        dropped = ((self._queued.pop(), too_many),) if is_full else ()
+        decision = self.poll(load, now)
+        return RequestDecision(
+            chosen=decision.chosen, dropped=(*dropped, *decision.dropped), retry_ms=decision.retry_ms
+        )
+
+    def poll(self, load: CheckpointLoad, now: int) -> RequestDecision:
+        """Who is next, if anybody may begin now."""
+        if load.is_triggering or not self._queued or load.cleaning > self._max_concurrent:
+            return RequestDecision()
+        first = self._queued[0]
+        if load.pending >= self._max_concurrent and not first.properties.forced:
+            return RequestDecision()
+        del self._queued[0]
+        pause_ms = self._pause.remaining_ms(now)
+        if first.is_periodic and not first.properties.forced and pause_ms > 0:
+            too_early = CheckpointDeclineReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
+            return RequestDecision(dropped=((first, too_early),), retry_ms=pause_ms)
+        return RequestDecision(chosen=first)
+
+    def confirm(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
+        """Nothing else begins while one is on its way: it may."""
+        return RequestDecision(chosen=request)
+
+    def abort_all(self) -> tuple[CheckpointTriggerRequest, ...]:
+        """Empty the queue."""
+        queued, self._queued = tuple(self._queued), []
         return queued
+
+    def completed(self, now: int) -> None:
+        """The pause begins."""
+        self._pause.completed(now)

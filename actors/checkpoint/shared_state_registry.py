@@ -73,12 +73,18 @@ class SharedStateRegistry:
             if entry.references == 0:
                 self._unreferenced[state_id] = None
 
-    def release_unused(self, completed_id: int | None = None) -> tuple[SharedStateHandle, ...]:
-        """Forget what nobody needs once `completed_id` is complete (None: no checkpoint will follow); discard it."""
+    def release_unused(
+        self, completed_id: int | None = None, among: Iterable[str] | None = None
+    ) -> tuple[SharedStateHandle, ...]:
+        """Forget what nobody needs once `completed_id` is complete (None: no checkpoint will follow); discard it.
+
+        Whoever knows which states have changed since the last time names them (`among`); each id once.
+        """
         unused = [
             state_id
-            for state_id in self._unreferenced
-            if completed_id is None or self._entries[state_id].last_used < completed_id
+            for state_id in (self._unreferenced if among is None else among)
+            if state_id in self._unreferenced
+            and (completed_id is None or self._entries[state_id].last_used < completed_id)
         ]
         for state_id in unused:
             del self._unreferenced[state_id]

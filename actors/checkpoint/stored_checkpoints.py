@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
-from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, is_savepoint
 from flykka.actors.checkpoint.effects import DeleteJob, Dispose, ReportStopped, Restore, WriteMetadata
-from flykka.actors.checkpoint.properties import DISCARDED_WHEN
 from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.state.handles import (
-    exclusive_state,
     exclusive_state_of,
     shared_state,
     shared_state_of,
@@ -22,7 +20,6 @@ from flykka.actors.state.handles import (
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 
 Handle = ExclusiveStateHandle | SharedStateHandle
@@ -38,18 +35,20 @@ class _Closing(Enum):
 class StoredCheckpoints:
     """The completed checkpoints, the shared state, and how many writes and deletions are under way."""
 
-    def __init__(self, store: CompletedCheckpointStore, retention: ExternalizedCheckpointRetention) -> None:
+    def __init__(self, store: CompletedCheckpointStore, *, prefers_checkpoints: bool = False) -> None:
+        """`prefers_checkpoints`: whether a job goes back to a checkpoint where the store has a newer savepoint."""
         self.store = store
+        self._prefers_checkpoints = prefers_checkpoints
         self.registry = SharedStateRegistry()
-        self._retention = retention
-        self._writing: dict[int, CompletedCheckpoint] = {}
+        self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
-        self._restores_waiting: list[int] = []
+        self._restores_waiting: list[tuple[int, bool]] = []
         self._adopted: int | None = None
         self._adopted_path: str | None = None
         self._closing = _Closing.OPEN
         self._status: JobStatus | None = None
         self._keeps_latest = False
+        self._kept: tuple[str, ...] = ()
 
     @property
     def writing(self) -> frozenset[int]:
@@ -62,6 +61,11 @@ class StoredCheckpoints:
         latest = self.store.latest
         return latest.checkpoint_id if latest else 0
 
+    @property
+    def disposals(self) -> int:
+        """How many deletions are under way."""
+        return self._disposals
+
     def check(self) -> None:
         """Raise `AssertionError` where what is retained and what is registered do not agree."""
         self.store.check()
@@ -69,7 +73,7 @@ class StoredCheckpoints:
         assert self._disposals >= 0
         referenced: dict[str, int] = {}
         for checkpoint in self.store:
-            for state_id in shared_state_of(checkpoint):
+            for state_id in _registered(checkpoint):
                 referenced[state_id] = referenced.get(state_id, 0) + 1
         for state_id, references in referenced.items():
             assert self.registry.references(state_id) == references, state_id
@@ -87,11 +91,12 @@ class StoredCheckpoints:
 
     def write(self, checkpoint: CompletedCheckpoint, target_location: str | None) -> Iterator[WriteMetadata]:
         """Make the metadata durable."""
-        self._writing[checkpoint.checkpoint_id] = checkpoint
-        yield WriteMetadata(checkpoint=checkpoint, target_location=target_location)
+        write = WriteMetadata(checkpoint=checkpoint, target_location=target_location)
+        self._writing[checkpoint.checkpoint_id] = write
+        yield write
 
-    def written(self, checkpoint_id: int) -> CompletedCheckpoint:
-        """The write has ended, one way or the other."""
+    def written(self, checkpoint_id: int) -> WriteMetadata:
+        """The write has ended, one way or the other: what was to be written."""
         assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
         return self._writing.pop(checkpoint_id)
 
@@ -100,25 +105,38 @@ class StoredCheckpoints:
 
         State that a checkpoint has had since `needed_from` may still be referred to.
         """
-        self.registry.register(shared_state_of(checkpoint))
+        self.registry.register(_registered(checkpoint))
         yield from self._let_go(self.store.add(checkpoint), needed_from)
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
         assert not len(self.store), "a job starts from somebody else's checkpoint before it has one"
-        self._adopted, self._adopted_path = checkpoint.checkpoint_id, checkpoint.path
-        self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
-        self.registry.register(shared_state_of(checkpoint))
+        self._adopted = checkpoint.checkpoint_id
+        if not is_savepoint(checkpoint):
+            # A savepoint is never looked for as the latest one, so that nobody needs a note in it.
+            self._adopted_path = checkpoint.path
+            self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
+        self.registry.register(_registered(checkpoint))
         self.store.add(checkpoint)
 
     def discard_late(
-        self, checkpoint_id: int, state: TaskStateSnapshot | None, *, attempt_lives: bool, needed_from: int
+        self,
+        checkpoint_id: int,
+        state: TaskStateSnapshot | None,
+        exclusive: Iterable[ExclusiveStateHandle],
+        *,
+        attempt_lives: bool,
+        needed_from: int,
     ) -> Iterator[Dispose]:
-        """State for a checkpoint that is over. A living attempt may refer to its shared state again; a dead one not."""
-        unneeded: list[Handle] = list(exclusive_state(state))
+        """State for a checkpoint that is over: the `exclusive` goes.
+
+        A living attempt may refer to its shared state again; a dead one not.
+        """
+        unneeded: list[Handle] = list(exclusive)
         if attempt_lives and self._closing is _Closing.OPEN:
             unneeded += self.acknowledge(checkpoint_id, state)[1]
-            unneeded += self.registry.release_unused(needed_from)
+            acknowledged = dict.fromkeys(handle.state_id for handle in shared_state(state))
+            unneeded += self.registry.release_unused(needed_from, acknowledged)
         else:
             unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
         yield from self.dispose(state=unneeded)
@@ -135,9 +153,9 @@ class StoredCheckpoints:
         assert self._disposals > 0, "a deletion ends once"
         self._disposals -= 1
 
-    def restore(self, version: int) -> None:
+    def restore(self, version: int, *, allow_unmatched: bool = False) -> None:
         """Somebody wants to know what to start from; `settle` answers when nothing is being written."""
-        self._restores_waiting.append(version)
+        self._restores_waiting.append((version, allow_unmatched))
 
     def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
         """The job has ended: when nothing is under way any more, `settle` cleans up and reports.
@@ -153,27 +171,34 @@ class StoredCheckpoints:
         """Take the steps that waited for a write or a deletion to end."""
         if self._writing:
             return
-        for version in self._restores_waiting:
-            yield Restore(version=version, checkpoint=self.store.latest)
+        for version, allow_unmatched in self._restores_waiting:
+            latest = self.store.latest_checkpoint if self._prefers_checkpoints else self.store.latest
+            yield Restore(version=version, checkpoint=latest, allow_unmatched=allow_unmatched)
         self._restores_waiting = []
         if self._closing is _Closing.WAITING and not self._disposals:
             self._closing = _Closing.CLEANING
             yield from self._clean_up()
         if self._closing is _Closing.CLEANING and not self._disposals:
             self._closing = _Closing.CLOSED
-            yield ReportStopped(retained=self._retained())
+            yield ReportStopped(retained=self._kept)
 
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
-        if self._retained():
-            yield from self._let_go(self.store.keep_latest() if self._keeps_latest else [], None)
+        assert self._status is not None
+        checkpoints, continued = tuple(self.store), self._continued()
+        kept = self.store.shutdown(self._status)
+        if self._keeps_latest:
+            kept = [checkpoints[-1]]
+        self._kept = tuple(checkpoint.path for checkpoint in kept if self._is_owned(checkpoint))
+        if self._kept:
+            yield from self._let_go([checkpoint for checkpoint in checkpoints if checkpoint not in kept], None)
         else:
             self._disposals += 1
-            yield DeleteJob(continued=self._continued())
+            yield DeleteJob(continued=continued)
 
     def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
         for older in gone:
-            self.registry.unregister(shared_state_of(older))
-        owned = [older for older in gone if older.checkpoint_id != self._adopted]
+            self.registry.unregister(_registered(older))
+        owned = [older for older in gone if self._is_owned(older)]
         unused = self.registry.release_unused(completed_id)
         yield from self.dispose(
             checkpoints=[older.path for older in owned],
@@ -184,7 +209,11 @@ class StoredCheckpoints:
         latest = self.store.latest
         return None if latest is None or latest.checkpoint_id == self._adopted else self._adopted_path
 
-    def _retained(self) -> tuple[str, ...]:
-        if self._status in DISCARDED_WHEN[self._retention] and not self._keeps_latest:
-            return ()
-        return tuple(checkpoint.path for checkpoint in self.store if checkpoint.checkpoint_id != self._adopted)
+    def _is_owned(self, checkpoint: CompletedCheckpoint) -> bool:
+        is_ours = checkpoint.checkpoint_id != self._adopted
+        return is_ours and self.store.is_discarded_when_subsumed(checkpoint)
+
+
+def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
+    """The shared state that is counted. A savepoint shares nothing: it is the user's, with all that it refers to."""
+    return () if is_savepoint(checkpoint) else shared_state_of(checkpoint)

@@ -6,48 +6,51 @@ comes everything is checked a second time, because the world went on meanwhile.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterator, Sized
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.checkpoint.effects import (
     CancelTimer,
     CheckpointFailure,
     CoordinatorEffect,
     DrawCheckpointId,
+    ReportSavepointFailed,
     ReportStopFailed,
     StartTimer,
     TimerKind,
     TriggerDeclined,
 )
-from flykka.actors.checkpoint.final_checkpoint import FinalCheckpoint, FinalDemand, FinalPhase
+from flykka.actors.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase, Stop
 from flykka.actors.checkpoint.periodic_trigger import PeriodicTrigger
-from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
-from flykka.actors.checkpoint.properties import CheckpointProperties
-from flykka.actors.checkpoint.request_decider import CheckpointRequestDecider
+from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint
+from flykka.actors.checkpoint.request_decider import (
+    CheckpointLoad,
+    CheckpointTriggerRequest,
+    RequestDecision,
+)
+from flykka.actors.checkpoint.rules import request_gate
 from flykka.actors.ignore import Ignore
-from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions
-from flykka.messages.job_graph import CheckpointingSettings
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.failure import SerializedThrowable
 
 FINAL_RETRY_MS = 1_000
 """How long to wait after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
 
-_PERIODIC = CheckpointProperties(periodic=True)
-_FINAL = CheckpointProperties(options=CheckpointOptions(is_final=True), final=True)
-
 
 class CheckpointTrigger:
-    """Requests on their way to a checkpoint. `tasks` and `pending` are the coordinator's and only looked at."""
+    """Requests on their way to a checkpoint. The coordinator's state is only looked at."""
 
-    def __init__(self, settings: CheckpointingSettings, tasks: CheckpointPlanCalculator, pending: Sized) -> None:
+    def __init__(self, state: CoordinatorState) -> None:
         self.final = FinalCheckpoint()
-        self.periodic = PeriodicTrigger(settings.interval_ms)
-        self._decider = CheckpointRequestDecider(
-            max_concurrent=settings.max_concurrent, min_pause_ms=settings.min_pause_ms
-        )
-        self._tasks = tasks
-        self._pending = pending
-        self._drawing: CheckpointProperties | None = None
-        self._requests: deque[CheckpointProperties] = deque()
+        self.periodic = PeriodicTrigger(state.settings.interval_ms, state.settings.min_pause_ms)
+        self._periodic_properties = for_checkpoint(state.settings.retention)
+        self._state = state
+        self._gate = request_gate(state.rules, state.settings)
+        self._drawing: CheckpointTriggerRequest | None = None
+        self._is_triggering = False
+        self._requests = 0
+        self._tick_waits = False
         self._missed_tick = False
         self._is_shut_down = False
 
@@ -60,100 +63,148 @@ class CheckpointTrigger:
             return
         yield from self.periodic.start(now)
 
-    def stop_scheduler(self) -> Iterator[CoordinatorEffect]:
-        """Trigger periodically no more, and forget who waits for a turn."""
-        self._decider.take_queued()
+    def stop_scheduler(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
+        """Trigger periodically no more, and decline those who wait for a turn."""
+        for request in self._gate.abort_all():
+            yield from self._decline(request, reason)
         self._missed_tick = False
         yield from self.periodic.stop()
 
-    def shut_down(self) -> Iterator[CoordinatorEffect]:
+    def shut_down(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
         """Trigger nothing any more."""
         self._is_shut_down = True
-        yield from self.stop_scheduler()
+        yield from self.give_up_stop(reason)
+        yield from self.stop_scheduler(reason)
 
     def on_tick(self, now: int) -> Iterator[CoordinatorEffect]:
-        """The periodic timer went off."""
+        """The periodic timer went off. The clockwork has one request at a time: where that waits, it asks no more."""
         if not self.periodic.is_armed:
             yield Ignore(reason="the scheduler is off")
             return
         yield from self.periodic.tick(now)
-        yield from self.request(_PERIODIC, now)
+        if not self._tick_waits:
+            yield from self._tick(now)
+
+    def _tick(self, now: int) -> Iterator[CoordinatorEffect]:
+        self._tick_waits = True
+        yield from self.request(self._periodic_properties, now, is_periodic=True)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def request(self, properties: CheckpointProperties, now: int) -> Iterator[CoordinatorEffect]:
-        """Somebody wants a checkpoint. Requests do not overtake each other while an id is on its way."""
-        if self._drawing is not None:
-            self._requests.append(properties)
+    def request(
+        self,
+        properties: CheckpointProperties,
+        now: int,
+        *,
+        is_periodic: bool = False,
+        request_id: str | None = None,
+    ) -> Iterator[CoordinatorEffect]:
+        """Somebody wants a checkpoint."""
+        self._requests += 1
+        request = CheckpointTriggerRequest(
+            properties=properties,
+            timestamp_ms=now,
+            number=self._requests,
+            is_periodic=is_periodic,
+            request_id=request_id,
+        )
+        # Who may not begin whatever the load is does not wait for its turn; before requests waited, nobody did.
+        refusal = self._refusal_of_coordinator(request)
+        if refusal is not None and (self._is_shut_down or not self._state.rules.queues_requests):
+            yield from self._decline(request, refusal)
             return
-        declined = self._decide(properties, now)
-        if declined is not None:
-            yield from self._decline(properties, declined, now)
-            return
-        self._drawing = properties
-        yield DrawCheckpointId()
+        yield from self._follow(self._gate.offer(request, self._load(), now), now)
 
-    def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointProperties | None]:
+    def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
         """The id is here: what begins now, None where it is too late for that."""
         assert self._drawing is not None, "an id comes only when it was asked for"
-        properties, self._drawing = self._drawing, None
-        declined = self._decide(properties, now)
-        if declined is not None:
-            yield from self._decline(properties, declined, now)
+        request, self._drawing = self._drawing, None
+        self._is_triggering = False
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield from self._decline(request, refusal)
             return None
+        decision = self._gate.confirm(request, self._load(), now)
+        yield from self._heed(decision, now)
+        if decision.chosen is None:
+            return None
+        self._is_triggering = True
+        self._tick_waits = self._tick_waits and not request.is_periodic
         self._missed_tick = False
-        if properties.final:
-            self.final.phase = FinalPhase.PENDING
-        return properties
+        if not request.properties.is_final:
+            return request
+        # Whoever wants it may have changed while the id was on its way.
+        return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
 
-    def next_request(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Go on with a request that came while an id was on its way."""
-        if self._requests:
-            yield from self.request(self._requests.popleft(), now)
-        else:
-            yield from self._take_final(now)
+    def give_way(self) -> None:
+        """What began last has come to the tasks, or was given up before: when it resumes, the next may follow."""
+        self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
         """Where a checkpoint was due before all tasks ran, it is taken as soon as they do."""
-        if not self._tasks.can_trigger:
+        if not self._state.tasks.can_trigger:
             return
+        yield from self.resume(now)
+        if self._missed_tick and not self._tick_waits:
+            yield from self._tick(now)
+
+    def resume(self, now: int) -> Iterator[CoordinatorEffect]:
+        """The load has changed: whoever waited for that goes on."""
         yield from self._take_final(now)
-        if self._missed_tick:
-            yield from self.request(_PERIODIC, now)
+        yield from self._follow(self._gate.poll(self._load(), now), now)
 
     # --- checkpoints that end ----------------------------------------------------------------------------------------
 
     def on_completed(self, properties: CheckpointProperties, now: int) -> Iterator[CoordinatorEffect]:
         """A checkpoint is complete; after the final one nothing is left to be saved."""
-        self._decider.completed(now)
-        if properties.final:
-            self.final.phase = FinalPhase.COMPLETED
+        self._gate.completed(now)
+        if properties.is_final:
+            self.final.complete()
             yield from self.periodic.stop()
 
-    def on_aborted(self, checkpoint_id: int, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
+    def on_final_aborted(self, checkpoint_id: int, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
         """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
         if self.final.phase is not FinalPhase.PENDING:
             # Its attempts are over: those that follow will say when they are at their end.
             return
-        if self.final.fail():
-            yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure)
+        stop = self.final.fail()
+        if stop is not None:
+            yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure, request_id=stop.request_id)
         if self.final.is_to_be_retried:
             yield StartTimer(kind=TimerKind.FINAL_RETRY, delay_ms=FINAL_RETRY_MS)
 
-    def resume(self, now: int) -> Iterator[CoordinatorEffect]:
-        """A checkpoint is over: whoever waited for that goes on."""
-        yield from self._take_final(now)
-        if self._decider.take_queued():
-            yield from self.periodic.rearm(now, 0)
-
     # --- the final checkpoint ----------------------------------------------------------------------------------------
 
-    def request_final(self, demand: FinalDemand, now: int) -> Iterator[CoordinatorEffect]:
-        """The job is to end: one checkpoint more, as soon as all tasks run and none is pending."""
-        if not self.final.demand(demand):
+    def reach_end_of_data(self, now: int) -> Iterator[CoordinatorEffect]:
+        """All input is read: one checkpoint more, as soon as all tasks run and none is pending."""
+        if not self.final.reach_end_of_data():
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
             return
         yield from self._take_final(now)
+
+    def stop_with(self, stop: Stop, now: int) -> Iterator[CoordinatorEffect]:
+        """The job is to end with a last checkpoint, at once. One that has begun already cannot become a savepoint."""
+        begun = self.final.begun
+        if stop.target_location is not None and begun is not None and self.final.stop is None:
+            failure = CheckpointFailure(
+                reason=CheckpointDeclineReason.INPUT_END_OF_STREAM,
+                cause=SerializedThrowable(
+                    type_name="CheckpointError",
+                    message=f"the input is at its end, and the job already ends with checkpoint {begun}",
+                ),
+            )
+            yield ReportStopFailed(checkpoint_id=begun, failure=failure, request_id=stop.request_id)
+            return
+        if not self.final.stop_with(stop):
+            yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
+            return
+        yield from self._take_final(now)
+
+    def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
+        """The job has gone another way. Whoever stops it with a savepoint hears that there is none, unless there is."""
+        stop = self.final.forget_stop()
+        if stop is not None and stop.target_location is not None and stop.request_id is not None:
+            yield ReportSavepointFailed(request_id=stop.request_id, failure=CheckpointFailure(reason=reason))
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
         """The final checkpoint failed a while ago."""
@@ -170,33 +221,69 @@ class CheckpointTrigger:
         self.final.forget_attempts()
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
-        if self.final.phase is FinalPhase.WANTED and not len(self._pending) and self._drawing is None:
-            yield from self.request(_FINAL, now)
+        load = self._load()
+        # Whoever stops the job does not wait; at its end there is nothing to be gained by two checkpoints at a time.
+        has_turn = self.final.stop is not None or not load.pending
+        if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
+            self.final.phase = FinalPhase.REQUESTED
+            yield from self.request(self.final.properties(), now)
 
     # --- preconditions -----------------------------------------------------------------------------------------------
 
-    def _decide(self, properties: CheckpointProperties, now: int) -> CheckpointDeclineReason | None:
+    def _load(self) -> CheckpointLoad:
+        return replace(self._state.load, is_triggering=self._is_triggering)
+
+    def _follow(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
+        while True:
+            yield from self._heed(decision, now)
+            if decision.chosen is None:
+                return
+            refusal = self._refusal(decision.chosen)
+            if refusal is None:
+                self._drawing, self._is_triggering = decision.chosen, True
+                yield DrawCheckpointId()
+                return
+            yield from self._decline(decision.chosen, refusal)
+            decision = self._gate.poll(self._load(), now)
+
+    def _heed(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
+        for request, reason in decision.dropped:
+            yield from self._decline(request, reason)
+        if decision.parks:
+            yield from self.periodic.park()
+        if decision.retry_ms is not None:
+            yield from self.periodic.rearm(now, decision.retry_ms)
+
+    def _refusal_of_coordinator(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
         if self._is_shut_down:
             return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
-        if properties.periodic and (not self.periodic.is_on or self.final.is_next):
+        if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
             # Behind the barrier of the final one nothing is read, and before it no other may begin: where checkpoints
             # overlap, one would always be pending, and the final one would never have its turn.
             return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
-        declined = self._decider.decide(properties, now, pending=len(self._pending))
-        if declined is None and not self._tasks.can_trigger:
-            return CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
-        return declined
+        return None
+
+    def _refusal(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
+        refusal = self._refusal_of_coordinator(request)
+        if refusal is not None:
+            return refusal
+        if request.properties.is_final and self.final.phase is not FinalPhase.REQUESTED:
+            return CheckpointDeclineReason.ALREADY_QUEUED
+        return None if self._state.tasks.can_trigger else CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
     def _decline(
-        self, properties: CheckpointProperties, reason: CheckpointDeclineReason, now: int
+        self, request: CheckpointTriggerRequest, reason: CheckpointDeclineReason
     ) -> Iterator[CoordinatorEffect]:
-        match reason:
-            case CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS:
-                yield from self.periodic.park()
-            case CheckpointDeclineReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS:
-                yield from self.periodic.rearm(now, self._decider.remaining_pause_ms(now))
-            case CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
-                self._missed_tick = self._missed_tick or properties.periodic
-            case _:
-                pass
+        if request.is_periodic:
+            self._tick_waits = False
+            if reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+                self._missed_tick = True
         yield TriggerDeclined(reason=reason)
+        if request.properties.is_final:
+            self.final.decline()
+        elif request.request_id is not None:
+            yield ReportSavepointFailed(request_id=request.request_id, failure=CheckpointFailure(reason=reason))
+
+
+def _asks(stop: Stop | None) -> str | None:
+    return None if stop is None else stop.request_id

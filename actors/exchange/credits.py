@@ -5,43 +5,18 @@ shares a pool of floating ones with the other channels of its gate: a channel be
 backlog) draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that a gate can be made
 to hold are bounded by channels × exclusive + floating, whatever the senders do. Nothing in here knows of sequence
 numbers, queues or messages. Follows Flink's RemoteInputChannel with its AvailableBufferQueue, where the credits are
-memory segments.
+memory segments. A sender that waits behind a barrier (`on_upstream_blocked`) is Flink's since 1.11, not ours.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
+from flykka.actors.exchange.buffer_pool import LocalBufferPool, NotificationResult
 
-class FloatingCredits:
-    """The credits that the channels of one gate share (the part of LocalBufferPool that serves an input gate)."""
 
-    def __init__(self, total: int) -> None:
-        if total < 0:
-            raise ValueError(f"floating credits cannot be negative: {total}")
-        self.total = total
-        self.free = total
-        self._waiting: deque[ChannelCredits] = deque()
-
-    def take(self, wanted: int) -> int:
-        """Take up to `wanted` credits; how many there were."""
-        taken = min(wanted, self.free)
-        self.free -= taken
-        return taken
-
-    def wait(self, channel: ChannelCredits) -> None:
-        """Give `channel` the next credit that comes back and that nobody before it needs."""
-        self._waiting.append(channel)
-
-    def give_back(self) -> ChannelCredits | None:
-        """Take back one credit; the channel that got it at once, with a credit more to announce."""
-        while self._waiting:
-            channel = self._waiting.popleft()
-            if channel.accept_floating():
-                return channel
-        self.free += 1
-        assert self.free <= self.total, "a floating credit came back twice"
-        return None
+class FloatingCredits(LocalBufferPool["ChannelCredits"]):
+    """The credits that the channels of one gate share. Channels that need more than there are wait in line."""
 
 
 class ChannelCredits:
@@ -84,6 +59,11 @@ class ChannelCredits:
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
+    def assign_exclusive(self, exclusive: int) -> None:
+        """Have these credits as its own from now on; they go with the request, which has not been made."""
+        assert not self.exclusive, f"channel {self.channel} has credits of its own"
+        self.exclusive = self.required = self._exclusive_available = exclusive
+
     def take_announcement(self) -> int:
         """The credits that the sender has not been told of; from now on it has."""
         announced, self.unannounced = self.unannounced, 0
@@ -109,11 +89,11 @@ class ChannelCredits:
         missing = self.required - self.available
         if missing <= 0 or self.is_waiting:
             return
-        taken = self._pool.take(missing)
+        taken = self._pool.take_up_to(missing)
         self._floating_available += taken
         self.unannounced += taken
         if taken < missing:
-            self._wait()
+            self.is_waiting = self._pool.wait(self)
 
     def give_back(self) -> ChannelCredits | None:
         """The oldest batch in use is processed; the channel, this or another, that has a credit more to announce."""
@@ -130,16 +110,31 @@ class ChannelCredits:
         self.unannounced += 1
         return self
 
-    def accept_floating(self) -> bool:
-        """The pool offers a credit that this channel has waited for; False where it is no longer needed."""
+    def buffer_available(self) -> NotificationResult:
+        """The pool offers a credit that this channel has waited for."""
         self.is_waiting = False
         if self.is_released or self.available >= self.required:
-            return False
+            return NotificationResult.BUFFER_NOT_USED
         self._floating_available += 1
         self.unannounced += 1
-        if self.available < self.required:
-            self._wait()
-        return True
+        self.is_waiting = self.available < self.required
+        if self.is_waiting:
+            return NotificationResult.BUFFER_USED_NEED_MORE
+        return NotificationResult.BUFFER_USED_NO_NEED_FOR_MORE
+
+    def buffer_pool_destroyed(self) -> None:
+        """No floating credit will come."""
+        self.is_waiting = False
+
+    def on_upstream_blocked(self) -> list[ChannelCredits]:
+        """The sender waits behind a barrier: the channels that have a credit more to announce meanwhile.
+
+        A channel that has floating credits alone gives them back and begins anew; the sender forgets them as well.
+        """
+        if self.exclusive or self.is_released:
+            return []
+        self.required = self.unannounced = 0
+        return self._give_back_floating()
 
     def release(self) -> list[ChannelCredits]:
         """Nothing more will arrive: floating credits go back; the channels that have a credit more to announce.
@@ -147,10 +142,8 @@ class ChannelCredits:
         Credits in use stay so until their batches are processed.
         """
         self.is_released = True
-        floating, self._floating_available = self._floating_available, 0
         self._exclusive_available = self.required = self.unannounced = 0
-        takers = (self._pool.give_back() for _ in range(floating))
-        return [taker for taker in takers if taker is not None]
+        return self._give_back_floating()
 
     def check(self) -> None:
         """Assert that no credit is lost, made or promised twice."""
@@ -165,6 +158,7 @@ class ChannelCredits:
         """Floating credits that this channel holds, available or in use."""
         return self._floating_available + self._in_use_is_floating.count(True)
 
-    def _wait(self) -> None:
-        self.is_waiting = True
-        self._pool.wait(self)
+    def _give_back_floating(self) -> list[ChannelCredits]:
+        floating, self._floating_available = self._floating_available, 0
+        takers = (self._pool.give_back() for _ in range(floating))
+        return [taker for taker in takers if taker is not None]

@@ -13,6 +13,7 @@ from flykka.messages.exchange import (
     BufferResponse,
     CancelPartitionRequest,
     ErrorResponse,
+    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ResultPartitionId
@@ -44,7 +45,14 @@ class Refuse:
     response: ErrorResponse
 
 
-PartitionEffect = Send | Refuse | ReleaseBatch | Ignore
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyPartitionConsumable:
+    """There is something to read: the consumers may be deployed (Flink's ScheduleOrUpdateConsumers)."""
+
+    partition_id: ResultPartitionId
+
+
+PartitionEffect = Send | Refuse | ReleaseBatch | NotifyPartitionConsumable | Ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +80,23 @@ class TellProducer:
 
     channel: int
     task_manager: Ref
-    message: AddCredit | CancelPartitionRequest
+    message: AddCredit | CancelPartitionRequest | TaskEventMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAway:
+    """Answer the sender of the message at hand, whom no channel reads from."""
+
+    message: CancelPartitionRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistInFlight:
+    """A batch on its way into gate number `gate` is part of the checkpoint (Flink's ChannelStateWriter)."""
+
+    checkpoint_id: int
+    gate: int
+    batch: BatchRef
 
 
 class ChannelFailureKind(StrEnum):
@@ -80,6 +104,8 @@ class ChannelFailureKind(StrEnum):
 
     SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
     CREDIT_OVERRUN = "CREDIT_OVERRUN"
+    NOT_REQUESTED = "NOT_REQUESTED"
+    PARTITION_CONNECTION = "PARTITION_CONNECTION"
     PARTITION_NOT_FOUND = "PARTITION_NOT_FOUND"
     PRODUCER_FAILED = "PRODUCER_FAILED"
     REFUSED = "REFUSED"
@@ -98,4 +124,6 @@ class ChannelFailed:
     cause: SerializedThrowable
 
 
-GateEffect = RequestPartition | RetryRequest | TellProducer | ReleaseBatch | ChannelFailed | Ignore
+GateEffect = (
+    RequestPartition | RetryRequest | TellProducer | TurnAway | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
+)

@@ -7,9 +7,12 @@ between channels, and who is told what, belong to the gate. Follows Flink's Remo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from flykka.actors.exchange.alignment import as_unaligned, is_unaligned, may_time_out
+from flykka.actors.exchange.barriers import BarrierAnnouncement
+from flykka.actors.exchange.channel_producer import ChannelProducer
 from flykka.actors.exchange.credits import ChannelCredits
 from flykka.actors.exchange.effects import (
     PRODUCER_FAILED_ERROR,
@@ -22,12 +25,12 @@ from flykka.actors.exchange.effects import (
 from flykka.actors.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
-    AddCredit,
     Buffer,
     BufferResponse,
-    CancelPartitionRequest,
+    CheckpointBarrier,
     EndOfPartition,
     ErrorResponse,
+    ResumeConsumption,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.task import InputChannelDescriptor
@@ -48,8 +51,24 @@ OPEN = frozenset({ChannelState.REQUESTED, ChannelState.READING})
 """Something may still arrive."""
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """An element that is not yet read, under its sequence number; a barrier that may time out is announced first."""
+
+    sequence_number: int
+    buffer: Buffer | BarrierAnnouncement
+
+
+def is_without_rows(buffer: Buffer) -> bool:
+    """Data with nothing in it: it takes a number and tells of a backlog, but takes no credit and is not queued."""
+    return isinstance(buffer, BatchRef) and buffer.rows == 0
+
+
 class InputChannel:
-    """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task."""
+    """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task.
+
+    What is in `priority` is read before what is in `queue`: unaligned barriers, and announcements of aligned ones.
+    """
 
     def __init__(
         self,
@@ -60,11 +79,17 @@ class InputChannel:
     ) -> None:
         self.channel = channel
         self.descriptor = descriptor
+        self.producer = ChannelProducer(channel, descriptor)
         self.credits = channel_credits
         self.state = ChannelState.CREATED
         self.next_sequence_number = 0
-        self.queue: deque[Buffer] = deque()
+        self.queue: deque[Queued] = deque()
+        self.priority: deque[Queued] = deque()
+        self.queued_bytes = 0
         self._backoff = backoff
+        # Checkpoints whose barriers have arrived, with the sequence numbers of these, from the one read last on.
+        self._barriers: deque[tuple[int, int]] = deque()
+        self._persisting: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -75,31 +100,39 @@ class InputChannel:
         """Ask for the subpartition, for the first time or again, with the channel's own credits."""
         assert self.state in (ChannelState.CREATED, ChannelState.REQUESTED), f"{self} is {self.state.value}"
         self.state = ChannelState.REQUESTED
-        return RequestPartition(
-            channel=self.channel,
-            task_manager=self.descriptor.task_manager,
-            partition_id=self.descriptor.partition_id,
-            subpartition=self.descriptor.subpartition,
-            credit=self.credits.exclusive,
-        )
+        return self.producer.request(self.credits.exclusive)
+
+    def on_credit_available(self) -> TellProducer | ChannelFailed | None:
+        """The channel has credits that the producer may not know of: tell it when that is due.
+
+        A channel that has not asked for its subpartition has nobody to tell; it fails, and keeps them to its end.
+        """
+        if self.state is ChannelState.CREATED and self.credits.unannounced:
+            cause = SerializedThrowable(
+                type_name="IllegalStateError", message="a credit came before the subpartition was asked for"
+            )
+            return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
+        return self.announce() if self.is_open and self.credits.is_announcement_due else None
 
     def announce(self) -> TellProducer:
         """Tell the producer of the credits that it does not know of."""
-        descriptor = self.descriptor
-        return self._tell_producer(
-            AddCredit(
-                partition_id=descriptor.partition_id,
-                subpartition=descriptor.subpartition,
-                credit=self.credits.take_announcement(),
-            )
-        )
+        return self.producer.add_credit(self.credits.take_announcement())
 
     def cancel(self) -> TellProducer:
         """Tell the producer that nobody reads on."""
-        descriptor = self.descriptor
-        return self._tell_producer(
-            CancelPartitionRequest(partition_id=descriptor.partition_id, subpartition=descriptor.subpartition)
+        return self.producer.cancel()
+
+    def resume_consumption(self) -> list[TellProducer]:
+        """The barrier that came last is aligned: have the producer send on (since Flink 1.11 it waits for that)."""
+        return self.producer.send_event(ResumeConsumption()) if self.is_open else []
+
+    def on_connection_failed(self) -> ChannelFailed:
+        """The TaskManager of the producer is gone, and has not answered the request."""
+        cause = SerializedThrowable(
+            type_name="PartitionConnectionError",
+            message=f"the TaskManager {self.producer.task_manager} cannot be reached",
         )
+        return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 
     def on_buffer(self, response: BufferResponse) -> ChannelFailed | None:
         """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
@@ -108,15 +141,61 @@ class InputChannel:
             text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
             cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
             return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
-        if isinstance(response.buffer, BatchRef) and not self.credits.spend():
+        is_empty = is_without_rows(response.buffer)
+        if isinstance(response.buffer, BatchRef) and not is_empty and not self.credits.spend():
             text = f"element {response.sequence_number} came without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
         self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
+        if not is_empty:
+            self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
-        self.queue.append(response.buffer)
         self.credits.on_backlog(response.backlog)
         return None
+
+    def take(self) -> Buffer | BarrierAnnouncement:
+        """The next element to be read; there must be one."""
+        buffer = (self.priority or self.queue).popleft().buffer
+        if isinstance(buffer, BatchRef):
+            self.queued_bytes -= buffer.size_bytes
+        if isinstance(buffer, CheckpointBarrier):
+            # No checkpoint before this one will be taken any more.
+            while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
+                self._barriers.popleft()
+        return buffer
+
+    def prioritize(self, checkpoint_id: int) -> None:
+        """Let the barrier of the checkpoint, which was announced, overtake the data before it, if it is still there."""
+        for place, queued in enumerate(self.queue):
+            if isinstance(queued.buffer, CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
+                del self.queue[place]
+                self.priority.append(Queued(queued.sequence_number, as_unaligned(queued.buffer)))
+                return
+
+    # Channel state (Flink's ChannelStatePersister)
+
+    @property
+    def persisting(self) -> int | None:
+        """The checkpoint whose state the next batch that arrives is part of."""
+        return self._persisting
+
+    def start_persisting(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """The checkpoint is taken now: what is in flight here; until its barrier comes, so is what arrives."""
+        self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
+        return self.in_flight(checkpoint_id)
+
+    def stop_persisting(self) -> None:
+        """What arrives is nobody's state."""
+        self._persisting = None
+
+    def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """Batches that are not yet read and are before the barrier of the checkpoint."""
+        barrier = self._barrier_of(checkpoint_id)
+        return tuple(
+            queued.buffer
+            for queued in self.queue
+            if isinstance(queued.buffer, BatchRef) and (barrier is None or queued.sequence_number < barrier)
+        )
 
     def on_backlog(self, backlog: int) -> None:
         """Data waits at the sender of an open channel."""
@@ -140,20 +219,41 @@ class InputChannel:
     def release(self) -> tuple[BatchRef, ...]:
         """Read no further; the batches that were never read."""
         self.state = ChannelState.RELEASED
-        batches = tuple(buffer for buffer in self.queue if isinstance(buffer, BatchRef))
+        batches = tuple(queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef))
         self.queue.clear()
+        self.priority.clear()
+        self.queued_bytes = 0
         return batches
 
     def check(self) -> None:
         """Assert that what is held was paid for, and that a state that has no data has none."""
         self.credits.check()
-        batches = sum(isinstance(buffer, BatchRef) for buffer in self.queue)
-        assert batches <= self.credits.in_use, "a queued batch holds a credit"
+        batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
+        assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
+        assert sum(batch.size_bytes for batch in batches) == self.queued_bytes
+        assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
+        assert self._persisting is None or self._barrier_of(self._persisting) is None
         assert self.state is not ChannelState.RELEASED or not self.queue
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
-    def _tell_producer(self, message: AddCredit | CancelPartitionRequest) -> TellProducer:
-        return TellProducer(channel=self.channel, task_manager=self.descriptor.task_manager, message=message)
+    def _barrier_of(self, checkpoint_id: int) -> int | None:
+        """The number of the barrier that ends a checkpoint here: its own, or that of a later one."""
+        return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
+
+    def _enqueue(self, queued: Queued) -> None:
+        buffer = queued.buffer
+        if isinstance(buffer, BatchRef):
+            self.queued_bytes += buffer.size_bytes
+        if isinstance(buffer, CheckpointBarrier):
+            self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
+            if self._persisting is not None and buffer.checkpoint_id >= self._persisting:
+                self._persisting = None
+            if is_unaligned(buffer):
+                self.priority.append(queued)
+                return
+            if may_time_out(buffer):
+                self.priority.append(Queued(queued.sequence_number, BarrierAnnouncement(barrier=buffer)))
+        self.queue.append(queued)
 
     def _fail(self, kind: ChannelFailureKind, cause: SerializedThrowable) -> ChannelFailed:
         self.state = ChannelState.FAILED

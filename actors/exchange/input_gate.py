@@ -7,25 +7,30 @@ Flink's SingleInputGate.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum
 
+from flykka.actors.exchange.barriers import BarrierAnnouncement
+from flykka.actors.exchange.channel_turns import ChannelTurns
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.effects import ChannelFailed, GateEffect, ReleaseBatch
-from flykka.actors.exchange.input_channel import ChannelState, InputChannel
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
+from flykka.actors.exchange.input_channel import ChannelState, InputChannel, is_without_rows
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import (
     BacklogAnnouncement,
     Buffer,
     BufferResponse,
+    CancelPartitionRequest,
     EndOfData,
     EndOfPartition,
     ErrorResponse,
+    TaskEvent,
 )
 from flykka.messages.ids import ResultPartitionId
+from flykka.messages.ref import Ref
 from flykka.messages.task import InputGateDescriptor
 
 EXCLUSIVE_CREDIT = 2
@@ -65,17 +70,20 @@ class InputGate:
             InputChannel(
                 number,
                 channel,
-                ChannelCredits(number, exclusive_credit, self.floating),
+                # Who has no producer to offer them to has no credits of its own yet.
+                ChannelCredits(number, 0 if channel.task_manager is None else exclusive_credit, self.floating),
                 PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
             )
             for number, channel in enumerate(descriptor.channels, first_channel)
         )
         self.failure: ChannelFailed | None = None
+        self.is_released = False
+        self.buffers_in_use = 0
+        self._are_requested = False
+        self._exclusive_credit = exclusive_credit
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
-        # Channels with something to read, in the order of their turns. An ordered set: a blocked one leaves the line.
-        self._turns: OrderedDict[int, None] = OrderedDict()
-        self._blocked: set[int] = set()
+        self._turns = ChannelTurns()
         self._not_ended = len(self.channels)
         self._with_data = len(self.channels)
         self._drain = True
@@ -83,7 +91,17 @@ class InputGate:
     @property
     def has_data(self) -> bool:
         """Something can be read now."""
-        return bool(self._turns) and self.failure is None
+        return self._turns.has_next and self.failure is None
+
+    @property
+    def has_priority(self) -> bool:
+        """Something that overtakes data can be read now."""
+        return self._turns.has_priority and self.failure is None
+
+    @property
+    def held_back_bytes(self) -> int:
+        """The size of the batches that wait in blocked channels."""
+        return self._turns.held_back_bytes
 
     @property
     def is_finished(self) -> bool:
@@ -109,7 +127,34 @@ class InputGate:
 
     def request_partitions(self) -> list[GateEffect]:
         """Ask for every subpartition; called once, when the task runs."""
-        return [channel.request() for channel in self.channels]
+        self._are_requested = True
+        return [channel.request() for channel in self.channels if channel.producer.task_manager is not None]
+
+    def on_producer_known(self, channel: int, task_manager: Ref) -> list[GateEffect]:
+        """The producer of `channel` runs there: ask it, if the others were asked, and send it what it has missed."""
+        located = self._channel(channel)
+        located.producer.locate(task_manager)
+        located.credits.assign_exclusive(self._exclusive_credit)
+        return [located.request(), *located.producer.send_kept()] if self._are_requested else []
+
+    @property
+    def checkpoint_decline(self) -> CheckpointDeclineReason | None:
+        """Why no checkpoint can be taken of this gate now: it would have no barrier from a producer not known yet."""
+        if all(channel.producer.task_manager is not None for channel in self.channels):
+            return None
+        return CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+
+    def send_task_event(self, event: TaskEvent) -> list[GateEffect]:
+        """Tell every producer; those that are not known yet, when they are."""
+        return [told for channel in self.channels for told in channel.producer.send_event(event)]
+
+    def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
+        """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others."""
+        effects: list[GateEffect] = []
+        for channel in self.channels:
+            if channel.state is ChannelState.REQUESTED and channel.producer.task_manager == task_manager:
+                effects.append(self._failed(channel.on_connection_failed()))
+        return effects
 
     def retry(self, channel: int) -> list[GateEffect]:
         """The delay of a `RetryRequest` is over."""
@@ -127,14 +172,17 @@ class InputGate:
             return [channel.cancel(), *_release(response.buffer)]
         failure = channel.on_buffer(response)
         if failure is not None:
-            self.failure = self.failure or failure
             is_ours = response.sequence_number >= channel.next_sequence_number
-            return [failure, *(_release(response.buffer) if is_ours else [])]
-        if channel.channel not in self._blocked:
-            # A channel that is in the line already keeps its place.
-            self._turns.setdefault(channel.channel)
+            return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
+        if is_without_rows(response.buffer):
+            return [*_release(response.buffer), *self._announce([channel.credits])]
+        if isinstance(response.buffer, BatchRef):
+            self.buffers_in_use += 1
+            self._turns.arrived(channel, response.buffer.size_bytes)
+        # A channel that is in the line already keeps its place.
+        self._turns.line_up(channel)
         takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
-        return self._announce(takers)
+        return [*self._persisted(channel, response.buffer), *self._announce(takers)]
 
     def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
         """Data waits for credit at the producer."""
@@ -150,19 +198,17 @@ class InputGate:
         if channel is None or not channel.is_open:
             return [Ignore(reason="an error of a channel that is not open")]
         effect = channel.on_error(response)
-        if isinstance(effect, ChannelFailed):
-            self.failure = self.failure or effect
-        return [effect]
+        return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
 
-    def poll(self) -> tuple[int, Buffer] | None:
+    def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none, and after a failure."""
+        assert not self.is_released, f"gate {self.gate} is released: nobody may read from it"
         if not self.has_data:
             return None
-        number, _ = self._turns.popitem(last=False)
+        number = self._turns.next()
         channel = self._channel(number)
-        buffer = channel.queue.popleft()
-        if channel.queue:
-            self._turns[number] = None
+        buffer = channel.take()
+        self._turns.line_up(channel)
         match buffer:
             case EndOfData(drain=drain):
                 self._with_data -= 1
@@ -173,45 +219,80 @@ class InputGate:
 
     def credit_returned(self, channel: int) -> list[GateEffect]:
         """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
+        self.buffers_in_use -= 1
         taker = self._channel(channel).credits.give_back()
         return [] if taker is None else self._announce([taker])
 
+    def resize(self, floating: int) -> list[GateEffect]:
+        """There is another number of floating credits from now on; who waited for one may have it."""
+        return self._announce(self.floating.resize(floating))
+
     def block(self, channel: int) -> None:
         """Do not read from `channel` until `unblock_all`."""
-        self._blocked.add(channel)
-        self._turns.pop(channel, None)
+        self._turns.block(self._channel(channel))
 
     def unblock_all(self) -> None:
         """Read from every channel again; those that were blocked take the last turns, by number."""
-        for channel in sorted(self._blocked):
-            if self._channel(channel).queue:
-                self._turns[channel] = None
-        self._blocked.clear()
+        self._turns.unblock_all(self._channel)
+
+    def prioritize(self, channel: int, checkpoint_id: int) -> None:
+        """Let the barrier that was announced in `channel` overtake the data before it."""
+        prioritized = self._channel(channel)
+        prioritized.prioritize(checkpoint_id)
+        self._turns.line_up(prioritized)
+
+    def start_persisting(self, checkpoint_id: int) -> list[GateEffect]:
+        """A checkpoint is taken before its barrier has come through all channels: what is in flight into this gate."""
+        return [
+            PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate, batch=batch)
+            for channel in self.channels
+            for batch in channel.start_persisting(checkpoint_id)
+        ]
+
+    def stop_persisting(self) -> None:
+        """Nothing that arrives is part of a checkpoint."""
+        for channel in self.channels:
+            channel.stop_persisting()
 
     def release(self) -> list[GateEffect]:
         """Read no further: producers that would send more are told, and what was not read is released."""
-        effects: list[GateEffect] = []
-        for channel in self.channels:
-            if channel.is_open:
-                effects.append(channel.cancel())
-            channel.credits.release()
-            effects.extend(ReleaseBatch(batch=batch) for batch in channel.release())
-        self._turns.clear()
-        self._blocked.clear()
+        self.is_released = True
+        effects = [effect for channel in self.channels for effect in self.release_channel(channel.channel)]
         self.failure = None
+        return effects
+
+    def release_channel(self, channel: int) -> list[GateEffect]:
+        """Read no further from one channel; a failure of its own goes with it."""
+        released = self._channel(channel)
+        effects: list[GateEffect] = [released.cancel()] if released.is_open else []
+        self._turns.leave(released)
+        if self.failure is not None and self.failure.channel == channel:
+            self.failure = None
+        takers = released.credits.release()
+        batches = released.release()
+        self.buffers_in_use -= len(batches)
+        takers += [taker for _ in batches if (taker := released.credits.give_back()) is not None]
+        effects += [] if self.is_released else self._announce(takers)
+        effects += (ReleaseBatch(batch=batch) for batch in batches)
         return effects
 
     def check(self) -> None:
         """Assert that turns, queues and credits agree."""
         for channel in self.channels:
             channel.check()
-            is_in_line = channel.channel in self._turns
-            assert is_in_line == (bool(channel.queue) and channel.channel not in self._blocked)
+        assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
+        self._turns.check(self.channels)
         held = sum(channel.credits.floating for channel in self.channels)
-        assert self.floating.free + held == self.floating.total, "a floating credit is lost"
+        assert held == self.floating.used, "a floating credit is lost"
+        self.floating.check()
         starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in self.channels)
         assert not (starving and self.floating.free), "a credit lies idle while a channel waits for one"
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
+
+    def _persisted(self, channel: InputChannel, buffer: Buffer) -> list[GateEffect]:
+        if channel.persisting is None or not isinstance(buffer, BatchRef):
+            return []
+        return [PersistInFlight(checkpoint_id=channel.persisting, gate=self.gate, batch=buffer)]
 
     def _channel(self, number: int) -> InputChannel:
         return self.channels[number - self.first_channel]
@@ -219,16 +300,20 @@ class InputGate:
     def _announce(self, takers: Iterable[ChannelCredits]) -> list[GateEffect]:
         effects: list[GateEffect] = []
         for taker in takers:
-            channel = self._channel(taker.channel)
-            if channel.is_open and taker.is_announcement_due:
-                effects.append(channel.announce())
+            effect = self._channel(taker.channel).on_credit_available()
+            if effect is not None:
+                effects.append(self._failed(effect) if isinstance(effect, ChannelFailed) else effect)
         return effects
+
+    def _failed(self, failure: ChannelFailed) -> ChannelFailed:
+        self.failure = self.failure or failure
+        return failure
 
 
 def turn_away(response: BufferResponse) -> list[GateEffect]:
-    """Drop an element of a subpartition that nobody here has asked for."""
-    reason = f"subpartition {response.subpartition} of {response.partition_id} is read by no gate"
-    return [Ignore(reason=reason), *_release(response.buffer)]
+    """Drop an element of a subpartition that nobody here has asked for, and have no more of them sent."""
+    cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
+    return [TurnAway(message=cancel), *_release(response.buffer)]
 
 
 def _release(buffer: Buffer) -> list[GateEffect]:

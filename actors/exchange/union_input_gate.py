@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.effects import ChannelFailed, GateEffect
 from flykka.actors.exchange.input_gate import (
     EXCLUSIVE_CREDIT,
@@ -17,8 +18,9 @@ from flykka.actors.exchange.input_gate import (
     turn_away,
 )
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse
+from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse, TaskBuffers
 from flykka.messages.ids import ResultPartitionId
+from flykka.messages.ref import Ref
 from flykka.messages.task import InputGateDescriptor
 
 
@@ -30,11 +32,15 @@ class UnionInputGate:
         descriptors: Sequence[InputGateDescriptor],
         exclusive_credit: int = EXCLUSIVE_CREDIT,
         floating_credit: int = FLOATING_CREDIT,
+        *,
+        buffers: TaskBuffers | None = None,
     ) -> None:
         gates: list[InputGate] = []
         channels = 0
-        for descriptor in descriptors:
-            gates.append(InputGate(descriptor, exclusive_credit, floating_credit, first_channel=channels))
+        for number, descriptor in enumerate(descriptors):
+            floating = floating_credit if buffers is None else buffers.floating[number]
+            exclusive = exclusive_credit if buffers is None else buffers.exclusive
+            gates.append(InputGate(descriptor, exclusive, floating, first_channel=channels))
             channels += len(descriptor.channels)
         self.gates = tuple(gates)
         self.channel_count = channels
@@ -42,6 +48,7 @@ class UnionInputGate:
         self._gate_of_subpartition = {key: gate for gate in gates for key in gate.subpartitions}
         assert len(self._gate_of_subpartition) == channels, "two gates of a task read the same subpartition"
         self._turns: OrderedDict[InputGate, None] = OrderedDict()
+        self._priority_turns: OrderedDict[InputGate, None] = OrderedDict()
         self._not_finished = sum(not gate.is_finished for gate in gates)
 
     @property
@@ -53,6 +60,16 @@ class UnionInputGate:
     def has_data(self) -> bool:
         """Something can be read now."""
         return bool(self._turns)
+
+    @property
+    def has_priority(self) -> bool:
+        """Something that overtakes data can be read now."""
+        return bool(self._priority_turns)
+
+    @property
+    def held_back_bytes(self) -> int:
+        """The size of the batches that wait in blocked channels."""
+        return sum(gate.held_back_bytes for gate in self.gates)
 
     @property
     def is_finished(self) -> bool:
@@ -67,6 +84,15 @@ class UnionInputGate:
             if status in statuses:
                 return status
         return EndOfDataStatus.DRAINED
+
+    def resize(self, floating: Sequence[int]) -> list[GateEffect]:
+        """Each gate has another number of floating credits from now on."""
+        return [effect for gate, size in zip(self.gates, floating, strict=True) for effect in gate.resize(size)]
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return sum(gate.buffers_in_use for gate in self.gates)
 
     def gate_of(self, channel: int) -> int:
         """The number of the gate that `channel` belongs to."""
@@ -94,6 +120,14 @@ class UnionInputGate:
         gate = self._reader(announcement.partition_id, announcement.subpartition)
         return [Ignore(reason="a backlog that no gate waits for")] if gate is None else gate.on_backlog(announcement)
 
+    def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
+        """A TaskManager is gone: channels that wait for its answer fail."""
+        effects: list[GateEffect] = []
+        for gate in self.gates:
+            effects += gate.on_connection_failed(task_manager)
+            self._take_turn(gate)
+        return effects
+
     def on_error(self, response: ErrorResponse) -> list[GateEffect]:
         """A subpartition cannot be had, for now or at all."""
         gate = self._reader(response.partition_id, response.subpartition)
@@ -103,11 +137,12 @@ class UnionInputGate:
         self._take_turn(gate)
         return effects
 
-    def poll(self) -> tuple[int, Buffer] | None:
+    def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none."""
         if not self._turns:
             return None
-        gate, _ = self._turns.popitem(last=False)
+        gate = next(iter(self._priority_turns or self._turns))
+        self._turns.pop(gate, None)
         was_finished = gate.is_finished
         element = gate.poll()
         self._not_finished -= gate.is_finished and not was_finished
@@ -130,9 +165,25 @@ class UnionInputGate:
             gate.unblock_all()
             self._take_turn(gate)
 
+    def prioritize(self, channel: int, checkpoint_id: int) -> None:
+        """Let the barrier that was announced in `channel` overtake the data before it."""
+        gate = self._gate_of_channel[channel]
+        gate.prioritize(channel, checkpoint_id)
+        self._take_turn(gate)
+
+    def start_persisting(self, checkpoint_id: int) -> list[GateEffect]:
+        """A checkpoint is taken before its barrier has come through all channels: what is in flight."""
+        return [effect for gate in self.gates for effect in gate.start_persisting(checkpoint_id)]
+
+    def stop_persisting(self) -> None:
+        """Nothing that arrives is part of a checkpoint."""
+        for gate in self.gates:
+            gate.stop_persisting()
+
     def release(self) -> list[GateEffect]:
         """Read no further."""
         self._turns.clear()
+        self._priority_turns.clear()
         return [effect for gate in self.gates for effect in gate.release()]
 
     def check(self) -> None:
@@ -140,6 +191,7 @@ class UnionInputGate:
         for gate in self.gates:
             gate.check()
             assert (gate in self._turns) == gate.has_data
+            assert (gate in self._priority_turns) == gate.has_priority
         assert self._not_finished == sum(not gate.is_finished for gate in self.gates)
 
     def _reader(self, partition_id: ResultPartitionId, subpartition: int) -> InputGate | None:
@@ -150,3 +202,7 @@ class UnionInputGate:
             self._turns.setdefault(gate)
         else:
             self._turns.pop(gate, None)
+        if gate.has_priority:
+            self._priority_turns.setdefault(gate)
+        else:
+            self._priority_turns.pop(gate, None)

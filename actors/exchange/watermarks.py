@@ -1,9 +1,8 @@
-"""How far event time has come: at a task's inputs, and at a source.
+"""How far event time has come at a task's inputs.
 
 `WatermarkValve` decides what a task may say from what its channels say (Flink's StatusWatermarkValve): the minimum
 over the channels that are active and aligned. A channel that was idle is aligned again when it has caught up with what
-was said last. `BoundedOutOfOrdernessGenerator` decides what a source may say from the event times it has read (Flink's
-BoundedOutOfOrdernessWatermarks).
+was said last. What a source may say is decided in `watermark_generators`.
 """
 
 from __future__ import annotations
@@ -103,23 +102,3 @@ class WatermarkValve:
             return []
         self.watermark_ms = watermark_ms
         return [Watermark(timestamp_ms=watermark_ms)]
-
-
-class BoundedOutOfOrdernessGenerator:
-    """Rows come at most `delay_ms` later than the latest row before them; 0 where event times never go back."""
-
-    def __init__(self, delay_ms: int) -> None:
-        if delay_ms < 0:
-            raise ValueError(f"the delay of a watermark cannot be negative: {delay_ms} ms")
-        self.delay_ms = delay_ms
-        self.watermark_ms = WATERMARK_MIN
-
-    def on_batch(self, event_time_max: int | None) -> Watermark | None:
-        """Rows up to `event_time_max` were read (None: none with an event time); the watermark, where it has grown."""
-        if event_time_max is None:
-            return None
-        watermark_ms = max(event_time_max - self.delay_ms - 1, WATERMARK_MIN)
-        if watermark_ms <= self.watermark_ms:
-            return None
-        self.watermark_ms = watermark_ms
-        return Watermark(timestamp_ms=watermark_ms)

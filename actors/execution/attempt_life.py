@@ -8,12 +8,17 @@ one. The first reason to end is the one that counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
-from flykka.actors.graph.states import execution_may_move
+from flykka.actors.execution.partition_producer import CancelSelf, Consequence, Wait
+from flykka.actors.execution.task_cancellation import TaskCancellation
+from flykka.actors.graph.states import task_may_move
 from flykka.actors.ignore import Ignore
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.stage import CloseBridge
 from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 
@@ -27,8 +32,10 @@ class _End:
 class AttemptLife:
     """The state of an attempt and the end it is on its way to."""
 
-    def __init__(self, attempt: ExecutionAttemptId) -> None:
+    def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings | None = None) -> None:
         self._attempt = attempt
+        self.cancellation = TaskCancellation(attempt, cluster or TaskCancellationSettings())
+        self._now = 0
         self._end: _End | None = None
         self.state = ExecutionState.CREATED
 
@@ -36,6 +43,11 @@ class AttemptLife:
     def is_running(self) -> bool:
         """The attempt processes: it is RUNNING and not on its way to an end."""
         return self.state is ExecutionState.RUNNING and self._end is None
+
+    @property
+    def may_consume(self) -> bool:
+        """The attempt reads partitions or is about to: what becomes of their producers concerns it."""
+        return self.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING) and self._end is None
 
     @property
     def _is_ending(self) -> bool:
@@ -46,8 +58,13 @@ class AttemptLife:
         """
         return self._end is not None and self._end.state is not ExecutionState.FINISHED
 
-    def deploy(self) -> None:
-        """The attempt is being made ready."""
+    def pass_time(self, now: int) -> None:
+        """What happens next, happens at this time."""
+        self._now = now
+
+    def deploy(self, job: TaskCancellationSettings) -> None:
+        """The attempt is being made ready, with what its job says of cancellation."""
+        self.cancellation.load(job)
         self._move(ExecutionState.DEPLOYING)
 
     def run(self) -> list[TaskEffect]:
@@ -71,11 +88,27 @@ class AttemptLife:
         """The attempt cannot go on, or what is done behind its last stage has failed."""
         return self._begin_end(_End(state=ExecutionState.FAILED, failure=failure), cancel=True)
 
-    def bridge_closed(self) -> list[TaskEffect]:
-        """Nothing of the attempt runs any more: report its end."""
+    def cancellation_due(self) -> list[TaskEffect]:
+        """The bridge has not closed so far."""
+        return self.cancellation.on_due(self._now)
+
+    def follow(self, consequence: Consequence) -> list[TaskEffect]:
+        """What the state of a producer means for the attempt that reads it."""
+        match consequence:
+            case Wait():
+                return [Ignore(reason="the producer is there or comes: its partition is asked for again")]
+            case CancelSelf():
+                return self.cancel()
+            case SerializedThrowable():
+                return self.fail(consequence)
+            case _:
+                assert_never(consequence)
+
+    def bridge_closed(self, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> list[TaskEffect]:
+        """Nothing of the attempt runs any more: report its end, and what it has counted."""
         assert self._end is not None, "the bridge closed without being told to"
         self._move(self._end.state)
-        return [self._report(self._end), EndAttempt()]
+        return [self._report(self._end, accumulators), EndAttempt()]
 
     def bridge_lost(self, failure: SerializedThrowable) -> list[TaskEffect]:
         """The bridge died. Where it was closing anyway, that is as good as closed."""
@@ -87,12 +120,15 @@ class AttemptLife:
         if self._end is not None and self._is_ending:
             return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
         self._end = end
-        return [TellBridge(message=CloseBridge(cancel=cancel))]
+        closing = TellBridge(message=CloseBridge(cancel=cancel))
+        return [closing, *(self.cancellation.begin(self._now) if cancel else ())]
 
-    def _report(self, end: _End) -> TellJobMaster:
-        reached = TaskExecutionState(attempt=self._attempt, state=end.state, failure=end.failure)
+    def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> TellJobMaster:
+        reached = TaskExecutionState(
+            attempt=self._attempt, state=end.state, failure=end.failure, accumulators=accumulators
+        )
         return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
 
     def _move(self, target: ExecutionState) -> None:
-        assert execution_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"
+        assert task_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"
         self.state = target

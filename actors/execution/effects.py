@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.ignore import Ignore
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 
@@ -32,6 +34,13 @@ class TellPeer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TellSender:
+    """Answer whoever has sent the message at hand."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPartitionRequest:
     """Come back with `PartitionRequestDue(channel)` after `delay_ms`."""
 
@@ -47,8 +56,50 @@ class StartIdleTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartLatencyTimer:
+    """Come back with `LatencyMarkerDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWarning:
+    """Something is odd in the data of the user, who may want to know."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartCancellationTimer:
+    """Come back with `CancellationDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFatalError:
+    """The attempt does not end: tell the TaskManager, which can no longer answer for what it runs."""
+
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
     """The attempt is over and nothing of it runs: stop."""
 
 
-TaskEffect = TellBridge | TellJobMaster | TellPeer | RetryPartitionRequest | StartIdleTimer | EndAttempt | Ignore
+TaskEffect = (
+    TellBridge
+    | TellJobMaster
+    | TellPeer
+    | TellSender
+    | RetryPartitionRequest
+    | StartIdleTimer
+    | StartLatencyTimer
+    | StartAlignmentTimer
+    | LogWarning
+    | StartCancellationTimer
+    | ReportFatalError
+    | EndAttempt
+    | Ignore
+)

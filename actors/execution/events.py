@@ -7,25 +7,38 @@ from dataclasses import dataclass
 from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.exchange import (
     AddCredit,
+    AlignmentTimeoutDue,
     BacklogAnnouncement,
     BufferResponse,
+    BuffersResized,
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
     PartitionRequestDue,
+    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ref import Ref
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.stage import (
     BridgeClosed,
     BridgeOpened,
+    ChannelStateWritten,
     CheckpointCommitted,
     SnapshotFailed,
     StageFailed,
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, FailTask, IdleDue, MetricsDue
+from flykka.messages.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    PartitionProducerState,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +53,27 @@ class BridgeLost:
     cause: SerializedThrowable
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerLost:
+    """A TaskManager that was asked for a partition has ended."""
+
+    task_manager: Ref
+
+
 TaskEvent = (
     StartTask
     | BridgeLost
+    | TaskManagerLost
     | PartitionRequestDue
+    | AlignmentTimeoutDue
     | MetricsDue
     | IdleDue
+    | LatencyMarkerDue
     | BridgeOpened
     | StageFinished
     | StageFailed
     | StateSnapshotted
+    | ChannelStateWritten
     | SnapshotFailed
     | CheckpointCommitted
     | BridgeClosed
@@ -59,11 +83,15 @@ TaskEvent = (
     | PartitionRequest
     | AddCredit
     | CancelPartitionRequest
+    | TaskEventMessage
+    | BuffersResized
     | TriggerCheckpoint
     | NotifyCheckpointComplete
     | NotifyCheckpointAborted
     | AddSplits
     | NoMoreSplits
     | CancelTask
+    | CancellationDue
+    | PartitionProducerState
     | FailTask
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum, auto
 
+from flykka.actors.execution.latency_stats import LatencyStats
+from flykka.messages.exchange import LatencyMarker
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.stage import StageFinished
 from flykka.messages.task import ReportTaskMetrics, TaskIOMetrics
@@ -20,47 +21,65 @@ class Activity(Enum):
 
 
 class TaskMeter:
-    """Counters of one attempt, from zero."""
+    """Counters of one attempt, from zero. They are counted with every event, and made a value of when they are told."""
 
     def __init__(self) -> None:
         self.activity = Activity.NOT_RUNNING
-        self._metrics = TaskIOMetrics()
+        self.input_queue_length = self.output_queue_length = 0
         self._counted_to_ms = 0
+        self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
+        self._rows_in = self._rows_out = self._late_rows = 0
+        self._batches_in = self._batches_out = 0
+        self._watermark_ms: int | None = None
+        self._latencies = LatencyStats()
 
     def pass_time(self, now: int) -> None:
         """It is `now`: the attempt has been at its `activity` since the last time."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
-        so_far = self._metrics
         match self.activity:
             case Activity.BUSY:
-                self._metrics = replace(so_far, busy_ms=so_far.busy_ms + passed_ms)
+                self._busy_ms += passed_ms
             case Activity.BACK_PRESSURED:
-                self._metrics = replace(so_far, back_pressured_ms=so_far.back_pressured_ms + passed_ms)
+                self._back_pressured_ms += passed_ms
             case Activity.IDLE:
-                self._metrics = replace(so_far, idle_ms=so_far.idle_ms + passed_ms)
+                self._idle_ms += passed_ms
             case Activity.NOT_RUNNING:
                 pass
 
     def count(self, finished: StageFinished, *, was_input: bool) -> None:
         """A stage has finished; `was_input` where it read a batch."""
-        so_far = self._metrics
-        self._metrics = replace(
-            so_far,
-            rows_in=so_far.rows_in + finished.rows_in,
-            rows_out=so_far.rows_out + finished.rows_out,
-            batches_in=so_far.batches_in + was_input,
-            batches_out=so_far.batches_out + len(finished.outputs),
-            late_rows=so_far.late_rows + finished.late_rows,
-        )
+        self._rows_in += finished.rows_in
+        self._rows_out += finished.rows_out
+        self._batches_in += was_input
+        self._batches_out += len(finished.outputs)
+        self._late_rows += finished.late_rows
 
     def count_late_output(self, rows_out: int) -> None:
         """Rows left the chain while a snapshot was written, behind the stage that began it."""
-        self._metrics = replace(self._metrics, rows_out=self._metrics.rows_out + rows_out)
+        self._rows_out += rows_out
+
+    def latency(self, marker: LatencyMarker) -> None:
+        """A latency marker has come through the chain, now."""
+        self._latencies.report_latency(marker, self._counted_to_ms)
 
     def watermark(self, watermark_ms: int) -> None:
         """A watermark went down the outputs."""
-        self._metrics = replace(self._metrics, watermark_ms=watermark_ms)
+        self._watermark_ms = watermark_ms
 
     def report(self, attempt: ExecutionAttemptId) -> ReportTaskMetrics:
         """The counters as a message."""
-        return ReportTaskMetrics(attempt=attempt, metrics=self._metrics)
+        metrics = TaskIOMetrics(
+            rows_in=self._rows_in,
+            rows_out=self._rows_out,
+            batches_in=self._batches_in,
+            batches_out=self._batches_out,
+            late_rows=self._late_rows,
+            busy_ms=self._busy_ms,
+            back_pressured_ms=self._back_pressured_ms,
+            idle_ms=self._idle_ms,
+            watermark_ms=self._watermark_ms,
+            latencies=self._latencies.statistics(),
+            input_queue_length=self.input_queue_length,
+            output_queue_length=self.output_queue_length,
+        )
+        return ReportTaskMetrics(attempt=attempt, metrics=metrics)

@@ -1,17 +1,22 @@
 """Which splits a source's reader holds and when it asks for more (Flink's SourceReader, without the reading).
 
 Splits are asked for ahead of need, so that a stage never waits for the JobMaster. What the reader holds unread is its
-state: it goes into the checkpoint, and comes back with it.
+state: it goes into the checkpoint, and comes back with it. Where the parallelism has changed, splits of several readers
+come back to one; it reads them in the order in which the source handed them out.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
-from flykka.messages.codec import decode, encode
+from flykka.actors.state.operator_state import elements_of, list_state
 from flykka.messages.ids import OperatorId
-from flykka.messages.source import SourceSplit, SplitReaderState
+from flykka.messages.source import SourceSplit, UnreadSplit
 from flykka.messages.state import OperatorSubtaskState
+
+_STATE = "SourceReaderState"
+"""As Flink's SourceOperator calls it."""
 
 
 class SplitReader:
@@ -21,7 +26,7 @@ class SplitReader:
         """`ahead` splits are held or asked for at any time until there are no more."""
         self.operator_id = operator_id
         self._ahead = ahead
-        self._unread: deque[SourceSplit] = deque()
+        self._unread: deque[UnreadSplit] = deque()
         self._asked = 0
         self._no_more = False
 
@@ -35,16 +40,18 @@ class SplitReader:
         """Nothing is left to read and nothing more will come."""
         return self._no_more and not self._unread
 
-    def restore(self, state: OperatorSubtaskState) -> None:
-        """Take back the splits that a checkpoint found unread."""
-        restored = decode(state.operator_state)
-        assert isinstance(restored, SplitReaderState), f"{state.operator_id} restored from {type(restored).__name__}"
-        self._unread.extend(restored.splits)
+    def restore(self, states: Iterable[OperatorSubtaskState]) -> None:
+        """Take back the splits that a checkpoint found unread.
+
+        Raises:
+            UnreadableStateError: they cannot be read.
+        """
+        own = (state for state in states if state.operator_id == self.operator_id)
+        self._unread.extend(sorted(elements_of(own, _STATE, UnreadSplit), key=lambda split: split.number))
 
     def snapshot(self) -> OperatorSubtaskState:
         """What is unread now."""
-        held = SplitReaderState(splits=tuple(self._unread))
-        return OperatorSubtaskState(operator_id=self.operator_id, operator_state=encode(held))
+        return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(_STATE, self._unread),))
 
     def splits_to_request(self) -> int:
         """How many splits to ask for now; they count as asked for."""
@@ -54,9 +61,10 @@ class SplitReader:
         self._asked += count
         return count
 
-    def add(self, splits: tuple[SourceSplit, ...]) -> None:
-        """Splits arrive."""
-        self._unread.extend(splits)
+    def add(self, splits: tuple[SourceSplit, ...], numbers: tuple[int, ...] = ()) -> None:
+        """Splits arrive, which were handed out as those of these numbers, where somebody counts."""
+        counted = zip(splits, numbers or (0,) * len(splits), strict=True)
+        self._unread.extend(UnreadSplit(split=split, number=number) for split, number in counted)
         self._asked = max(0, self._asked - len(splits))
 
     def no_more(self) -> None:
@@ -65,4 +73,4 @@ class SplitReader:
 
     def next(self) -> SourceSplit | None:
         """Take the next split to read, if there is one."""
-        return self._unread.popleft() if self._unread else None
+        return self._unread.popleft().split if self._unread else None

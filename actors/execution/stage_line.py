@@ -7,24 +7,35 @@ it. What is to be begun, and when, is decided by `StreamTask`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from flykka.actors.exchange.watermarks import BoundedOutOfOrdernessGenerator
+from flykka.actors.exchange.alignment import to_send_on
+from flykka.actors.exchange.watermark_generators import (
+    MonotonyViolated,
+    TimestampsAndWatermarksOperator,
+    watermark_generator,
+)
 from flykka.actors.execution.effects import TaskEffect, TellJobMaster
 from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.actors.execution.stage_pipeline import StagePipeline
 from flykka.actors.execution.task_outputs import TaskOutputs
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.exchange import (
     AddCredit,
     CancelPartitionRequest,
     CheckpointBarrier,
     EndOfData,
     Event,
+    LatencyMarker,
     PartitionRequest,
+    TaskBuffers,
+    TaskEventMessage,
     Watermark,
 )
-from flykka.messages.stage import StageFinished, StateSnapshotted
+from flykka.messages.job_graph import OperatorKind
+from flykka.messages.stage import StageFinished, StageOutput, StateSnapshotted
 from flykka.messages.task import NotifyEndOfData, TaskDeploymentDescriptor
 
 STAGES_IN_FLIGHT = 2
@@ -38,9 +49,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A stage that processes a batch, whose credit goes back when it is done."""
+    """A stage that processes a batch, whose credit goes back when it is done; None where it was recovered."""
 
-    channel: int
+    channel: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +75,33 @@ class Snapshot:
 Purpose = Read | Process | Fire | Snapshot
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time.
+
+    `barrier` went down behind it and has left the batches `overtaken` behind.
+    """
+
+    purpose: Purpose
+    effects: list[TaskEffect]
+    violated: MonotonyViolated | None = None
+    barrier: CheckpointBarrier | None = None
+    overtaken: tuple[StageOutput, ...] = ()
+
+
 class StageLine:
     """Stages in flight and outputs of one attempt."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
-        delay_ms = descriptor.vertex.watermark_delay_ms
         self._attempt = descriptor.attempt
         self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
-        self._outputs = TaskOutputs(descriptor.outputs)
+        self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
-        self._generator = None if delay_ms is None else BoundedOutOfOrdernessGenerator(delay_ms)
+        self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
+        # Behind the reader of a source; other tasks have their watermarks from their inputs.
+        self._watermarks = None
+        if descriptor.vertex.operators[0].kind is OperatorKind.SOURCE:
+            self._watermarks = TimestampsAndWatermarksOperator(watermark_generator(descriptor.vertex))
 
     @property
     def has_room(self) -> bool:
@@ -109,53 +137,101 @@ class StageLine:
         self._pipeline.follow(event)
         return self._send_released()
 
-    def finish(self, finished: StageFinished) -> tuple[Purpose, list[TaskEffect]]:
-        """The oldest stage in flight has finished: what it was begun for, and what goes down."""
+    def finish(self, finished: StageFinished, now: int) -> Finished:
+        """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
         self._meter.count(finished, was_input=isinstance(purpose, Read | Process))
+        self._accumulators = finished.accumulators
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)
-        for event in self._own_events(purpose, finished):
+        violated = self._learn_event_time(finished) if isinstance(purpose, Read) else None
+        for event in self._own_events(purpose):
             effects += self._send_down(event)
-        return purpose, effects + self._send_released()
+        barrier: CheckpointBarrier | None = None
+        overtaken: tuple[StageOutput, ...] = ()
+        if isinstance(purpose, Snapshot):
+            barrier = to_send_on(purpose.barrier, now)
+            sent, overtaken = self._outputs.broadcast_barrier(barrier)
+            effects += sent
+        effects += self._send_released()
+        return Finished(purpose=purpose, effects=effects, violated=violated, barrier=barrier, overtaken=overtaken)
 
-    def snapshotted(self, snapshotted: StateSnapshotted) -> TaskEffect:
-        """A snapshot is durable: count what left the chain with it, and report."""
+    @property
+    def holds_barrier(self) -> bool:
+        """A barrier that may time out waits in an output."""
+        return self._outputs.holds_barrier
+
+    def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """The barrier of the checkpoint overtakes what it waits behind in the outputs: what is sent, what overtaken."""
+        return self._outputs.time_out(checkpoint_id)
+
+    def recover(self, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
+        """Send down, before anything else, what was on its way when the checkpoint was taken."""
+        return [effect for output in outputs for effect in self._outputs.add(output.output, output.batch)]
+
+    def snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        """A snapshot is durable: count what left the chain with it, and report it, which may be all that ever does."""
+        if not snapshotted.rows_out:
+            return []
         self._meter.count_late_output(snapshotted.rows_out)
-        return self.report()
+        return [self.report()]
 
-    def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
+    def resize(self, buffers: TaskBuffers) -> None:
+        """The TaskManager has shared its buffers out anew."""
+        self._outputs.resize(buffers)
+
+    def serve(
+        self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage
+    ) -> list[TaskEffect]:
         """A consumer asks, has room, or leaves."""
         return self._outputs.handle(event)
 
-    def report(self) -> TaskEffect:
-        """Tell the JobMaster what was counted so far."""
-        return TellJobMaster(message=self._meter.report(self._attempt))
+    def report(self, *, input_queue_length: int = 0) -> TaskEffect:
+        """Tell the JobMaster what was counted so far, and what waits at the inputs and the outputs now."""
+        self._meter.input_queue_length = input_queue_length
+        self._meter.output_queue_length = self._outputs.buffers_in_use
+        report = self._meter.report(self._attempt)
+        return TellJobMaster(message=replace(report, accumulators=self._accumulators))
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
         self._pipeline.check()
         self._outputs.check()
 
-    def _own_events(self, purpose: Purpose, finished: StageFinished) -> list[Event]:
+    def _learn_event_time(self, finished: StageFinished) -> MonotonyViolated | None:
+        latest_ms, earliest_ms = finished.event_time_max, finished.event_time_min
+        if self._watermarks is None or latest_ms is None:
+            return None
+        return self._watermarks.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
+
+    def _own_events(self, purpose: Purpose) -> list[Event]:
         match purpose:
             case Read():
-                watermark = None if self._generator is None else self._generator.on_batch(finished.event_time_max)
+                watermark = None if self._watermarks is None else self._watermarks.emit()
                 return [] if watermark is None else [watermark]
             case Process():
                 return []
             case Fire(watermark_ms=watermark_ms):
                 return [Watermark(timestamp_ms=watermark_ms)]
-            case Snapshot(barrier=barrier, fired_ms=fired_ms):
-                return [barrier] if fired_ms is None else [Watermark(timestamp_ms=fired_ms), barrier]
+            case Snapshot(fired_ms=fired_ms):
+                return [] if fired_ms is None else [Watermark(timestamp_ms=fired_ms)]
             case _:
                 assert_never(purpose)
 
     def _send_released(self) -> list[TaskEffect]:
-        return [effect for event in self._pipeline.released() for effect in self._send_down(event)]
+        passed = (self._passed(event) for event in self._pipeline.released())
+        return [effect for event in passed if event is not None for effect in self._send_down(event)]
+
+    def _passed(self, event: Event) -> Event | None:
+        if isinstance(event, Watermark) and self._watermarks is not None:
+            return self._watermarks.on_watermark(event)
+        return event
 
     def _send_down(self, event: Event) -> list[TaskEffect]:
+        if isinstance(event, LatencyMarker):
+            self._meter.latency(event)
+            return self._outputs.emit_in_turn(event)
         effects = self._outputs.broadcast(event)
         if isinstance(event, Watermark):
             self._meter.watermark(event.timestamp_ms)

@@ -11,91 +11,95 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from flykka.actors.errors import UnreadableStateError
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
+from flykka.actors.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.execution.attempt_life import AttemptLife
-from flykka.actors.execution.effects import TaskEffect, TellBridge, TellJobMaster
-from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
-from flykka.actors.execution.idleness import SourceIdleness
-from flykka.actors.execution.snapshots import Begin, Snapshots
-from flykka.actors.execution.split_reader import SplitReader
-from flykka.actors.execution.stage_line import STAGES_IN_FLIGHT, Fire, Process, Read, Snapshot, StageLine
-from flykka.actors.execution.task_inputs import (
+from flykka.actors.execution.effects import LogWarning, TaskEffect, TellBridge
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
+from flykka.actors.execution.input_elements import (
     BatchArrived,
     EndOfDataReached,
     PassedOn,
-    SnapshotDue,
-    SnapshotGivenUp,
-    TaskInputs,
     WatermarkAdvanced,
 )
+from flykka.actors.execution.partition_producer import ask, consequence
+from flykka.actors.execution.source_reading import source_reading
+from flykka.actors.execution.stage_line import Fire, Process, Read, Snapshot, StageLine
+from flykka.actors.execution.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.execution.task_checkpoints import TaskCheckpoints
+from flykka.actors.execution.task_inputs import TaskInputs
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
-    DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
 from flykka.messages.exchange import (
-    WATERMARK_MAX,
-    WATERMARK_MIN,
     AddCredit,
+    AlignmentTimeoutDue,
     BacklogAnnouncement,
     BufferResponse,
-    CancelCheckpointMarker,
+    BuffersResized,
     CancelPartitionRequest,
-    CheckpointBarrier,
     EndOfData,
     EndOfPartition,
     ErrorResponse,
     PartitionRequest,
     PartitionRequestDue,
+    TaskEventMessage,
     Watermark,
-    WatermarkStatus,
 )
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job_graph import FiringMode, OperatorKind
+from flykka.messages.job_graph import FiringMode, OperatorKind, TaskCancellationSettings
 from flykka.messages.ref import Ref
-from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.stage import (
-    AbortCheckpoint,
     AdvanceWatermark,
     BridgeClosed,
     BridgeOpened,
+    ChannelStateWritten,
     CheckpointCommitted,
     CommitCheckpoint,
     OpenBridge,
-    ReadSplits,
     RunStage,
     SnapshotFailed,
-    SnapshotState,
     StageFailed,
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.task import CancelTask, FailTask, IdleDue, MetricsDue, TaskDeploymentDescriptor
-
-SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
-"""Splits held or asked for: enough to go on while the JobMaster holds assignments back for a checkpoint."""
+from flykka.messages.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    PartitionProducerState,
+    TaskDeploymentDescriptor,
+)
 
 
 class StreamTask:
     """The machine of one execution attempt, whose actor is `task`."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, task: Ref) -> None:
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, task: Ref, cluster: TaskCancellationSettings | None = None
+    ) -> None:
         vertex = descriptor.vertex
         self._descriptor = descriptor
-        self._life = AttemptLife(descriptor.attempt)
-        self._snapshots = Snapshots(descriptor.job_id, descriptor.attempt)
-        self._inputs = TaskInputs(descriptor.inputs, task)
+        self._life = AttemptLife(descriptor.attempt, cluster)
+        self._checkpoints = SubtaskCheckpointCoordinator(descriptor)
+        self._inputs = TaskInputs(descriptor, task, self._checkpoints.channel_state)
         self._line = StageLine(descriptor)
-        self._reader = _reader(descriptor)
-        self._idleness = SourceIdleness(vertex.idle_timeout_ms)
+        self._source = source_reading(descriptor, self._line)
         kinds = {operator.kind for operator in vertex.operators}
         self._has_windows = OperatorKind.WINDOW_AGGREGATE in kinds
         self._defers_firing = self._has_windows and vertex.firing_mode is FiringMode.ON_CHECKPOINT
-        self._end_of_data = False
-        self._final_checkpoint: int | None = None
+        self._barriers = TaskCheckpoints(
+            self._checkpoints, self._inputs, self._line, self._source, defers_firing=self._defers_firing
+        )
 
     @property
     def life(self) -> AttemptLife:
@@ -105,33 +109,50 @@ class StreamTask:
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
         self._line.pass_time(now)
+        self._life.pass_time(now)
         effects = self._on_event(event, now)
         self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
         return effects
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
+            # What comes with every batch and every checkpoint first: a match asks class by class.
+            case StageFinished() | BufferResponse() if self._life.is_running:
+                return self._on_running(event, now) + self._read_on(now)
+            case NotifyCheckpointComplete() | CheckpointCommitted() | MetricsDue() if self._life.is_running:
+                # Nothing comes of these that could be read, nor room for it.
+                return self._on_running(event, now)
+            case StateSnapshotted():
+                # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
+                return [*self._line.snapshotted(event), *self._checkpoints.on_durable(event)]
             case StartTask():
-                self._life.deploy()
-                return [self._open_bridge()]
-            case BridgeClosed():
-                return [self._line.report(), *self._life.bridge_closed()]
+                self._life.deploy(self._descriptor.task_cancellation)
+                return self._open()
+            case BridgeClosed(accumulators=accumulators):
+                return [self._line.report(), *self._life.bridge_closed(accumulators)]
             case BridgeLost(cause=cause):
                 return self._life.bridge_lost(cause)
             case StageFailed(cause=cause) | FailTask(cause=cause):
                 return self._life.fail(cause)
             case CancelTask():
                 return self._life.cancel()
+            case CancellationDue():
+                return self._life.cancellation_due()
             case BridgeOpened():
-                return self._on_bridge_opened(now)
-            case TriggerCheckpoint() if not self._life.is_running:
-                return [self._decline(event, CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY)]
-            case PartitionRequest() | AddCredit() | CancelPartitionRequest():
+                return self._on_bridge_opened(event, now)
+            case PartitionProducerState() if self._life.may_consume:
+                return self._life.follow(consequence(event))
+            case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
+                reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+                return [self._checkpoints.decline(checkpoint_id, reason)]
+            case PartitionRequest() | AddCredit() | CancelPartitionRequest() | TaskEventMessage():
                 # Served in every state: what is queued here is somebody's input.
-                return self._line.serve(event) + self._read_on(now)
-            case StateSnapshotted():
-                # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
-                return self._on_snapshotted(event)
+                return self._line.serve(event) + self._barriers.on_served() + self._read_on(now)
+            case BuffersResized(buffers=buffers):
+                self._line.resize(buffers)
+                return self._inputs.resize(buffers) + self._read_on(now)
+            case ChannelStateWritten():
+                return self._checkpoints.on_durable(event)
             case _ if not self._life.is_running:
                 return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
             case _:
@@ -144,30 +165,41 @@ class StreamTask:
 
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
-            case BufferResponse() | BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
-                return self._inputs.handle(event) + self._input_failure()
+            case BufferResponse():
+                return self._inputs.handle(event, now) + self._input_failure()
             case StageFinished():
                 return self._on_stage_finished(event, now)
-            case AddSplits(splits=splits) if self._reader is not None:
-                self._reader.add(splits)
-                return []
-            case NoMoreSplits() if self._reader is not None:
-                self._reader.no_more()
-                return []
-            case MetricsDue():
-                return [self._line.report()]
-            case IdleDue():
-                return self._on_idle_due(now)
-            case TriggerCheckpoint():
-                return self._on_trigger(event)
-            case SnapshotFailed():
-                return self._on_snapshot_failed(event)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
                 return [TellBridge(message=CommitCheckpoint(checkpoint_id=checkpoint_id))]
-            case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
-                return self._on_aborted(checkpoint_id)
             case CheckpointCommitted(checkpoint_id=checkpoint_id):
                 return self._on_committed(checkpoint_id)
+            case ErrorResponse(partition_not_found=True, partition_id=partition_id):
+                asked = ask(self._descriptor.attempt, partition_id)
+                return [*self._inputs.handle(event, now), *self._input_failure(), *asked]
+            case TaskManagerLost(task_manager=task_manager):
+                return self._inputs.on_connection_failed(task_manager) + self._input_failure()
+            case BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
+                return self._inputs.handle(event, now) + self._input_failure()
+            case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
+                return self._barriers.on_timeout(checkpoint_id, now)
+            case AddSplits() if self._source is not None:
+                self._source.add(event)
+                return []
+            case NoMoreSplits() if self._source is not None:
+                self._source.no_more()
+                return []
+            case MetricsDue():
+                return [self._line.report(input_queue_length=self._inputs.buffers_in_use)]
+            case IdleDue() if self._source is not None:
+                return self._source.on_idle_due(now)
+            case LatencyMarkerDue() if self._source is not None:
+                return self._source.on_latency_marker_due(now)
+            case TriggerCheckpoint():
+                return self._barriers.on_trigger(event, now)
+            case SnapshotFailed():
+                return self._checkpoints.on_failed(event)
+            case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
+                return self._checkpoints.on_aborted(checkpoint_id)
             case _:
                 return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self._life.state}")]
 
@@ -185,71 +217,52 @@ class StreamTask:
 
     # Opening and reading on
 
-    def _open_bridge(self) -> TaskEffect:
-        restore = self._descriptor.restore
-        if restore is not None and self._reader is not None:
-            for state in restore.operators:
-                if state.operator_id == self._reader.operator_id and state.operator_state:
-                    self._reader.restore(state)
-        opening = OpenBridge(restore=restore, restored_checkpoint_id=self._descriptor.restored_checkpoint_id)
-        return TellBridge(message=opening)
+    def _open(self) -> list[TaskEffect]:
+        if self._source is not None:
+            try:
+                self._source.open()
+            except UnreadableStateError as misfit:
+                # A restart would read the same.
+                name = type(misfit).__name__
+                cause = SerializedThrowable(type_name=name, message=str(misfit), suppress_restarts=True)
+                return self._life.fail(cause)
+        checkpoint_id = self._descriptor.restored_checkpoint_id
+        opening = OpenBridge(restore=self._descriptor.restore, restored_checkpoint_id=checkpoint_id)
+        return [TellBridge(message=opening)]
 
-    def _on_bridge_opened(self, now: int) -> list[TaskEffect]:
+    def _on_bridge_opened(self, opened: BridgeOpened, now: int) -> list[TaskEffect]:
         running = self._life.run()
         if not self._life.is_running:
             return running
-        return [*running, *self._idleness.start(now), *self._inputs.request_partitions(), *self._read_on(now)]
+        down = self._line.recover(opened.recovered_outputs)
+        requests = self._inputs.request_partitions(opened.recovered_inputs)
+        started = [] if self._source is None else self._source.start(now)
+        return [*running, *started, *down, *requests, *self._read_on(now)]
 
     @property
     def _has_input(self) -> bool:
-        return self._inputs.has_next if self._reader is None else self._reader.has_unread
+        return self._inputs.has_next if self._source is None else self._source.has_unread
 
     def _read_on(self, now: int) -> list[TaskEffect]:
         """Start what can be started: as many stages as there is room, input and demand for."""
         effects: list[TaskEffect] = []
         # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
-        while self._life.is_running and self._line.has_room and self._final_checkpoint is None:
-            step = self._read_split(now) if self._reader is not None else self._read_input(now)
+        while self._life.is_running and self._may_read and self._checkpoints.final_checkpoint is None:
+            step = self._source.read(now) if self._source is not None else self._read_input(now)
             if step is None:
                 break
             effects += step
-        return effects + self._request_splits()
+        if self._source is not None and self._life.is_running:
+            effects += self._source.request_splits()
+        return effects
 
-    def _request_splits(self) -> list[TaskEffect]:
-        count = self._reader.splits_to_request() if self._reader is not None and self._life.is_running else 0
-        if self._reader is None or count == 0:
-            return []
-        attempt, operator_id = self._descriptor.attempt, self._reader.operator_id
-        return [TellJobMaster(message=RequestSplits(attempt=attempt, operator_id=operator_id, count=count))]
-
-    def _read_split(self, now: int) -> list[TaskEffect] | None:
-        assert self._reader is not None
-        split = self._reader.next()
-        if split is not None:
-            awake = self._wake(now)
-            return [*awake, TellBridge(message=ReadSplits(stage=self._line.start(Read()), splits=(split,)))]
-        if self._reader.exhausted and not self._end_of_data:
-            self._end_of_data = True
-            # Nobody would hear the watermark of a source that is idle.
-            awake = self._wake(now)
-            return awake + self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
-        return None
-
-    def _wake(self, now: int) -> list[TaskEffect]:
-        said = self._line.follow(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
-        return [*said, *self._idleness.read(now)]
-
-    def _on_idle_due(self, now: int) -> list[TaskEffect]:
-        if self._end_of_data:
-            return []
-        if self._line.is_reading or self._has_input:
-            # It is not silent: rows are on their way, or wait for a consumer. A snapshot tells of no rows.
-            self._idleness.read(now)
-        timer = self._idleness.on_due(now)
-        return [*timer, *(self._line.follow(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
+    @property
+    def _may_read(self) -> bool:
+        """There is room, or something that overtakes what waits for room."""
+        return self._line.has_room or self._inputs.has_priority
 
     def _read_input(self, now: int) -> list[TaskEffect] | None:
-        match self._inputs.next(now):
+        match self._inputs.next(now, only_priority=not self._line.has_room):
             case None:
                 return None
             case BatchArrived() as arrived:
@@ -259,17 +272,12 @@ class StreamTask:
                 return [TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
                 return self._advance_watermark(watermark_ms)
-            case SnapshotDue(barrier=barrier, alignment_ms=alignment_ms):
-                return self._begin_snapshot(barrier, alignment_ms)
-            case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
-                declined = self._decline_id(checkpoint_id, reason)
-                return [declined, *self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
             case EndOfDataReached(drain=drain):
                 return self._line.follow(EndOfData(drain=drain))
             case PassedOn(event=event):
                 return self._line.follow(event)
-            case unreachable:
-                assert_never(unreachable)
+            case element:
+                return self._barriers.on_element(element, now)
 
     # Stages and what goes down behind them
 
@@ -282,90 +290,31 @@ class StreamTask:
         return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
 
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
-        purpose, effects = self._line.finish(finished)
-        if isinstance(purpose, Read):
-            effects += self._idleness.read(now)
-        if isinstance(purpose, Process):
-            effects += self._inputs.processed(purpose.channel)
+        stage = self._line.finish(finished, now)
+        effects = [*stage.effects, *self._on_violation(stage.violated)]
+        match stage.purpose:
+            case Read():
+                assert self._source is not None, "only a source reads splits"
+                effects += self._source.has_read(now)
+            case Process(channel=channel):
+                effects += self._inputs.processed(channel)
+            case Snapshot():
+                effects += self._barriers.on_barrier_sent(stage, now)
         return effects
 
-    # Checkpoints
-
-    def _on_trigger(self, trigger: TriggerCheckpoint) -> list[TaskEffect]:
-        if self._reader is None:
-            return [Ignore(reason="only sources are triggered; this task waits for barriers")]
-        barrier = CheckpointBarrier(
-            checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
-        )
-        return self._begin_snapshot(barrier, alignment_ms=0)
-
-    def _begin_snapshot(self, barrier: CheckpointBarrier, alignment_ms: int) -> list[TaskEffect]:
-        checkpoint_id = barrier.checkpoint_id
-        reader_state = None if self._reader is None else self._reader.snapshot()
-        match self._snapshots.begin(checkpoint_id, alignment_ms, reader_state):
-            case Begin.STALE as stale:
-                return [Ignore(reason=stale.value)]
-            case Begin.SKIPPED:
-                return self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
-            case Begin.TAKEN:
-                return [self._snapshot_behind(barrier)]
-            case unreachable:
-                assert_never(unreachable)
-
-    def _snapshot_behind(self, barrier: CheckpointBarrier) -> TaskEffect:
-        """A stage that snapshots the chain, and behind it the barrier. It does not wait for room in the pipeline."""
-        if barrier.options.is_final:
-            self._final_checkpoint = barrier.checkpoint_id
-        watermark_ms = self._inputs.watermark_ms
-        fired_ms = watermark_ms if self._defers_firing and watermark_ms > WATERMARK_MIN else None
-        stage = self._line.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
-        return TellBridge(
-            message=SnapshotState(
-                stage=stage,
-                checkpoint_id=barrier.checkpoint_id,
-                options=barrier.options,
-                watermark_ms=watermark_ms,
-            )
-        )
-
-    def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
-        return [self._line.snapshotted(snapshotted), TellJobMaster(message=self._snapshots.durable(snapshotted))]
-
-    def _on_snapshot_failed(self, failed: SnapshotFailed) -> list[TaskEffect]:
-        if not self._snapshots.give_up(failed.checkpoint_id):
-            return [Ignore(reason=f"checkpoint {failed.checkpoint_id} was aborted")]
-        reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
-        return [self._decline_id(failed.checkpoint_id, reason, failed.cause)]
-
-    def _on_aborted(self, checkpoint_id: int) -> list[TaskEffect]:
-        if self._final_checkpoint == checkpoint_id:
-            self._final_checkpoint = None
-        if not self._snapshots.abort(checkpoint_id):
+    def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
+        if violated is None:
             return []
-        return [TellBridge(message=AbortCheckpoint(checkpoint_id=checkpoint_id))]
+        text = (
+            f"{self._descriptor.vertex.name}: event times are to ascend, but a row with event time"
+            f" {violated.timestamp_ms} ms came behind one with {violated.latest_ms} ms; where rows may come out of"
+            " order, take WatermarkStrategy.for_bounded_out_of_orderness"
+        )
+        if violated.is_fatal:
+            return self._life.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
+        return [LogWarning(text=text)]
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
-        if self._final_checkpoint is None or checkpoint_id < self._final_checkpoint:
+        if not self._checkpoints.is_end(checkpoint_id):
             return []
         return self._line.follow(EndOfPartition()) + self._life.finish()
-
-    def _decline(self, trigger: TriggerCheckpoint, reason: CheckpointDeclineReason) -> TaskEffect:
-        return self._decline_id(trigger.checkpoint_id, reason)
-
-    def _decline_id(
-        self, checkpoint_id: int, reason: CheckpointDeclineReason, cause: SerializedThrowable | None = None
-    ) -> TaskEffect:
-        return TellJobMaster(
-            message=DeclineCheckpoint(
-                job_id=self._descriptor.job_id,
-                attempt=self._descriptor.attempt,
-                checkpoint_id=checkpoint_id,
-                reason=reason,
-                cause=cause,
-            )
-        )
-
-
-def _reader(descriptor: TaskDeploymentDescriptor) -> SplitReader | None:
-    head = descriptor.vertex.operators[0]
-    return SplitReader(head.operator_id, SPLITS_AHEAD) if head.kind is OperatorKind.SOURCE else None

@@ -6,111 +6,60 @@ Composes the gates, the barrier handler and the watermark valve; credits and req
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import assert_never
 
-from flykka.actors.exchange.barriers import (
-    AbortCheckpointOnBarrier,
-    BarrierAction,
-    BarrierAligner,
-    BarrierEvent,
-    BlockChannel,
-    TriggerCheckpointOnBarrier,
-    UnblockAllChannels,
-)
 from flykka.actors.exchange.effects import (
     ChannelFailed,
     GateEffect,
+    PersistInFlight,
     ReleaseBatch,
     RequestPartition,
     RetryRequest,
     TellProducer,
+    TurnAway,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus
-from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.actors.exchange.watermarks import WatermarkValve
-from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer
+from flykka.actors.execution.channel_state import ChannelStateWriter
+from flykka.actors.execution.checkpointed_input_gate import CheckpointedInputGate, InputEvent, in_flight
+from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer, TellSender
+from flykka.actors.execution.input_elements import (
+    EndOfDataReached,
+    InputElement,
+    PassedOn,
+    WatermarkAdvanced,
+)
 from flykka.actors.ignore import Ignore
-from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import (
     BacklogAnnouncement,
-    Buffer,
     BufferResponse,
-    CancelCheckpointMarker,
-    CheckpointBarrier,
     EndOfData,
-    EndOfPartition,
     ErrorResponse,
     LatencyMarker,
     PartitionRequest,
     PartitionRequestDue,
+    TaskBuffers,
     Watermark,
     WatermarkStatus,
 )
 from flykka.messages.ref import Ref
-from flykka.messages.stage import ReleaseBatches
-from flykka.messages.task import InputGateDescriptor
+from flykka.messages.stage import InputInFlight, ReleaseBatches
+from flykka.messages.task import TaskDeploymentDescriptor
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchArrived:
-    """A batch is next; its credit goes back with `processed(channel)`."""
-
-    gate: int
-    channel: int
-    batch: BatchRef
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatermarkAdvanced:
-    """Event time has come to `watermark_ms` on all channels that count."""
-
-    watermark_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotDue:
-    """The barriers of a checkpoint are aligned."""
-
-    barrier: CheckpointBarrier
-    alignment_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotGivenUp:
-    """A checkpoint is not going to happen here."""
-
-    checkpoint_id: int
-    reason: CheckpointDeclineReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassedOn:
-    """An event that only goes down."""
-
-    event: WatermarkStatus | LatencyMarker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndOfDataReached:
-    """Every channel has delivered all its data; checkpoints may still come."""
-
-    drain: bool
-
-
-InputElement = BatchArrived | WatermarkAdvanced | SnapshotDue | SnapshotGivenUp | PassedOn | EndOfDataReached
 ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 
 
 class TaskInputs:
     """The inputs of one attempt, whose Task is `consumer`."""
 
-    def __init__(self, descriptors: Sequence[InputGateDescriptor], consumer: Ref) -> None:
-        self._gates = UnionInputGate(descriptors)
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter | None = None
+    ) -> None:
+        self._checkpointed = CheckpointedInputGate(descriptor)
+        self._gates = self._checkpointed.gates
         self._consumer = consumer
-        self._barriers = BarrierAligner(self._gates.channel_count)
+        self._channel_state = channel_state or ChannelStateWriter()
         self._valve = WatermarkValve(self._gates.channel_count)
         self._decided: deque[InputElement] = deque()
 
@@ -122,22 +71,43 @@ class TaskInputs:
     @property
     def has_next(self) -> bool:
         """Something is there to be read."""
-        return bool(self._decided) or self._gates.has_data
+        return bool(self._decided) or self._checkpointed.has_data
+
+    @property
+    def has_priority(self) -> bool:
+        """Something is there that does not wait for room: a barrier that overtakes data, and what comes of it."""
+        return self._checkpointed.has_priority
 
     @property
     def failure(self) -> ChannelFailed | None:
         """Why nothing can be read on, if so."""
         return self._gates.failure
 
-    def request_partitions(self) -> list[TaskEffect]:
-        """Ask for every subpartition."""
+    def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
+        """Ask for every subpartition; what was in flight before a failure is read before anything that comes."""
+        self._checkpointed.recover(recovered)
         return self._effects(self._gates.request_partitions())
 
-    def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
+    def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
+        """The TaskManager has shared its buffers out anew."""
+        return self._effects(self._gates.resize(buffers.floating))
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return self._gates.buffers_in_use
+
+    def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
+        """A TaskManager has ended: what it has not answered it will not answer."""
+        return self._effects(self._gates.on_connection_failed(task_manager))
+
+    def handle(self, event: ExchangeEvent, now: int) -> list[TaskEffect]:
         """Something has come from a producer, or is to be asked for again."""
         match event:
             case BufferResponse():
-                return self._effects(self._gates.on_buffer(event))
+                effects = self._effects(self._gates.on_buffer(event))
+                self._checkpointed.check_held_back(now)
+                return effects
             case BacklogAnnouncement():
                 return self._effects(self._gates.on_backlog(event))
             case ErrorResponse():
@@ -147,44 +117,45 @@ class TaskInputs:
             case _:
                 assert_never(event)
 
-    def processed(self, channel: int) -> list[TaskEffect]:
+    def processed(self, channel: int | None) -> list[TaskEffect]:
         """The oldest batch of `channel` that was read is processed."""
-        return self._effects(self._gates.credit_returned(channel))
+        return [] if channel is None else self._effects(self._gates.credit_returned(channel))
 
-    def next(self, now: int) -> InputElement | None:
-        """The next element of the line; None while there is none."""
-        while not self._decided:
-            polled = self._gates.poll()
-            if polled is None:
-                return None
-            self._decide(*polled, now)
+    def time_out(self, checkpoint_id: int, now: int) -> None:
+        """The delay of a `StartAlignmentTimer` is over."""
+        self._checkpointed.time_out(checkpoint_id, now)
+
+    def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
+        """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
+        while only_priority or not self._decided:
+            match self._checkpointed.poll(now, only_priority=only_priority):
+                case None:
+                    return None
+                case (int() as channel, event):
+                    self._decide(channel, event)
+                case element:
+                    return element
         return self._decided.popleft()
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
-        self._gates.check()
-        self._barriers.check()
+        self._checkpointed.check()
         self._valve.check()
 
-    def _decide(self, channel: int, buffer: Buffer, now: int) -> None:
-        match buffer:
-            case BatchRef():
-                arrived = BatchArrived(gate=self._gates.gate_of(channel), channel=channel, batch=buffer)
-                self._decided.append(arrived)
+    def _decide(self, channel: int, event: InputEvent) -> None:
+        match event:
             case Watermark():
-                self._say(self._valve.on_watermark(channel, buffer))
+                self._say(self._valve.on_watermark(channel, event))
             case WatermarkStatus():
-                self._say(self._valve.on_status(channel, buffer))
+                self._say(self._valve.on_status(channel, event))
             case LatencyMarker():
-                self._decided.append(PassedOn(event=buffer))
-            case CheckpointBarrier() | CancelCheckpointMarker() | EndOfPartition():
-                self._align(channel, buffer, now)
+                self._decided.append(PassedOn(event=event))
             case EndOfData():
                 status = self._gates.end_of_data_status
                 if status is not EndOfDataStatus.NOT_END_OF_DATA:
                     self._decided.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
             case _:
-                assert_never(buffer)
+                assert_never(event)
 
     def _say(self, events: list[Watermark | WatermarkStatus]) -> None:
         for event in events:
@@ -196,27 +167,10 @@ class TaskInputs:
                 case _:
                     assert_never(event)
 
-    def _align(self, channel: int, event: BarrierEvent, now: int) -> None:
-        for action in self._barriers.handle(channel, event, now):
-            self._perform(action, now)
-
-    def _perform(self, action: BarrierAction, now: int) -> None:
-        match action:
-            case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
-                self._decided.append(SnapshotDue(barrier=barrier, alignment_ms=now - start_ms))
-            case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
-                self._decided.append(SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason))
-            case BlockChannel(channel=channel):
-                self._gates.block(channel)
-            case UnblockAllChannels():
-                self._gates.unblock_all()
-            case _:
-                assert_never(action)
-
     def _effects(self, effects: list[GateEffect]) -> list[TaskEffect]:
-        return [performed for effect in effects if (performed := self._effect(effect)) is not None]
+        return [performed for effect in effects for performed in self._effect(effect)]
 
-    def _effect(self, effect: GateEffect) -> TaskEffect | None:
+    def _effect(self, effect: GateEffect) -> Iterable[TaskEffect]:
         match effect:
             case RequestPartition():
                 request = PartitionRequest(
@@ -225,16 +179,20 @@ class TaskInputs:
                     credit=effect.credit,
                     consumer=self._consumer,
                 )
-                return TellPeer(receiver=effect.task_manager, message=request)
+                return [TellPeer(receiver=effect.task_manager, message=request)]
             case RetryRequest(channel=channel, delay_ms=delay_ms):
-                return RetryPartitionRequest(channel=channel, delay_ms=delay_ms)
+                return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
+            case TurnAway(message=message):
+                return [TellSender(message=message)]
             case TellProducer(task_manager=task_manager, message=message):
-                return TellPeer(receiver=task_manager, message=message)
+                return [TellPeer(receiver=task_manager, message=message)]
             case ReleaseBatch(batch=batch):
-                return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
+                return [TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))]
+            case PersistInFlight(checkpoint_id=checkpoint_id) as persisted:
+                return self._channel_state.add_inputs(checkpoint_id, [in_flight(persisted)])
             case Ignore():
-                return effect
+                return [effect]
             case ChannelFailed():
-                return None  # kept by the gate: see `failure`
+                return []  # kept by the gate: see `failure`
             case _:
                 assert_never(effect)

@@ -5,60 +5,155 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from flykka.actors.exchange.effects import PartitionEffect, Refuse, ReleaseBatch, Send
-from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.actors.exchange.alignment import is_unaligned, may_time_out, unaligned_unsupported
+from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
+from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.record_writer import RecordWriter
+from flykka.actors.exchange.result_partition import ResultPartition, partition_pool
+from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellPeer
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, Event, PartitionRequest
-from flykka.messages.stage import ReleaseBatches
+from flykka.messages.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    CheckpointBarrier,
+    Event,
+    PartitionRequest,
+    TaskBuffers,
+    TaskEventMessage,
+)
+from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.stage import ReleaseBatches, StageOutput
 from flykka.messages.task import ResultPartitionDescriptor
 
-UNSENT_BATCHES_LIMIT = 2
-"""A task whose output holds more batches that nobody has credit for makes no more: it is back-pressured."""
+ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
+"""As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
 
 
 class TaskOutputs:
     """The outputs of one attempt."""
 
-    def __init__(self, descriptors: Sequence[ResultPartitionDescriptor]) -> None:
-        self._by_output = {descriptor.output: ResultPartition(descriptor) for descriptor in descriptors}
-        self._by_id = {partition.descriptor.partition_id: partition for partition in self._by_output.values()}
+    def __init__(self, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None) -> None:
+        self._by_output = {
+            descriptor.output: ResultPartition(
+                descriptor, None if buffers is None else _pool(descriptor, buffers, number)
+            )
+            for number, descriptor in enumerate(descriptors)
+        }
+        self._writers = {output: RecordWriter(partition) for output, partition in self._by_output.items()}
+        self._partitions = ResultPartitionManager()
+        for partition in self._by_output.values():
+            self._partitions.register(partition)
+
+        self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
+        # Where the barrier that was sent last may time out and has not left: by output and subpartition.
+        self._barrier_id = -1
+        self._holding_barrier: dict[tuple[int, int], None] = {}
+
+    @property
+    def holds_barrier(self) -> bool:
+        """A barrier that may time out waits behind batches."""
+        return bool(self._holding_barrier)
 
     @property
     def is_back_pressured(self) -> bool:
-        """Some consumer is slower than this task."""
-        return any(partition.is_back_pressured(UNSENT_BATCHES_LIMIT) for partition in self._by_output.values())
+        """Some consumer is slower than this task: an output has no buffer for another batch."""
+        return not all(partition.is_available for partition in self._by_output.values())
 
-    def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
-        """A consumer asks, has room, or leaves."""
-        partition = self._by_id.get(event.partition_id)
-        if partition is None:
-            return [Ignore(reason=f"{event.partition_id} is not produced here")]
-        match event:
-            case PartitionRequest(subpartition=subpartition, credit=credit, consumer=consumer):
-                return _effects(partition.request(subpartition, credit, consumer))
-            case AddCredit(subpartition=subpartition, credit=credit):
-                return _effects(partition.add_credit(subpartition, credit))
-            case CancelPartitionRequest(subpartition=subpartition):
-                return _effects(partition.cancel(subpartition))
-            case _:
-                assert_never(event)
+    def handle(
+        self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage
+    ) -> list[TaskEffect]:
+        """A consumer asks, has room, leaves, or sends an event up."""
+        if isinstance(event, PartitionRequest):
+            effects = _effects(self._partitions.request(event))
+        else:
+            effects = _effects(self._partitions.handle(event))
+        if self._holding_barrier and not isinstance(event, TaskEventMessage):
+            self._note_barrier_left(event)
+        return effects
+
+    def resize(self, buffers: TaskBuffers) -> None:
+        """The TaskManager has shared its buffers out anew."""
+        for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
+            partition.pool.resize(size)
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that wait unsent."""
+        return sum(partition.queued_batches for partition in self._by_output.values())
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
         """Give a batch to the subpartition it was made for."""
-        return _effects(self._by_output[output].add_batch(batch))
+        return _effects(self._writers[output].emit(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
         """Send an event down every output, behind all batches."""
-        return [
-            effect for partition in self._by_output.values() for effect in _effects(partition.broadcast_event(event))
-        ]
+        return [effect for writer in self._writers.values() for effect in _effects(writer.broadcast_event(event))]
+
+    def emit_in_turn(self, event: Event) -> list[TaskEffect]:
+        """Send an event down every output to one consumer, another one each time."""
+        return [effect for writer in self._writers.values() for effect in _effects(writer.emit_in_turn(event))]
+
+    def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """Send a barrier down every output, and say which batches it has overtaken.
+
+        Where consumers must not be given batches of another's, as between neighbours, it stays behind all batches.
+        """
+        effects: list[TaskEffect] = []
+        overtaken: list[StageOutput] = []
+        for output, partition in self._by_output.items():
+            if partition.descriptor.ship_strategy in ALIGNED_STRATEGIES:
+                effects += _effects(partition.broadcast_event(unaligned_unsupported(barrier)))
+            elif is_unaligned(barrier):
+                sent, batches = partition.broadcast_priority_event(barrier)
+                effects += _effects(sent)
+                overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
+            else:
+                effects += _effects(partition.broadcast_event(barrier))
+        self._note_barrier_waits(barrier)
+        return effects, tuple(overtaken)
+
+    def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """The barrier of the checkpoint has been aligned for long enough: where it waits it overtakes, as if new."""
+        if checkpoint_id != self._barrier_id:
+            return [], ()
+        effects: list[TaskEffect] = []
+        overtaken: list[StageOutput] = []
+        for output, subpartition in self._holding_barrier:
+            sent, batches = self._by_output[output].prioritize_barrier(subpartition, checkpoint_id)
+            effects += _effects(sent)
+            overtaken += [StageOutput(output=output, batch=batch) for batch in batches]
+        self._holding_barrier.clear()
+        return effects, tuple(overtaken)
 
     def check(self) -> None:
         """Assert the invariants of the partitions."""
         for partition in self._by_output.values():
             partition.check()
+
+    def _note_barrier_waits(self, barrier: CheckpointBarrier) -> None:
+        self._barrier_id = barrier.checkpoint_id
+        self._holding_barrier.clear()
+        if not may_time_out(barrier):
+            return
+        for output, partition in self._by_output.items():
+            if partition.descriptor.ship_strategy not in ALIGNED_STRATEGIES:
+                for subpartition in partition.unread_subpartitions:
+                    if partition.holds_barrier(subpartition, barrier.checkpoint_id):
+                        self._holding_barrier[output, subpartition] = None
+
+    def _note_barrier_left(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> None:
+        output = self._output_of.get(event.partition_id)
+        if output is None or (output, event.subpartition) not in self._holding_barrier:
+            return
+        if not self._by_output[output].holds_barrier(event.subpartition, self._barrier_id):
+            del self._holding_barrier[output, event.subpartition]
+
+
+def _pool(descriptor: ResultPartitionDescriptor, buffers: TaskBuffers, number: int) -> LocalBufferPool[BufferListener]:
+    size = buffers.outputs[number]
+    return partition_pool(descriptor.subpartitions, size, bytes_per_buffer=buffers.bytes_per_buffer)
 
 
 def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
@@ -73,6 +168,8 @@ def _effect(effect: PartitionEffect) -> TaskEffect:
             return Ignore(reason=response.cause.message)
         case ReleaseBatch(batch=batch):
             return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
+        case NotifyPartitionConsumable(partition_id=partition_id):
+            return Ignore(reason=f"the consumers of {partition_id} were deployed with its producer")
         case Ignore():
             return effect
         case _:

@@ -1,15 +1,15 @@
 """Which operators run as one task: Flink's chaining rules and the inheritance of slot sharing groups.
 
 An edge is fused when its target has that one input and lets itself be chained, its source lets others be chained to
-it, rows are forwarded, and both ends agree in parallelism and sharing group. A keyed edge is never fused, not even at
-parallelism 1: behind it state is kept by key group.
+it, rows are forwarded while they are made, and both ends agree in parallelism and sharing group. A keyed edge is never
+fused, not even at parallelism 1: behind it state is kept by key group.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
+from flykka.actors.graph.stream_graph import ChainingStrategy, ExchangeMode, StreamEdge, StreamGraph, StreamNode
 from flykka.messages.job_graph import ShipStrategy
 
 DEFAULT_GROUP = "default"
@@ -21,7 +21,7 @@ class Chain:
 
     nodes: tuple[StreamNode, ...]
     reads: tuple[int | None, ...]
-    group: str
+    group: str | None
     inputs: tuple[StreamEdge, ...]
     outputs: tuple[StreamEdge, ...]
 
@@ -31,10 +31,16 @@ class Chain:
         return self.nodes[0]
 
 
-def sharing_groups(graph: StreamGraph) -> dict[str, str]:
-    """The effective slot sharing group of every uid: its own, else that of all inputs where they agree."""
-    groups: dict[str, str] = {}
-    for node in graph.topological():
+def sharing_groups(graph: StreamGraph) -> dict[str, str | None]:
+    """The effective slot sharing group of every uid: its own, else that of all inputs where they agree.
+
+    Where slots are not shared there is none. Raises `GraphError` as `StreamGraph.topological` does.
+    """
+    order = graph.topological()
+    if not graph.slot_sharing_enabled:
+        return dict.fromkeys((node.uid for node in order), None)
+    groups: dict[str, str | None] = {}
+    for node in order:
         inherited = {groups[edge.source_uid] for edge in graph.inputs(node.uid)}
         if node.slot_sharing_group is not None:
             groups[node.uid] = node.slot_sharing_group
@@ -45,28 +51,37 @@ def sharing_groups(graph: StreamGraph) -> dict[str, str]:
     return groups
 
 
-def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str]) -> bool:
+def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str | None]) -> bool:
     """Whether the two ends of an edge run in one task."""
+    if edge.is_side_output:
+        return True
     source, target = graph.node(edge.source_uid), graph.node(edge.target_uid)
     return (
-        len(graph.inputs(target.uid)) == 1
+        graph.chaining_enabled
+        and len(graph.inputs(target.uid)) == 1
         and target.chaining is ChainingStrategy.ALWAYS
         and source.chaining is not ChainingStrategy.NEVER
         and edge.ship_strategy is ShipStrategy.FORWARD
         and source.parallelism == target.parallelism
         and groups[source.uid] == groups[target.uid]
+        and edge.exchange_mode is not ExchangeMode.BATCH
+        and not (target.yields and _head(graph, source, groups).has_own_thread)
     )
 
 
-def chains(graph: StreamGraph, *, enabled: bool = True) -> tuple[Chain, ...]:
+def _head(graph: StreamGraph, node: StreamNode, groups: dict[str, str | None]) -> StreamNode:
+    """The operator that the chain of `node` begins with."""
+    while (inputs := graph.inputs(node.uid)) and is_chainable(graph, inputs[0], groups):
+        node = graph.node(inputs[0].source_uid)
+    return node
+
+
+def chains(graph: StreamGraph) -> tuple[Chain, ...]:
     """The chains of a program, heads in topological order. Raises `GraphError` as `StreamGraph.topological` does."""
     groups = sharing_groups(graph)
     order = graph.topological()
     fused = {
-        edge.target_uid: edge
-        for node in order
-        for edge in graph.outputs(node.uid)
-        if enabled and is_chainable(graph, edge, groups)
+        edge.target_uid: edge for node in order for edge in graph.outputs(node.uid) if is_chainable(graph, edge, groups)
     }
     members: dict[str, list[StreamNode]] = {}
     head_of: dict[str, str] = {}
@@ -77,7 +92,9 @@ def chains(graph: StreamGraph, *, enabled: bool = True) -> tuple[Chain, ...]:
     return tuple(_chain(graph, nodes, fused, groups) for nodes in members.values())
 
 
-def _chain(graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str]) -> Chain:
+def _chain(
+    graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str | None]
+) -> Chain:
     place = {node.uid: index for index, node in enumerate(nodes)}
     outputs = [edge for node in nodes for edge in graph.outputs(node.uid) if fused.get(edge.target_uid) is not edge]
     return Chain(

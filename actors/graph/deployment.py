@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from flykka.actors.graph.execution_job_vertex import Consumer, ExecutionJobVertex
 from flykka.actors.graph.execution_vertex import ExecutionVertex
 from flykka.actors.graph.wiring import channels, subpartitions
+from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.ids import JobVertexId, partition_id
 from flykka.messages.job_graph import JobEdge, JobGraph
 from flykka.messages.task import (
@@ -17,6 +18,9 @@ from flykka.messages.task import (
 )
 
 Vertices = Mapping[JobVertexId, ExecutionJobVertex]
+
+REPORTS_PER_SECOND = 1_000
+"""Of metrics, from all tasks of a job together: those of 10,000 tasks every ten seconds, as in Flink."""
 
 
 def deployment_descriptor(
@@ -38,7 +42,31 @@ def deployment_descriptor(
         checkpoint_directory=job_graph.checkpointing.directory,
         restore=execution.restore,
         restored_checkpoint_id=restored_checkpoint_id,
-        metrics_interval_ms=job_graph.heartbeat_interval_ms,
+        metrics_interval_ms=max(job_graph.heartbeat_interval_ms, _tasks(job_graph) * 1_000 // REPORTS_PER_SECOND),
+        latency_tracking_interval_ms=job_graph.latency_tracking_interval_ms,
+        task_cancellation=job_graph.task_cancellation,
+        checkpointing_mode=job_graph.checkpointing.mode,
+        alignment_limit_bytes=job_graph.checkpointing.alignment_limit_bytes,
+    )
+
+
+def _tasks(job_graph: JobGraph) -> int:
+    return sum(vertex.parallelism for vertex in job_graph.vertices)
+
+
+def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
+    """The current attempt of a subtask, as the checkpoint coordinator knows it. It has its slot."""
+    execution, job_vertex = vertex.execution, vertex.job_vertex
+    assert execution.slot is not None, f"{execution.attempt} is coordinated without a slot"
+    return CoordinatedTask(
+        attempt=execution.attempt,
+        vertex_id=execution.vertex_id,
+        subtask=vertex.subtask,
+        parallelism=job_vertex.parallelism,
+        max_parallelism=job_vertex.max_parallelism,
+        task_manager=execution.slot.task_manager,
+        state=execution.state,
+        is_source=not job_vertex.inputs,
     )
 
 

@@ -10,8 +10,9 @@ from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, TaskManagerId
 from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import JobVertex
 from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState, TaskDeploymentDescriptor
+from flykka.messages.task import ExecutionState, PartitionProducerState, TaskDeploymentDescriptor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,27 @@ class AllTasksReachedEndOfData:
     """Every attempt has processed its last row: time for the final checkpoint."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerProducerState:
+    """Tell a consumer, through its TaskManager, what has become of a producer."""
+
+    answer: PartitionProducerState
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeVertices:
+    """Every task has finished: do what is to be done once for each vertex (Flink's finalizeOnMaster), then report it.
+
+    The answer comes back with the same `version`. A job that has not read its input to the end was stopped, and is to
+    be continued: nothing of it is final.
+    """
+
+    version: int
+    vertices: tuple[JobVertex, ...]
+    has_read_all: bool
+
+
 Effect = (
     Ignore
     | JobStatusMoved
@@ -89,4 +111,6 @@ Effect = (
     | AskForRestoreState
     | StartRestartTimer
     | AllTasksReachedEndOfData
+    | AnswerProducerState
+    | FinalizeVertices
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import TaskExecutionState
 
@@ -35,11 +35,15 @@ class SlotAllocationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStateReady:
-    """What the attempts of this `version` start from, by vertex and subtask; who is not named starts empty."""
+    """What the attempts of this `version` start from, by vertex and subtask; who is not named starts empty.
+
+    `max_parallelism` are the vertices that take over the number of key groups from the checkpoint.
+    """
 
     version: int
     checkpoint_id: int | None
     states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot]
+    max_parallelism: Mapping[JobVertexId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,22 @@ class RestartDue:
     version: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProducerStateRequested:
+    """The attempt did not find a partition that it reads, and asks what has become of its producer."""
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerticesFinalized:
+    """What was to be done once for the vertices of this `version` is done, or has failed."""
+
+    version: int
+    cause: SerializedThrowable | None = None
+
+
 Event = (
     SchedulingRequested
     | SlotAllocated
@@ -103,4 +123,6 @@ Event = (
     | CancellationRequested
     | SuspensionRequested
     | RestartDue
+    | PartitionProducerStateRequested
+    | VerticesFinalized
 )

@@ -13,6 +13,7 @@ from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
 from flykka.actors.graph.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_sharing import AssignedSlot
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.state import TaskStateSnapshot
@@ -55,6 +56,7 @@ class Execution:
         self.failure: SerializedThrowable | None = None
         self.restore: TaskStateSnapshot | None = None
         self.has_reached_end_of_data = False
+        self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
     @property
     def is_terminal(self) -> bool:
@@ -86,6 +88,8 @@ class Execution:
     def cancel(self, now: int) -> list[AttemptEffect]:
         """Stop: at once where nothing was deployed, else when the task says so. What has ended or is ending may."""
         if self.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
+            # It is being cancelled for this moment only: its timestamps tell that, and nobody has to hear of it.
+            self.timestamps[ExecutionState.CANCELING] = now
             return self._end(ExecutionState.CANCELED, now)
         if not execution_may_move(self.state, ExecutionState.CANCELING):
             return []
@@ -108,7 +112,9 @@ class Execution:
         return self._end(ExecutionState.FAILED, now)
 
     def update(self, update: TaskExecutionState, now: int) -> list[AttemptEffect]:
-        """A report of the task."""
+        """A report of the task. What it has counted is final with its end, and nothing before that is."""
+        if update.state in EXECUTION_TERMINAL and not self.is_terminal:
+            self.accumulators = update.accumulators
         match update.state:
             case ExecutionState.RUNNING:
                 return self._on_running(now)

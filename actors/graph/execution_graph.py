@@ -1,8 +1,9 @@
 """The job as it runs: which attempts there are, when they are deployed, what follows when one fails.
 
-Mirrors Flink's ExecutionGraph with eager scheduling: a version of the graph asks for all of its slots and for the state
-to start from, and is deployed when both are there. Each failure of the job, its cancellation and its suspension make a
-new version; what belongs to an older one (a slot, a restart, a state that was read) comes too late and is ignored.
+Mirrors Flink's ExecutionGraph: a version of the graph asks for all of its slots and for the state to start from, and is
+deployed when both are there, as a whole or region by region (`regions`). Each failure of the job, its cancellation and
+its suspension make a new version; what belongs to an older one (a slot, a restart, a state that was read) comes too
+late and is ignored.
 
 Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a job restarts
 (`scheduling.failover`), and what a single attempt does with a report (`execution`).
@@ -10,19 +11,22 @@ Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoor
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.graph.deployment import deployment_descriptor
+from flykka.actors.graph.accumulators import merged
+from flykka.actors.graph.current_attempts import CurrentAttempts
+from flykka.actors.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
+    AnswerProducerState,
     AskForRestoreState,
     CoordinateTasks,
     Deploy,
     Effect,
     ExecutionMoved,
+    FinalizeVertices,
     JobStatusMoved,
     StartRestartTimer,
 )
@@ -31,6 +35,7 @@ from flykka.actors.graph.events import (
     EndOfDataReported,
     Event,
     GlobalFailureReported,
+    PartitionProducerStateRequested,
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
@@ -39,16 +44,19 @@ from flykka.actors.graph.events import (
     SlotsLost,
     SuspensionRequested,
     TaskStateUpdated,
+    VerticesFinalized,
 )
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.execution_vertex import ExecutionVertex
-from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_TERMINAL, job_may_move
+from flykka.actors.graph.partition_producers import producer_state
+from flykka.actors.graph.regions import Regions
+from flykka.actors.graph.states import JOB_TERMINAL, job_may_move
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.failover import GiveUp, Restart, decide
 from flykka.actors.scheduling.restart_strategy import RestartStrategy
 from flykka.actors.scheduling.slot_sharing import ReturnSlot, SlotSharing
-from flykka.messages.coordination import CoordinatedTask
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import JobStatus
@@ -68,11 +76,11 @@ class ExecutionGraph:
         self.failure_cause: SerializedThrowable | None = None
         self._strategy = restart_strategy
         self._vertices = execution_job_vertices(job_graph, now)
-        self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
+        self._attempts = CurrentAttempts(self._subtasks())
         self._slots = SlotSharing()
-        self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
-        self._at_end_of_data = 0
+        self._regions = Regions(self._vertices, job_graph.schedule_mode)
         self._restore: RestoreStateReady | None = None
+        self._finalizing = False
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take one event; what is to be done about it, in order."""
@@ -102,6 +110,10 @@ class ExecutionGraph:
                 return self._on_suspend(cause, now)
             case RestartDue(version=version):
                 return self._on_restart_due(version, now)
+            case PartitionProducerStateRequested():
+                return self._on_producer_state_requested(event)
+            case VerticesFinalized():
+                return self._on_finalized(event, now)
             case _:
                 assert_never(event)
 
@@ -115,7 +127,17 @@ class ExecutionGraph:
     @property
     def live_attempts(self) -> int:
         """How many attempts have not come to an end."""
-        return len(self._subtask_of) - self._in(*EXECUTION_TERMINAL)
+        return self._attempts.live
+
+    def accumulators(self) -> AccumulatorResults:
+        """What the job has counted: the accumulators of the attempts that have FINISHED, of no former ones."""
+        executions = (subtask.execution for subtask in self._subtasks())
+        return merged(
+            snapshot
+            for execution in executions
+            if execution.state is ExecutionState.FINISHED
+            for snapshot in execution.accumulators
+        )
 
     def subtask(self, vertex_id: JobVertexId, subtask: int) -> ExecutionVertex:
         """A subtask and its attempts."""
@@ -123,25 +145,19 @@ class ExecutionGraph:
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
         """The attempt, where it is the current one of its subtask."""
-        subtask = self._subtask_of.get(attempt)
-        return subtask.execution if subtask else None
+        return self._attempts.get(attempt)
 
     def check(self) -> None:
         """Assert the invariants."""
-        executions = [subtask.execution for subtask in self._subtasks()]
-        assert {state: count for state, count in self._states.items() if count} == Counter(
-            execution.state for execution in executions
-        )
-        assert [*self._subtask_of] == [execution.attempt for execution in executions]
-        assert self._at_end_of_data == sum(execution.has_reached_end_of_data for execution in executions)
+        self._attempts.check()
         self._slots.check()
-        for execution in executions:
+        for execution in (subtask.execution for subtask in self._subtasks()):
             if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
                 assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
         if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
             assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
         if self.status is JobStatus.FINISHED:
-            assert self._in(ExecutionState.FINISHED) == len(executions)
+            assert self._attempts.have_finished
 
     # Scheduling
 
@@ -149,6 +165,7 @@ class ExecutionGraph:
         if self.status is not JobStatus.CREATED:
             return [self._ignore("scheduling")]
         effects = [self._move(JobStatus.RUNNING)]
+        self._regions.begin()
         for subtask in self._subtasks():
             effects += self._perform(subtask.execution.schedule(now), now)
         wanted = (
@@ -162,8 +179,10 @@ class ExecutionGraph:
             # The pool answers a request once, so this one was cancelled while the answer was on its way.
             return [ReturnSlot(request_id=event.request_id)]
         for attempt in self._slots.assign(event.request_id, event.slot):
-            was_wanted = self._subtask_of[attempt].execution.assign(event.slot)
+            subtask = self._attempts[attempt]
+            was_wanted = subtask.execution.assign(event.slot)
             assert was_wanted, f"{attempt} waits for a slot and does not take it"
+            self._regions.slot_assigned(subtask)
         return self._deploy_when_ready(now)
 
     def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
@@ -175,35 +194,31 @@ class ExecutionGraph:
         if event.version != self.version or self.status is not JobStatus.RUNNING or self._restore is not None:
             return [self._ignore(f"the state for version {event.version}")]
         self._restore = event
+        for vertex_id, max_parallelism in event.max_parallelism.items():
+            self._vertices[vertex_id].set_max_parallelism(max_parallelism)
         for (vertex_id, subtask), state in event.states.items():
             self.subtask(vertex_id, subtask).execution.restore = state
         return self._deploy_when_ready(now)
 
     def _deploy_when_ready(self, now: int) -> list[Effect]:
-        if self._restore is None or self._slots.waiting > 0:
+        ready = self._regions.take_ready() if self._restore is not None else ()
+        if self._restore is None or not ready:
             return []
         moved: list[Effect] = []
         deployed: list[Effect] = []
-        tasks: list[CoordinatedTask] = []
-        for subtask in self._subtasks():
+        for subtask in ready:
             execution = subtask.execution
             assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
             descriptor = deployment_descriptor(self.job_graph, self._vertices, subtask, self._restore.checkpoint_id)
             moved += self._perform(execution.deploy(now), now)
             deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
-            tasks.append(
-                CoordinatedTask(
-                    attempt=execution.attempt,
-                    vertex_id=execution.vertex_id,
-                    subtask=subtask.subtask,
-                    parallelism=subtask.job_vertex.parallelism,
-                    max_parallelism=subtask.job_vertex.max_parallelism,
-                    task_manager=execution.slot.task_manager,
-                    state=execution.state,
-                    is_source=not subtask.job_vertex.inputs,
-                )
-            )
-        return [CoordinateTasks(tasks=tuple(tasks)), *moved, *deployed]
+        return [*self._coordinate_tasks(), *moved, *deployed]
+
+    def _coordinate_tasks(self) -> list[Effect]:
+        """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""
+        if not self._regions.all_taken:
+            return []
+        return [CoordinateTasks(tasks=tuple(coordinated_task(subtask) for subtask in self._subtasks()))]
 
     # What becomes of attempts
 
@@ -217,17 +232,23 @@ class ExecutionGraph:
         execution = self.execution(attempt)
         if execution is None or execution.is_terminal or execution.has_reached_end_of_data:
             return [self._ignore(f"the end of data of {attempt}")]
-        execution.has_reached_end_of_data = True
-        self._at_end_of_data += 1
-        return [AllTasksReachedEndOfData()] if self._at_end_of_data == len(self._subtask_of) else []
+        self._attempts.reach_end_of_data(execution)
+        return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []
 
     def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
         for request_id in event.request_ids:
             for attempt in self._slots.occupants(request_id):
-                failed += self._subtask_of[attempt].execution.fail(event.cause, now)
+                failed += self._attempts[attempt].execution.fail(event.cause, now)
         return self._perform(failed, now) or [self._ignore("the loss of slots it no longer uses")]
+
+    def _on_producer_state_requested(self, event: PartitionProducerStateRequested) -> list[Effect]:
+        asking = self.execution(event.attempt)
+        if asking is None or asking.is_terminal or asking.slot is None:
+            return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
+        answer = producer_state(self.job_graph.job_id, self._vertices, event.attempt, event.partition_id)
+        return [AnswerProducerState(answer=answer, task_manager=asking.slot.task_manager)]
 
     # What becomes of the job
 
@@ -266,14 +287,25 @@ class ExecutionGraph:
         created = self._move(JobStatus.CREATED)
         for subtask in self._subtasks():
             subtask.reset(now)
-        self._subtask_of = {subtask.execution.attempt: subtask for subtask in self._subtasks()}
-        self._states = Counter({ExecutionState.CREATED: len(self._subtask_of)})
-        self._at_end_of_data = 0
+        self._attempts = CurrentAttempts(self._subtasks())
         return [created, *self._on_schedule(now)]
+
+    def _finalize(self) -> list[Effect]:
+        if self._finalizing:
+            return []
+        self._finalizing = True
+        has_read_all = self._attempts.have_reached_end_of_data
+        return [FinalizeVertices(version=self.version, vertices=self.job_graph.vertices, has_read_all=has_read_all)]
+
+    def _on_finalized(self, event: VerticesFinalized, now: int) -> list[Effect]:
+        if event.version != self.version or self.status is not JobStatus.RUNNING or not self._finalizing:
+            return [self._ignore(f"the finalization of version {event.version}")]
+        return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
     def _end_attempts(self, end: Callable[[Execution, int], list[AttemptEffect]], now: int) -> list[Effect]:
         self.version += 1
         self._restore = None
+        self._finalizing = False
         effects: list[Effect] = []
         for subtask in self._subtasks():
             effects += self._perform(end(subtask.execution, now), now)
@@ -284,8 +316,8 @@ class ExecutionGraph:
         if self.live_attempts > 0:
             return []
         match self.status:
-            case JobStatus.RUNNING if self._in(ExecutionState.FINISHED) == len(self._subtask_of):
-                return [self._move(JobStatus.FINISHED)]
+            case JobStatus.RUNNING if self._attempts.have_finished:
+                return self._finalize()
             case JobStatus.RUNNING:
                 return [*self._fail(_ended_by_themselves(), now), *self._settle(now)]
             case JobStatus.CANCELLING:
@@ -317,8 +349,7 @@ class ExecutionGraph:
                 case ProtocolViolated(cause=cause):
                     performed += self._fail(cause, now)
                 case ExecutionMoved(state=state):
-                    self._states[effect.previous] -= 1
-                    self._states[state] += 1
+                    self._attempts.moved(effect.previous, state)
                     performed.append(effect)
                     if state is ExecutionState.FAILED:
                         assert effect.failure is not None
@@ -333,12 +364,8 @@ class ExecutionGraph:
         self.status = status
         return JobStatusMoved(status=status, cause=self.failure_cause if status in _OF_A_FAILURE else None)
 
-    def _in(self, *states: ExecutionState) -> int:
-        return sum(self._states[state] for state in states)
-
     def _subtasks(self) -> Iterator[ExecutionVertex]:
-        for vertex in self._vertices.values():
-            yield from vertex.subtasks
+        return (subtask for vertex in self._vertices.values() for subtask in vertex.subtasks)
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"the job is {self.status}: {what} changes nothing")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex
 
@@ -13,8 +14,13 @@ from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex
 class Consumer:
     """Who reads an output of a vertex, and through which edge."""
 
-    job_vertex: JobVertex
+    reader: ExecutionJobVertex
     edge: JobEdge
+
+    @property
+    def job_vertex(self) -> JobVertex:
+        """The reading vertex, as it is now."""
+        return self.reader.job_vertex
 
 
 class ExecutionJobVertex:
@@ -27,11 +33,23 @@ class ExecutionJobVertex:
         )
         self.consumers: dict[int, Consumer] = {}
 
+    def set_max_parallelism(self, max_parallelism: int) -> None:
+        """Take over the number of key groups of a checkpoint. Raises `GraphError` where another one was configured."""
+        now = VertexParallelism(
+            parallelism=self.job_vertex.parallelism,
+            max_parallelism=self.job_vertex.max_parallelism,
+            is_max_configured=self.job_vertex.is_max_parallelism_configured,
+        )
+        restored = now.with_max_parallelism(max_parallelism)
+        self.job_vertex = replace(self.job_vertex, max_parallelism=restored.max_parallelism)
+        for subtask in self.subtasks:
+            subtask.job_vertex = self.job_vertex
+
 
 def execution_job_vertices(job_graph: JobGraph, now: int) -> dict[JobVertexId, ExecutionJobVertex]:
     """The vertices of a valid job graph, in its order, wired."""
     vertices = {vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now) for vertex in job_graph.vertices}
     for vertex in job_graph.vertices:
         for edge in vertex.inputs:
-            vertices[edge.source].consumers[edge.source_output] = Consumer(job_vertex=vertex, edge=edge)
+            vertices[edge.source].consumers[edge.source_output] = Consumer(reader=vertices[vertex.vertex_id], edge=edge)
     return vertices

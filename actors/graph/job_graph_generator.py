@@ -1,16 +1,18 @@
 """From the program to what is submitted: chains become vertices (Flink's StreamingJobGraphGenerator).
 
-Decided here: names and ids, how many key groups a vertex has, and whether its windows may wait for a checkpoint. Ids
-depend on uids alone, so that the same application finds its state again.
+Decided here: names, how many key groups a vertex has, whether an output is read while it is written, and whether the
+windows of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
 """
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from dataclasses import dataclass
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.chaining import Chain, chains
-from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.actors.graph.operator_ids import operator_ids, vertex_id
+from flykka.actors.graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
+from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
@@ -20,7 +22,10 @@ from flykka.messages.job_graph import (
     JobVertex,
     Operator,
     OperatorKind,
+    ResourceSpec,
     RestartStrategyConfiguration,
+    ResultPartitionType,
+    TaskCancellationSettings,
 )
 
 _PREFIX = {OperatorKind.SOURCE: "Source: ", OperatorKind.SINK: "Sink: "}
@@ -35,83 +40,115 @@ def job_graph(
     heartbeat_interval_ms: int,
     heartbeat_timeout_ms: int,
     restart_strategy: RestartStrategyConfiguration | None = None,
-    chaining_enabled: bool = True,
+    task_cancellation: TaskCancellationSettings | None = None,
+    latency_tracking_interval_ms: int | None = None,
 ) -> JobGraph:
     """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
     if not stream_graph.nodes:
         raise GraphError(f"the program of job {name!r} has no operator")
-    made = chains(stream_graph, enabled=chaining_enabled)
-    vertex_of = {node.uid: vertex_id(chain.head.uid) for chain in made for node in chain.nodes}
-    output_number = {edge: number for chain in made for number, edge in enumerate(chain.outputs)}
+    made = chains(stream_graph)
+    ids = operator_ids(stream_graph)
+    wiring = _Wiring(
+        operator_ids=ids,
+        vertex_ids={node.uid: vertex_id(ids[chain.head.uid]) for chain in made for node in chain.nodes},
+        output_numbers={edge: number for chain in made for number, edge in enumerate(chain.outputs)},
+    )
     return JobGraph(
         job_id=job_id,
         name=name,
-        vertices=tuple(_vertex(stream_graph, chain, vertex_of, output_number) for chain in made),
+        vertices=tuple(_vertex(stream_graph, chain, wiring) for chain in made),
         checkpointing=checkpointing,
         restart_strategy=restart_strategy or RestartStrategyConfiguration(),
         heartbeat_interval_ms=heartbeat_interval_ms,
         heartbeat_timeout_ms=heartbeat_timeout_ms,
+        schedule_mode=stream_graph.schedule_mode,
+        task_cancellation=task_cancellation or TaskCancellationSettings(),
+        latency_tracking_interval_ms=latency_tracking_interval_ms,
     )
 
 
-def operator_id(uid: str) -> OperatorId:
-    """The stable id of an operator: state is found by it when the application runs again."""
-    return OperatorId(_hash(uid))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wiring:
+    """What vertices call each other and their operators: by uid, and by edge for the outputs."""
+
+    operator_ids: dict[str, OperatorId]
+    vertex_ids: dict[str, JobVertexId]
+    output_numbers: dict[StreamEdge, int]
 
 
-def vertex_id(head_uid: str) -> JobVertexId:
-    """The id of the vertex whose chain begins with this operator."""
-    return JobVertexId(_hash(head_uid))
-
-
-def derived_max_parallelism(parallelism: int) -> int:
-    """Flink's default number of key groups: 1.5 times the parallelism, up to a power of two, within bounds."""
-    wanted = parallelism + parallelism // 2
-    return min(max(1 << (wanted - 1).bit_length(), 128), 32_768)
-
-
-def _hash(uid: str) -> str:
-    return blake2b(uid.encode(), digest_size=8).hexdigest()
-
-
-def _vertex(
-    graph: StreamGraph,
-    chain: Chain,
-    vertex_of: dict[str, JobVertexId],
-    output_number: dict[StreamEdge, int],
-) -> JobVertex:
+def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
     head = chain.head
-    max_parallelism = head.max_parallelism or derived_max_parallelism(head.parallelism)
-    if max_parallelism < head.parallelism:
-        raise GraphError(
-            f"the maximum parallelism {max_parallelism} is below the parallelism {head.parallelism} of {head.uid!r}"
-        )
+    own_id = wiring.vertex_ids[head.uid]
+    parallelism = _parallelism(head)
     return JobVertex(
-        vertex_id=vertex_of[head.uid],
+        vertex_id=own_id,
         name=_name(chain),
-        operators=tuple(
-            Operator(
-                operator_id=operator_id(node.uid), ref=node.ref, name=node.name, kind=node.kind, input_operator=reads
-            )
-            for node, reads in zip(chain.nodes, chain.reads, strict=True)
-        ),
-        parallelism=head.parallelism,
-        max_parallelism=max_parallelism,
-        inputs=tuple(
-            JobEdge(
-                source=vertex_of[edge.source_uid],
-                source_output=output_number[edge],
-                ship_strategy=edge.ship_strategy,
-                key_by=edge.key_by,
-            )
-            for edge in chain.inputs
-        ),
-        outputs=tuple(operator_id(edge.source_uid) for edge in chain.outputs),
-        slot_sharing_group=chain.group,
+        operators=tuple(_operator(node, reads, wiring) for node, reads in zip(chain.nodes, chain.reads, strict=True)),
+        parallelism=parallelism.parallelism,
+        max_parallelism=parallelism.max_parallelism,
+        is_max_parallelism_configured=parallelism.is_max_configured,
+        inputs=tuple(_edge(graph, edge, wiring) for edge in chain.inputs),
+        outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
+        # Where slots are not shared, every vertex has slots of its own.
+        slot_sharing_group=own_id if chain.group is None else chain.group,
         firing_mode=_firing_mode(graph, chain),
         watermark_delay_ms=head.watermark_delay_ms,
         idle_timeout_ms=head.idle_timeout_ms,
+        on_monotony_violation=head.on_monotony_violation,
+        punctuated_watermarks=head.punctuated_watermarks,
+        co_location_group=_co_location_group(chain),
+        resources=ResourceSpec(
+            cpu_millis=sum(node.resources.cpu_millis for node in chain.nodes),
+            heap_mib=sum(node.resources.heap_mib for node in chain.nodes),
+        ),
     )
+
+
+def _operator(node: StreamNode, reads: int | None, wiring: _Wiring) -> Operator:
+    return Operator(
+        operator_id=wiring.operator_ids[node.uid],
+        ref=node.ref,
+        name=node.name,
+        kind=node.kind,
+        input_operator=reads,
+        state_schema=node.state_schema,
+        user_defined_operator_id=None if node.uid_hash is None else OperatorId(node.uid_hash),
+    )
+
+
+def _edge(graph: StreamGraph, edge: StreamEdge, wiring: _Wiring) -> JobEdge:
+    return JobEdge(
+        source=wiring.vertex_ids[edge.source_uid],
+        source_output=wiring.output_numbers[edge],
+        ship_strategy=edge.ship_strategy,
+        key_by=edge.key_by,
+        result_partition_type=_result_partition_type(graph, edge),
+    )
+
+
+def _result_partition_type(graph: StreamGraph, edge: StreamEdge) -> ResultPartitionType:
+    match edge.exchange_mode:
+        case ExchangeMode.BATCH:
+            return ResultPartitionType.BLOCKING
+        case ExchangeMode.UNDEFINED if graph.blocking_connections_between_chains:
+            return ResultPartitionType.BLOCKING
+        case _:
+            return ResultPartitionType.PIPELINED_BOUNDED
+
+
+def _parallelism(head: StreamNode) -> VertexParallelism:
+    try:
+        return VertexParallelism.of(head.parallelism, head.max_parallelism)
+    except GraphError as refused:
+        raise GraphError(f"{head.uid!r}: {refused}") from refused
+
+
+def _co_location_group(chain: Chain) -> str | None:
+    named = {node.co_location_group: node.uid for node in chain.nodes if node.co_location_group is not None}
+    if len(named) > 1:
+        groups = ", ".join(f"{group!r} ({uid})" for group, uid in named.items())
+        raise GraphError(f"operators that run in one task are in two co-location groups: {groups}")
+    return next(iter(named), None)
 
 
 def _name(chain: Chain) -> str:

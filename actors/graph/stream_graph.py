@@ -6,12 +6,22 @@ What is refused here is refused with the uid that is at fault. How operators bec
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from flykka.actors.errors import GraphError
-from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
+from flykka.actors.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from flykka.messages.job_graph import (
+    MonotonyViolationHandler,
+    OperatorKind,
+    OperatorRef,
+    ResourceSpec,
+    ScheduleMode,
+    ShipStrategy,
+)
+from flykka.messages.state import StateSchema
 
 
 class ChainingStrategy(StrEnum):
@@ -22,6 +32,14 @@ class ChainingStrategy(StrEnum):
     NEVER = "NEVER"
 
 
+class ExchangeMode(StrEnum):
+    """How an edge wants its rows to be exchanged: while they are made, after that, or as the graph says."""
+
+    UNDEFINED = "UNDEFINED"
+    PIPELINED = "PIPELINED"
+    BATCH = "BATCH"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamNode:
     """One operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
@@ -29,6 +47,12 @@ class StreamNode:
     `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
     fires with the watermark, `watermark_delay_ms` (sources) how far behind the newest row the watermark stays,
     `idle_timeout_ms` (sources) how long nothing may be read before the source holds no watermark back any more.
+
+    A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
+    id that the user gave beside it. A source `has_own_thread` where it does not take turns with the operators of its
+    task (Flink's legacy source); an operator that `yields` gives its turn away and cannot run behind such a source.
+    `state_schema` is what an operator with keyed state keeps. Flink's programs say `has_own_thread`, `yields`,
+    `resources` and `buffer_timeout_ms`, ours do not: sources of ours take turns, and a batch goes out when it is made.
     """
 
     uid: str
@@ -43,11 +67,23 @@ class StreamNode:
     event_time: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
+    has_automatic_uid: bool = False
+    uid_hash: str | None = None
+    co_location_group: str | None = None
+    buffer_timeout_ms: int | None = None
+    resources: ResourceSpec = field(default_factory=ResourceSpec)
+    has_own_thread: bool = False
+    yields: bool = False
+    state_schema: StateSchema | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamEdge:
     """The output of one operator as an input of another; `key_by` holds the key expressions of a HASH edge.
+
+    The rows of a side output are taken on in the task that makes them, whatever is said of chaining.
 
     Edges are told apart by identity: a stream united with itself has two that look the same.
     """
@@ -56,13 +92,31 @@ class StreamEdge:
     target_uid: str
     ship_strategy: ShipStrategy = ShipStrategy.FORWARD
     key_by: OperatorRef | None = None
+    exchange_mode: ExchangeMode = ExchangeMode.UNDEFINED
+    is_side_output: bool = False
 
 
 class StreamGraph:
-    """Operators and edges in the order in which they were added, which is the order that everything later keeps."""
+    """Operators and edges in the order in which they were added, which is the order that everything later keeps.
 
-    def __init__(self) -> None:
+    Programs of ours share slots and read what is exchanged while it is made. `slot_sharing_enabled` and
+    `blocking_connections_between_chains` are for Flink's batch programs, which `validation` refuses to run.
+    """
+
+    def __init__(
+        self,
+        *,
+        chaining_enabled: bool = True,
+        slot_sharing_enabled: bool = True,
+        blocking_connections_between_chains: bool = False,
+        schedule_mode: ScheduleMode = ScheduleMode.EAGER,
+    ) -> None:
+        self.chaining_enabled = chaining_enabled
+        self.slot_sharing_enabled = slot_sharing_enabled
+        self.blocking_connections_between_chains = blocking_connections_between_chains
+        self.schedule_mode = schedule_mode
         self._nodes: dict[str, StreamNode] = {}
+        self._owner_of_hash: dict[str, str] = {}
         self._inputs: dict[str, list[StreamEdge]] = {}
         self._outputs: dict[str, list[StreamEdge]] = {}
 
@@ -72,10 +126,15 @@ class StreamGraph:
             raise GraphError(f"two operators have the uid {node.uid!r}")
         if node.parallelism < 1:
             raise GraphError(f"the parallelism of {node.uid!r} is {node.parallelism}; it must be 1 or more")
-        if node.max_parallelism is not None and node.max_parallelism < node.parallelism:
+        if node.max_parallelism is not None and not 1 <= node.max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
             raise GraphError(
-                f"the maximum parallelism of {node.uid!r} is {node.max_parallelism}, below its parallelism"
-                f" {node.parallelism}"
+                f"the maximum parallelism of {node.uid!r} is {node.max_parallelism}; it must be between 1 and"
+                f" {UPPER_BOUND_MAX_PARALLELISM}"
+            )
+        if node.uid_hash is not None and self._owner_of_hash.setdefault(node.uid_hash, node.uid) != node.uid:
+            raise GraphError(
+                f"the operators {self._owner_of_hash[node.uid_hash]!r} and {node.uid!r} have one uid hash,"
+                f" {node.uid_hash}: it names the state of one operator"
             )
         self._nodes[node.uid] = node
         self._inputs[node.uid] = []
@@ -94,8 +153,9 @@ class StreamGraph:
             raise GraphError(f"the edge {arrow} leads out of a sink")
         if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != target.parallelism:
             raise GraphError(
-                f"the FORWARD edge {arrow} joins parallelism {source.parallelism} and {target.parallelism};"
-                " they must be equal"
+                f"forward partitioning does not allow change of parallelism: the edge {arrow} joins parallelism"
+                f" {source.parallelism} and {target.parallelism}; use another partitioning, such as rebalance, rescale,"
+                " shuffle, broadcast or global"
             )
         if (edge.ship_strategy is ShipStrategy.HASH) != (edge.key_by is not None):
             raise GraphError(f"the edge {arrow} is {edge.ship_strategy}; keys belong to HASH edges and to no other")
@@ -125,10 +185,10 @@ class StreamGraph:
             if node.kind is not OperatorKind.SOURCE and not self._inputs[node.uid]:
                 raise GraphError(f"the operator {node.uid!r} is no source and has no input")
         missing = {uid: len(edges) for uid, edges in self._inputs.items()}
-        ready = [uid for uid, count in missing.items() if count == 0]
+        ready = deque(uid for uid, count in missing.items() if count == 0)
         order: list[StreamNode] = []
         while ready:
-            uid = ready.pop(0)
+            uid = ready.popleft()
             order.append(self._nodes[uid])
             for edge in self._outputs[uid]:
                 missing[edge.target_uid] -= 1
@@ -142,9 +202,9 @@ class StreamGraph:
     def downstream(self, uid: str) -> Iterator[StreamNode]:
         """Every operator that rows of this one can reach, itself not included, each once."""
         seen: set[str] = set()
-        ahead = [edge.target_uid for edge in self._outputs[uid]]
+        ahead = deque(edge.target_uid for edge in self._outputs[uid])
         while ahead:
-            reached = ahead.pop(0)
+            reached = ahead.popleft()
             if reached not in seen:
                 seen.add(reached)
                 yield self._nodes[reached]

@@ -8,24 +8,33 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from flykka.actors.errors import GraphError
+from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobVertexId
-from flykka.messages.job_graph import JobGraph, JobVertex
+from flykka.messages.job_graph import JobGraph, JobVertex, ResultPartitionType, ScheduleMode, ShipStrategy
 
 
 def check_job_graph(job_graph: JobGraph) -> None:
     """Raise `GraphError`, naming the vertex or the operator, where the graph cannot be executed."""
     if not job_graph.vertices:
         raise GraphError(f"the job {job_graph.name!r} has no vertex")
+    if job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES:
+        raise GraphError(
+            f"the job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: tasks are deployed before their"
+            " input is there, so it must be EAGER or PIPELINED_REGION"
+        )
     operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
     _check_unique("uid", (operator.ref.uid for operator in operators))
     _check_unique("operator id", (operator.operator_id for operator in operators))
+    named = (operator.user_defined_operator_id for operator in operators)
+    _check_unique("user-defined operator id", (each for each in named if each is not None))
     earlier: dict[JobVertexId, JobVertex] = {}
     read: set[tuple[JobVertexId, int]] = set()
     for vertex in job_graph.vertices:
         _check_vertex(vertex)
         _check_inputs(vertex, earlier, read)
         earlier[vertex.vertex_id] = vertex
+    _check_co_location(job_graph)
     for vertex in job_graph.vertices:
         for output in range(len(vertex.outputs)):
             if (vertex.vertex_id, output) not in read:
@@ -43,11 +52,12 @@ def _check_unique(what: str, names: Iterable[Hashable]) -> None:
 def _check_vertex(vertex: JobVertex) -> None:
     if not vertex.operators:
         raise GraphError(f"the vertex {vertex.name!r} has no operator")
-    if not 1 <= vertex.parallelism <= vertex.max_parallelism:
-        raise GraphError(
-            f"the vertex {vertex.name!r} has parallelism {vertex.parallelism},"
-            f" which is not between 1 and its maximum {vertex.max_parallelism}"
-        )
+    if not vertex.slot_sharing_group:
+        raise GraphError(f"the vertex {vertex.name!r} is in no slot sharing group: nobody would ask for its slots")
+    try:
+        VertexParallelism(parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
+    except GraphError as refused:
+        raise GraphError(f"the vertex {vertex.name!r}: {refused}") from refused
 
 
 def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read: set[tuple[JobVertexId, int]]) -> None:
@@ -60,4 +70,28 @@ def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read
             raise GraphError(f"the vertex {vertex.name!r} reads output {edge.source_output} of {source.name!r}: none")
         if output in read:
             raise GraphError(f"output {edge.source_output} of {source.name!r} has two readers")
+        if edge.result_partition_type is not ResultPartitionType.PIPELINED_BOUNDED:
+            raise GraphError(
+                f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output of {source.name!r}: all tasks"
+                " of a job run at once here, so their outputs are PIPELINED_BOUNDED"
+            )
+        if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != vertex.parallelism:
+            raise GraphError(
+                f"forward partitioning does not allow change of parallelism: {source.name!r} has {source.parallelism}"
+                f" subtasks and {vertex.name!r} has {vertex.parallelism}"
+            )
         read.add(output)
+
+
+def _check_co_location(job_graph: JobGraph) -> None:
+    first: dict[str, JobVertex] = {}
+    for vertex in job_graph.vertices:
+        if vertex.co_location_group is None:
+            continue
+        other = first.setdefault(vertex.co_location_group, vertex)
+        if other.slot_sharing_group != vertex.slot_sharing_group:
+            raise GraphError(
+                f"the vertices {other.name!r} and {vertex.name!r} are in the co-location group"
+                f" {vertex.co_location_group!r} and in the slot sharing groups {other.slot_sharing_group!r} and"
+                f" {vertex.slot_sharing_group!r}: only vertices that share slots can run in the same ones"
+            )

@@ -1,7 +1,7 @@
 """Which subtask reads which: the channels between two vertices (Flink's EdgeManagerBuildUtil).
 
-A FORWARD edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so the
-partition of a producer has as many as it has consumers.
+A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
+the partition of a producer has as many as it has consumers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.messages.job_graph import ShipStrategy
+
+POINTWISE = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,7 @@ class Channel:
 
 def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consumer: int) -> tuple[Channel, ...]:
     """The channels of the consuming subtask `consumer`, in the order of their producers."""
-    if ship_strategy is not ShipStrategy.FORWARD:
+    if ship_strategy not in POINTWISE:
         return tuple(Channel(producer=producer, subpartition=consumer) for producer in range(upstream))
     return tuple(
         Channel(producer=producer, subpartition=consumer - pointwise_consumers(upstream, downstream, producer).start)
@@ -31,7 +33,7 @@ def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consum
 
 def subpartitions(ship_strategy: ShipStrategy, upstream: int, downstream: int, producer: int) -> int:
     """How many subtasks read the partition of the producing subtask `producer`."""
-    if ship_strategy is not ShipStrategy.FORWARD:
+    if ship_strategy not in POINTWISE:
         return downstream
     return len(pointwise_consumers(upstream, downstream, producer))
 

@@ -2,7 +2,9 @@
 
 Mirrors Flink's SourceCoordinator and SourceCoordinatorContext. One enumerator per source operator decides which reader
 gets which split; here it is decided when a source is looked at, what of it belongs to a checkpoint, and what happens
-when the tasks begin anew. At most one look at a source is under way or waiting at any time, also across restarts.
+when the tasks begin anew. At most one look at a source is under way at any time, also across restarts; one that began
+before a restart brings nothing, and is followed by another. Where more is there than one look brings, the next one is
+taken when few splits are left.
 
 Not here: looking itself, which may block, and at which attempt a subtask is.
 """
@@ -11,141 +13,58 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import assert_never
 
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.split_enumerator import (
+from flykka.actors.scheduling.source_events import (
+    AttemptEnded,
+    CheckpointAbandoned,
+    CheckpointCommitted,
+    LookDue,
+    LookEnded,
+    LookFailed,
+    LookForSplits,
+    LookLater,
+    ReaderAsked,
+    SendNoMoreSplits,
+    SendSplits,
+    SnapshotWanted,
+    SourceEffect,
+    SourceEvent,
+    SourcesReset,
+    SourcesSnapshotted,
+    TaskReset,
+    TaskSettled,
+)
+from flykka.actors.scheduling.split_enumerator import SplitEnumerator
+from flykka.actors.scheduling.split_enumerator_events import (
     AssignSplits,
+    CheckpointConfirmed,
     CheckpointGivenUp,
+    ReaderEnded,
     SignalNoMoreSplits,
-    SplitEnumerator,
     SplitEnumeratorEffect,
     SplitEnumeratorEvent,
     SplitsFound,
     SplitsRequested,
+    SubtaskReset,
     SubtaskSettled,
 )
 from flykka.messages.checkpoint import OperatorCoordinatorState
-from flykka.messages.ids import JobVertexId, OperatorId, SplitId
+from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph, OperatorKind
-from flykka.messages.source import SourceSplit
 
-# Events
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcesReset:
-    """New readers begin, from the states of a checkpoint or, without any, from the beginning."""
-
-    states: tuple[OperatorCoordinatorState, ...] = ()
+_NO_LOOK = Ignore(reason="no look at this source is under way")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookEnded:
-    """A look at a source brought these splits; `finished` when no look can bring more."""
+class _Look(Enum):
+    """When a source is looked at."""
 
-    operator_id: OperatorId
-    splits: tuple[SourceSplit, ...]
-    finished: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookFailed:
-    """A look at a source failed; the next one is taken when new readers begin."""
-
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookDue:
-    """It is time to look at a source again."""
-
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderAsked:
-    """The current attempt of a subtask can take `count` more splits."""
-
-    operator_id: OperatorId
-    subtask: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSettled:
-    """A subtask has acknowledged or declined the checkpoint."""
-
-    vertex_id: JobVertexId
-    subtask: int
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointAbandoned:
-    """The checkpoint was aborted."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotWanted:
-    """The checkpoint begins: what it is to hold of the sources."""
-
-    checkpoint_id: int
-
-
-SourceEvent = (
-    SourcesReset | LookEnded | LookFailed | LookDue | ReaderAsked | TaskSettled | CheckpointAbandoned | SnapshotWanted
-)
-
-
-# Effects
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookForSplits:
-    """Look at the source for splits that are not in `seen`."""
-
-    operator_id: OperatorId
-    seen: frozenset[SplitId]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookLater:
-    """Report `LookDue` when the interval of this source has passed."""
-
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSplits:
-    """Hand these splits to the reader of a subtask, in this order."""
-
-    vertex_id: JobVertexId
-    subtask: int
-    operator_id: OperatorId
-    splits: tuple[SourceSplit, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendNoMoreSplits:
-    """Tell the reader of a subtask that it has got all it will get."""
-
-    vertex_id: JobVertexId
-    subtask: int
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcesSnapshotted:
-    """What the checkpoint holds of the sources."""
-
-    checkpoint_id: int
-    states: tuple[OperatorCoordinatorState, ...]
-
-
-SourceEffect = LookForSplits | LookLater | SendSplits | SendNoMoreSplits | SourcesSnapshotted | Ignore
+    NOT_AT_ALL = auto()
+    UNDER_WAY = auto()
+    LATER = auto()
+    WHEN_FEW_ARE_LEFT = auto()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,8 +72,7 @@ class _Source:
     operator_id: OperatorId
     vertex_id: JobVertexId
     enumerator: SplitEnumerator
-    is_looked_at: bool = False
-    """A look is under way, or the next one waits for its time."""
+    look: _Look = _Look.NOT_AT_ALL
 
 
 class SourceCoordinator:
@@ -178,21 +96,27 @@ class SourceCoordinator:
         match event:
             case SourcesReset(states=states):
                 return self._on_reset(states)
-            case LookEnded(operator_id=operator_id):
+            case LookEnded():
                 return self._on_look_ended(event, now)
             case LookFailed(operator_id=operator_id):
-                self._sources[operator_id].is_looked_at = False
-                return []
+                return self._on_look_failed(self._sources.get(operator_id))
             case LookDue(operator_id=operator_id):
-                return [self._look(self._sources[operator_id])]
-            case ReaderAsked(operator_id=operator_id, subtask=subtask, count=count):
-                return self._tell(self._sources.get(operator_id), SplitsRequested(subtask=subtask, count=count), now)
+                return self._on_look_due(self._sources.get(operator_id))
+            case ReaderAsked():
+                return self._on_asked(event, now)
+            case AttemptEnded(vertex_id=vertex_id, subtask=subtask, attempt_number=number):
+                ended = ReaderEnded(subtask=subtask, attempt_number=number)
+                return self._tell(self._of_vertex.get(vertex_id), ended, now)
+            case TaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id):
+                reset = SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id)
+                return self._tell(self._of_vertex.get(vertex_id), reset, now)
             case TaskSettled(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id):
                 settled = SubtaskSettled(subtask=subtask, checkpoint_id=checkpoint_id)
                 return self._tell(self._of_vertex.get(vertex_id), settled, now)
             case CheckpointAbandoned(checkpoint_id=checkpoint_id):
-                given_up = CheckpointGivenUp(checkpoint_id=checkpoint_id)
-                return [effect for source in self._sources.values() for effect in self._tell(source, given_up, now)]
+                return self._tell_all(CheckpointGivenUp(checkpoint_id=checkpoint_id), now)
+            case CheckpointCommitted(checkpoint_id=checkpoint_id):
+                return self._tell_all(CheckpointConfirmed(checkpoint_id=checkpoint_id), now)
             case SnapshotWanted(checkpoint_id=checkpoint_id):
                 return [self._snapshot(checkpoint_id)]
             case _:
@@ -202,26 +126,69 @@ class SourceCoordinator:
         """Assert the invariants."""
         for source in self._sources.values():
             source.enumerator.check()
-            assert not (source.is_looked_at and source.enumerator.discovery_finished), "a finished source is looked at"
+            waits = source.look in (_Look.LATER, _Look.WHEN_FEW_ARE_LEFT)
+            assert not (waits and source.enumerator.discovery_finished), "a finished source is to be looked at"
+            few = source.enumerator.has_few_splits
+            assert not (source.look is _Look.WHEN_FEW_ARE_LEFT and few), "few splits are left, and nobody looks"
 
     def _on_reset(self, states: Iterable[OperatorCoordinatorState]) -> list[SourceEffect]:
         restored = {state.operator_id: state.data for state in states}
         effects: list[SourceEffect] = []
         for source in self._sources.values():
             source.enumerator.restore(restored.get(source.operator_id))
-            if not source.is_looked_at and not source.enumerator.discovery_finished:
-                effects.append(self._look(source))
+            # A look that is under way began before: what comes of it is followed by another, if need be.
+            if source.look is not _Look.UNDER_WAY:
+                effects += self._look_unless_finished(source)
         return effects
 
-    def _on_look_ended(self, event: LookEnded, now: int) -> list[SourceEffect]:
-        source = self._sources[event.operator_id]
-        effects = self._tell(source, SplitsFound(splits=event.splits, finished=event.finished), now)
-        source.is_looked_at = not source.enumerator.discovery_finished
-        return [*effects, LookLater(operator_id=event.operator_id)] if source.is_looked_at else effects
+    def _on_asked(self, asked: ReaderAsked, now: int) -> list[SourceEffect]:
+        source = self._sources.get(asked.operator_id)
+        if source is None or source.vertex_id != asked.vertex_id:
+            return [Ignore(reason=f"vertex {asked.vertex_id} has no source {asked.operator_id}")]
+        request = SplitsRequested(subtask=asked.subtask, attempt_number=asked.attempt_number, count=asked.count)
+        return self._tell(source, request, now)
 
-    def _look(self, source: _Source) -> LookForSplits:
-        source.is_looked_at = True
-        return LookForSplits(operator_id=source.operator_id, seen=source.enumerator.seen)
+    def _on_look_failed(self, source: _Source | None) -> list[SourceEffect]:
+        if source is None or source.look is not _Look.UNDER_WAY:
+            return [_NO_LOOK]
+        source.look = _Look.NOT_AT_ALL
+        return []
+
+    def _on_look_due(self, source: _Source | None) -> list[SourceEffect]:
+        if source is None or source.look is not _Look.LATER:
+            return [Ignore(reason="the source is looked at already, or need not be")]
+        return self._look_unless_finished(source)
+
+    def _on_look_ended(self, event: LookEnded, now: int) -> list[SourceEffect]:
+        source = self._sources.get(event.operator_id)
+        if source is None or source.look is not _Look.UNDER_WAY:
+            return [_NO_LOOK]
+        if event.begun_at != source.enumerator.position or source.enumerator.discovery_finished:
+            return self._look_unless_finished(source)
+        source.look = _Look.NOT_AT_ALL
+        found = SplitsFound(
+            splits=event.splits, finished=event.finished, begun_at=event.begun_at, position=event.position
+        )
+        effects = self._tell(source, found, now)
+        if event.finished:
+            return effects
+        if event.more:
+            source.look = _Look.WHEN_FEW_ARE_LEFT
+            return effects + self._look_where_few_are_left(source)
+        source.look = _Look.LATER
+        return [*effects, LookLater(operator_id=event.operator_id)]
+
+    def _look_where_few_are_left(self, source: _Source) -> list[SourceEffect]:
+        if source.look is not _Look.WHEN_FEW_ARE_LEFT or not source.enumerator.has_few_splits:
+            return []
+        return self._look_unless_finished(source)
+
+    def _look_unless_finished(self, source: _Source) -> list[SourceEffect]:
+        if source.enumerator.discovery_finished:
+            source.look = _Look.NOT_AT_ALL
+            return []
+        source.look = _Look.UNDER_WAY
+        return [LookForSplits(operator_id=source.operator_id, position=source.enumerator.position)]
 
     def _snapshot(self, checkpoint_id: int) -> SourcesSnapshotted:
         states = tuple(
@@ -230,17 +197,21 @@ class SourceCoordinator:
         )
         return SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states)
 
+    def _tell_all(self, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
+        return [effect for source in self._sources.values() for effect in self._tell(source, event, now)]
+
     def _tell(self, source: _Source | None, event: SplitEnumeratorEvent, now: int) -> list[SourceEffect]:
         if source is None:
             return [Ignore(reason="there is no source in that place")]
-        return [_addressed(source, effect) for effect in source.enumerator.handle(event, now)]
+        effects = [_addressed(source, effect) for effect in source.enumerator.handle(event, now)]
+        return effects + self._look_where_few_are_left(source)
 
 
 def _addressed(source: _Source, effect: SplitEnumeratorEffect) -> SourceEffect:
     place, operator_id = source.vertex_id, source.operator_id
     match effect:
-        case AssignSplits(subtask=subtask, splits=splits):
-            return SendSplits(vertex_id=place, subtask=subtask, operator_id=operator_id, splits=splits)
+        case AssignSplits(subtask=subtask, splits=splits, numbers=numbers):
+            return SendSplits(vertex_id=place, subtask=subtask, operator_id=operator_id, splits=splits, numbers=numbers)
         case SignalNoMoreSplits(subtask=subtask):
             return SendNoMoreSplits(vertex_id=place, subtask=subtask, operator_id=operator_id)
         case Ignore():

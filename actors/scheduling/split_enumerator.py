@@ -8,86 +8,48 @@ Between a checkpoint's snapshot of this state and a reader's own part in that ch
 reader: its requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and no
 snapshot, however many overlap, sees a split on its way. What is behind the snapshot has always a later barrier.
 
-Splits that were found stay known for the life of this object. After a restore everything that the checkpoint did not
-know as assigned is handed out again, also what was found since; a look at the source that is under way stays good.
+What was found is remembered as a position that the source's discovery understands, and not by name: the state does not
+grow with what was read. A reader registers with its first request. When its attempt is over it gets nothing more, and
+what it got since the checkpoint that its subtask begins from goes back to the head of the line.
 
 Not here: looking for splits, and which attempt a subtask is at.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.ignore import Ignore
+from flykka.actors.scheduling.split_assignment_tracker import SplitAssignmentTracker
+from flykka.actors.scheduling.split_enumerator_events import (
+    AssignSplits,
+    CheckpointConfirmed,
+    CheckpointGivenUp,
+    ReaderEnded,
+    SignalNoMoreSplits,
+    SplitEnumeratorEffect,
+    SplitEnumeratorEvent,
+    SplitsFound,
+    SplitsRequested,
+    SubtaskReset,
+    SubtaskSettled,
+)
 from flykka.messages import codec
 from flykka.messages.errors import DecodeError
-from flykka.messages.ids import SplitId
 from flykka.messages.source import SourceSplit, SplitEnumeratorState
 
-# Events
+FEW_SPLITS = 128
+"""A source that has fewer splits in line should be looked at, where it has more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsFound:
-    """A look at the source brought these; `finished` when no look can bring more."""
-
-    splits: tuple[SourceSplit, ...]
-    finished: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitsRequested:
-    """The reader of this subtask can take `count` more splits."""
-
-    subtask: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubtaskSettled:
-    """The subtask has acknowledged or declined the checkpoint: its barrier lies behind it, or will never come."""
-
-    subtask: int
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointGivenUp:
-    """The checkpoint was aborted."""
-
-    checkpoint_id: int
-
-
-SplitEnumeratorEvent = SplitsFound | SplitsRequested | SubtaskSettled | CheckpointGivenUp
-
-
-# Effects
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignSplits:
-    """Hand these splits to the reader, in this order."""
-
-    subtask: int
-    splits: tuple[SourceSplit, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalNoMoreSplits:
-    """Tell the reader that it has got all it will get."""
-
-    subtask: int
-
-
-SplitEnumeratorEffect = AssignSplits | SignalNoMoreSplits | Ignore
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Reader:
-    """A subtask: how many splits it waits for, and the checkpoints whose barrier it has yet to pass."""
+    """A subtask: its attempt, how many splits it waits for, and the checkpoints whose barrier it has yet to pass."""
 
+    attempt_number: int = 0
+    is_over: bool = False
     wanted: int = 0
     told_no_more: bool = False
     closed_for: tuple[int, ...] = ()
@@ -98,16 +60,23 @@ class SplitEnumerator:
 
     def __init__(self, *, parallelism: int) -> None:
         self._readers = [_Reader() for _ in range(parallelism)]
-        self._turns: deque[int] = deque()
-        self._known: dict[SplitId, SourceSplit] = {}
-        self._assigned: dict[SplitId, None] = {}
+        # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
+        self._turns: OrderedDict[int, None] = OrderedDict()
         self._unassigned: deque[SourceSplit] = deque()
+        self._assigned = SplitAssignmentTracker()
+        self._position = b""
         self._finished = False
+        self._handed_out = 0
 
     @property
-    def seen(self) -> frozenset[SplitId]:
-        """What a look at the source need not bring again."""
-        return frozenset(self._known) | self._assigned.keys()
+    def position(self) -> bytes:
+        """Where the next look at the source begins; empty: at the beginning."""
+        return self._position
+
+    @property
+    def has_few_splits(self) -> bool:
+        """Readers may soon wait for splits."""
+        return len(self._unassigned) < FEW_SPLITS
 
     @property
     def discovery_finished(self) -> bool:
@@ -119,8 +88,13 @@ class SplitEnumerator:
         match event:
             case SplitsFound():
                 return self._on_found(event)
-            case SplitsRequested(subtask=subtask, count=count):
-                return self._on_requested(subtask, count)
+            case SplitsRequested():
+                return self._on_requested(event)
+            case ReaderEnded(subtask=subtask, attempt_number=attempt_number):
+                return self._on_reader_ended(subtask, attempt_number)
+            case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
+                self._unassigned.extendleft(reversed(self._assigned.take_back(subtask, checkpoint_id)))
+                return self._serve()
             case SubtaskSettled(subtask=subtask, checkpoint_id=checkpoint_id):
                 # Barriers reach a task in the order of their ids: with this one, all before it are settled.
                 later = tuple(each for each in self._readers[subtask].closed_for if each > checkpoint_id)
@@ -131,6 +105,9 @@ class SplitEnumerator:
                     for subtask, reader in enumerate(self._readers)
                 }
                 return self._reopen(others, checkpoint_id)
+            case CheckpointConfirmed(checkpoint_id=checkpoint_id):
+                self._assigned.on_checkpoint_complete(checkpoint_id)
+                return []
             case _:
                 assert_never(event)
 
@@ -139,54 +116,74 @@ class SplitEnumerator:
         for reader in self._readers:
             reader.closed_for += (checkpoint_id,)
         self._turns.clear()
+        self._assigned.on_checkpoint(checkpoint_id)
         state = SplitEnumeratorState(
-            unassigned=tuple(self._unassigned), assigned=tuple(self._assigned), finished=self._finished
+            unassigned=tuple(self._unassigned),
+            finished=self._finished,
+            handed_out=self._handed_out,
+            position=self._position,
         )
         return codec.encode(state)
 
     def restore(self, data: bytes | None) -> None:
-        """Go back to a checkpoint's state, or with None to where nothing was assigned. All readers are new ones.
+        """Go back to a checkpoint's state, or with None to where nothing was found. All readers are new ones.
 
         Raises:
             DecodeError: the bytes are not a state of this class.
         """
         state = _decode(data) if data is not None else SplitEnumeratorState()
-        for split in state.unassigned:
-            self._known.setdefault(split.split_id, split)
-        self._assigned = dict.fromkeys(state.assigned)
         self._unassigned = deque(state.unassigned)
-        in_state = {split.split_id for split in state.unassigned} | self._assigned.keys()
-        self._unassigned.extend(split for split_id, split in self._known.items() if split_id not in in_state)
-        self._finished = self._finished or state.finished
-        self._readers = [_Reader() for _ in self._readers]
+        self._position = state.position
+        self._finished = state.finished
+        self._handed_out = state.handed_out
+        self._assigned = SplitAssignmentTracker()
+        self._readers = [
+            _Reader(attempt_number=reader.attempt_number, is_over=reader.is_over) for reader in self._readers
+        ]
         self._turns.clear()
 
     def check(self) -> None:
         """Assert the invariants."""
         waiting = [split.split_id for split in self._unassigned]
         assert len(waiting) == len(set(waiting)), "a split would be handed out twice"
-        assert not self._assigned.keys() & set(waiting), "a split is handed out and waits"
-        assert self._known.keys() <= self._assigned.keys() | set(waiting), "a split is lost"
         ready = [index for index, reader in enumerate(self._readers) if reader.wanted and not reader.closed_for]
         assert sorted(self._turns) == ready, "a reader waits in vain, or is served while it is closed"
+        assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that is over waits"
         assert not (self._turns and self._unassigned), "a split and a reader wait for each other"
+        self._assigned.check()
 
     def _on_found(self, event: SplitsFound) -> list[SplitEnumeratorEffect]:
-        for split in event.splits:
-            if split.split_id not in self._known and split.split_id not in self._assigned:
-                self._known[split.split_id] = split
-                self._unassigned.append(split)
-        self._finished = self._finished or event.finished
+        if event.begun_at != self._position:
+            return [Ignore(reason="the source was looked at from where it is no more")]
+        self._unassigned.extend(event.splits)
+        self._position = event.position
+        self._finished = event.finished
         return self._serve()
 
-    def _on_requested(self, subtask: int, count: int) -> list[SplitEnumeratorEffect]:
-        reader = self._readers[subtask]
+    def _on_requested(self, event: SplitsRequested) -> list[SplitEnumeratorEffect]:
+        subtask, reader = event.subtask, self._readers[event.subtask]
+        if event.attempt_number < reader.attempt_number or (
+            event.attempt_number == reader.attempt_number and reader.is_over
+        ):
+            return [Ignore(reason=f"attempt {event.attempt_number} of subtask {subtask} is over")]
+        if event.attempt_number > reader.attempt_number:
+            self._turns.pop(subtask, None)
+            reader = _Reader(attempt_number=event.attempt_number, closed_for=reader.closed_for)
+            self._readers[subtask] = reader
         if reader.told_no_more:
             return [Ignore(reason=f"subtask {subtask} knows that there is no more")]
-        if count > 0 and not reader.wanted and not reader.closed_for:
-            self._turns.append(subtask)
-        reader.wanted += max(count, 0)
+        if event.count > 0 and not reader.wanted and not reader.closed_for:
+            self._turns[subtask] = None
+        reader.wanted += max(event.count, 0)
         return self._serve()
+
+    def _on_reader_ended(self, subtask: int, attempt_number: int) -> list[SplitEnumeratorEffect]:
+        reader = self._readers[subtask]
+        if attempt_number < reader.attempt_number:
+            return [Ignore(reason=f"attempt {attempt_number} of subtask {subtask} was over")]
+        self._turns.pop(subtask, None)
+        self._readers[subtask] = _Reader(attempt_number=attempt_number, is_over=True, closed_for=reader.closed_for)
+        return []
 
     def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
         """Let the readers go on that wait for no other checkpoint."""
@@ -195,21 +192,27 @@ class SplitEnumerator:
             reader = self._readers[subtask]
             reader.closed_for = left
             if not left and reader.wanted:
-                self._turns.append(subtask)
+                self._turns[subtask] = None
         return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
 
     def _serve(self) -> list[SplitEnumeratorEffect]:
-        handed: dict[int, list[SourceSplit]] = {}
+        handed: dict[int, list[tuple[SourceSplit, int]]] = {}
         while self._turns and self._unassigned:
-            subtask, split = self._turns.popleft(), self._unassigned.popleft()
-            self._assigned[split.split_id] = None
-            handed.setdefault(subtask, []).append(split)
+            (subtask, _), split = self._turns.popitem(last=False), self._unassigned.popleft()
+            self._assigned.record(subtask, split)
+            handed.setdefault(subtask, []).append((split, self._handed_out))
+            self._handed_out += 1
             reader = self._readers[subtask]
             reader.wanted -= 1
             if reader.wanted:
-                self._turns.append(subtask)
+                self._turns[subtask] = None
         effects: list[SplitEnumeratorEffect] = [
-            AssignSplits(subtask=subtask, splits=tuple(splits)) for subtask, splits in handed.items()
+            AssignSplits(
+                subtask=subtask,
+                splits=tuple(split for split, _ in splits),
+                numbers=tuple(number for _, number in splits),
+            )
+            for subtask, splits in handed.items()
         ]
         return effects + self._signal_no_more()
 
@@ -228,4 +231,7 @@ def _decode(data: bytes) -> SplitEnumeratorState:
     state = codec.decode(data)
     if not isinstance(state, SplitEnumeratorState):
         raise DecodeError(f"a split enumerator cannot be restored from a {type(state).__name__}")
+    if state.assigned and not state.position:
+        # To begin such a source anew would read everything twice.
+        raise DecodeError("the state of a split enumerator names its splits, as it did before flykka kept positions")
     return state

@@ -1,34 +1,41 @@
 """Who gets which state of a checkpoint (Flink's StateAssignmentOperation).
 
 State belongs to operators, not to the chains or vertices they happen to run in. At the parallelism of the checkpoint
-each subtask gets its own back. At another one, keyed state goes to every subtask whose key groups it touches, and the
-reader leaves out what is not its own; an operator's own bytes mean nothing to anybody else and cannot be divided.
+each subtask gets its own back. At another one, keyed state goes to every subtask whose key groups it touches, which
+reads what is its own; the lists of operator state are dealt out anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
-from flykka.actors.state.key_groups import intersection, key_groups_of
+from flykka.actors.state.in_flight import InFlightState, assign_in_flight, is_in_flight
+from flykka.actors.state.key_groups import intersection, key_groups_of, owner
+from flykka.actors.state.operator_state import repartition
+from flykka.actors.state.user_defined_ids import under_current_ids
+from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.job_graph import JobVertex, Operator
-from flykka.messages.state import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
-
-StateAssignment = dict[tuple[JobVertexId, int], TaskStateSnapshot]
-"""What each subtask starts from, by vertex and subtask; those without state are not in it."""
+from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
 
 
-@dataclass(slots=True, kw_only=True)
-class _OperatorState:
-    parallelism: int
-    max_parallelism: int
-    by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAssignment:
+    """What a job starts from.
 
-    def states(self) -> Iterable[OperatorSubtaskState]:
-        return (state for states in self.by_subtask.values() for state in states)
+    `states` is by vertex and subtask; who has no state is not in it. `coordinators` are the states beside the
+    subtasks, under the ids of today. `max_parallelism` are the vertices that take over the number of key groups from
+    the checkpoint. `non_restored` are operators whose state is let go of.
+    """
+
+    states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot] = field(default_factory=dict)
+    max_parallelism: Mapping[JobVertexId, int] = field(default_factory=dict)
+    non_restored: tuple[OperatorId, ...] = ()
+    coordinators: tuple[OperatorCoordinatorState, ...] = ()
 
 
 def assign(
@@ -37,79 +44,154 @@ def assign(
     """What each subtask of the job starts from; operators that the checkpoint does not know start empty.
 
     Raises:
-        RescaleNotSupportedError: an operator's state cannot be handed to as many subtasks as it has now.
+        RescaleNotSupportedError: an operator cannot run as parallel as it is to, or with as many key groups.
         StateWithoutOperatorError: state of the checkpoint has no operator any more, and that is not allowed.
     """
+    vertices = tuple(vertices)
+    checkpoint = under_current_ids(checkpoint, vertices)
     states = _by_operator(checkpoint)
-    assignment: StateAssignment = {}
-    for vertex in vertices:
-        owned = [(operator, states.pop(operator.operator_id, None)) for operator in vertex.operators]
-        for subtask in range(vertex.parallelism):
-            operators = tuple(
-                piece
-                for operator, state in owned
-                if state is not None
-                for piece in _of_subtask(vertex, operator, state, subtask)
-            )
-            if operators:
-                assignment[vertex.vertex_id, subtask] = TaskStateSnapshot(operators=operators)
-    left_over = [operator_id for operator_id, state in states.items() if any(map(_holds_state, state.states()))]
+    left_over = _left_over(checkpoint, states, vertices)
     if left_over and not allow_non_restored_state:
-        raise StateWithoutOperatorError(checkpoint.checkpoint_id, tuple(sorted(left_over)))
-    return assignment
+        raise StateWithoutOperatorError(checkpoint.checkpoint_id, left_over)
+    assigned: dict[tuple[JobVertexId, int], tuple[OperatorSubtaskState, ...]] = {}
+    taken_over: dict[JobVertexId, int] = {}
+    for vertex in vertices:
+        own = [
+            (operator, states[operator.operator_id]) for operator in vertex.operators if operator.operator_id in states
+        ]
+        max_parallelism = _max_parallelism(vertex, own)
+        if max_parallelism != vertex.max_parallelism:
+            taken_over[vertex.vertex_id] = max_parallelism
+        to_assign = [_Redistribution(operator, state, vertex.parallelism, max_parallelism) for operator, state in own]
+        for subtask in range(vertex.parallelism) if to_assign else ():
+            operators = tuple(piece for each in to_assign for piece in each.of_subtask(subtask))
+            if operators:
+                assigned[vertex.vertex_id, subtask] = operators
+    held = {operator_id: state.in_flight for operator_id, state in states.items() if state.in_flight.by_subtask}
+    for place, in_flight in assign_in_flight(held, vertices, taken_over).items():
+        assigned[place] = (*assigned.get(place, ()), in_flight)
+    snapshots = {place: TaskStateSnapshot(operators=operators) for place, operators in assigned.items()}
+    return StateAssignment(
+        states=snapshots,
+        max_parallelism=taken_over,
+        non_restored=left_over,
+        coordinators=checkpoint.coordinator_states,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _OperatorState:
+    """All of an operator's state in the checkpoint."""
+
+    parallelism: int
+    max_parallelism: int
+    in_flight: InFlightState
+    by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
+
+    def states(self) -> Iterator[OperatorSubtaskState]:
+        return (state for subtask in sorted(self.by_subtask) for state in self.by_subtask[subtask])
+
+    def lists(self) -> list[list[OperatorListState]]:
+        return [
+            [each for state in self.by_subtask.get(subtask, ()) for each in state.operator_state]
+            for subtask in range(self.parallelism)
+        ]
+
+    @property
+    def is_keyed(self) -> bool:
+        return any(state.key_groups is not None for state in self.states())
 
 
 def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorState]:
     operators: dict[OperatorId, _OperatorState] = {}
     for entry in checkpoint.task_states:
         for state in entry.state.operators if entry.state is not None else ():
-            operator = operators.setdefault(
-                state.operator_id,
-                _OperatorState(parallelism=entry.parallelism, max_parallelism=entry.max_parallelism),
-            )
-            operator.by_subtask.setdefault(entry.subtask, []).append(state)
+            operator = operators.get(state.operator_id)
+            if operator is None:
+                operator = operators[state.operator_id] = _OperatorState(
+                    parallelism=entry.parallelism,
+                    max_parallelism=entry.max_parallelism,
+                    in_flight=InFlightState(parallelism=entry.parallelism),
+                )
+            held = operator.in_flight.by_subtask if is_in_flight(state) else operator.by_subtask
+            held.setdefault(entry.subtask, []).append(state)
     return operators
 
 
-def _of_subtask(
-    vertex: JobVertex, operator: Operator, old: _OperatorState, subtask: int
-) -> Iterable[OperatorSubtaskState]:
-    if vertex.max_parallelism != old.max_parallelism and any(state.key_groups for state in old.states()):
-        raise RescaleNotSupportedError(
-            f"the keys of {operator.name} ({operator.ref.uid}) were divided into {old.max_parallelism} key groups,"
-            f" the job wants {vertex.max_parallelism}: its maximum parallelism has to stay"
-        )
-    if vertex.parallelism == old.parallelism:
-        return old.by_subtask.get(subtask, ())
-    if any(_is_indivisible(state) for state in old.states()):
-        raise RescaleNotSupportedError(
-            f"{operator.name} ({operator.ref.uid}) has state that cannot be divided: it ran with parallelism"
-            f" {old.parallelism} and cannot start with {vertex.parallelism}"
-        )
-    return _keyed(vertex, operator.operator_id, old, subtask)
+def _left_over(
+    checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: Iterable[JobVertex]
+) -> tuple[OperatorId, ...]:
+    held = {
+        operator_id
+        for operator_id, state in states.items()
+        if state.in_flight.by_subtask or any(map(_holds_state, state.states()))
+    }
+    held |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states}
+    there = {operator.operator_id for vertex in vertices for operator in vertex.operators}
+    return tuple(sorted(held - there))
 
 
-def _keyed(
-    vertex: JobVertex, operator_id: OperatorId, old: _OperatorState, subtask: int
-) -> Iterable[OperatorSubtaskState]:
-    mine = key_groups_of(subtask, vertex.max_parallelism, vertex.parallelism)
-    shared: dict[str, SharedStateHandle] = {}
-    pieces = []
-    for state in old.states():
-        if state.key_groups is not None and intersection(state.key_groups, mine) is not None:
-            pieces.append(state)
-            shared.update((handle.state_id, handle) for handle in state.shared)
-    if not pieces:
-        return
-    exclusive = tuple(handle for piece in pieces for handle in piece.exclusive)
-    yield OperatorSubtaskState(
-        operator_id=operator_id, shared=tuple(shared.values()), key_groups=mine, exclusive=exclusive
-    )
+def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorState]]) -> int:
+    """The number of key groups that the vertex has from now on: with keyed state it is that of the checkpoint."""
+    max_parallelism = vertex.max_parallelism
+    for operator, state in sorted(own, key=lambda each: each[1].is_keyed):
+        named = f"{operator.name} ({operator.ref.uid})"
+        if vertex.parallelism > state.max_parallelism:
+            raise RescaleNotSupportedError(
+                f"{named} is to run with parallelism {vertex.parallelism}, but its maximum parallelism in the"
+                f" checkpoint is {state.max_parallelism}: set_parallelism(...) to that at most"
+            )
+        if vertex.is_max_parallelism_configured and vertex.max_parallelism != state.max_parallelism:
+            raise RescaleNotSupportedError(
+                f"{named} ran with the maximum parallelism {state.max_parallelism}, and the job sets it to"
+                f" {vertex.max_parallelism}: it decides which keys belong together and has to stay;"
+                f" set_max_parallelism({state.max_parallelism}), or leave it out"
+            )
+        max_parallelism = state.max_parallelism
+    return max_parallelism
+
+
+class _Redistribution:
+    """The state of one operator on its way to its subtasks.
+
+    Where the parallelism changes, `exclusive` files go with keyed state only: others are named by elements of lists.
+    """
+
+    def __init__(self, operator: Operator, old: _OperatorState, parallelism: int, max_parallelism: int) -> None:
+        self._operator = operator
+        self._old = old
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+
+    def of_subtask(self, subtask: int) -> Iterator[OperatorSubtaskState]:
+        lists = self._lists[subtask]
+        if lists:
+            yield OperatorSubtaskState(operator_id=self._operator.operator_id, operator_state=tuple(lists))
+        for state in self._keyed(subtask):
+            if _holds_state(state):
+                yield state
+
+    @cached_property
+    def _lists(self) -> list[list[OperatorListState]]:
+        return repartition(self._old.lists(), self._parallelism)
+
+    def _keyed(self, subtask: int) -> Iterator[OperatorSubtaskState]:
+        if self._parallelism == self._old.parallelism:
+            return (replace(state, operator_state=()) for state in self._old.by_subtask.get(subtask, ()))
+        return self._cut(subtask)
+
+    def _cut(self, subtask: int) -> Iterator[OperatorSubtaskState]:
+        mine = key_groups_of(subtask, self._max_parallelism, self._parallelism)
+        # Whose key groups touch are neighbours, and no others are looked at.
+        first, last = (owner(end, self._max_parallelism, self._old.parallelism) for end in (mine.start, mine.end))
+        for old_subtask in range(first, last + 1):
+            for state in self._old.by_subtask.get(old_subtask, ()):
+                touched = None if state.key_groups is None else intersection(state.key_groups, mine)
+                if touched is not None:
+                    yield replace(state, operator_state=(), key_groups=touched)
 
 
 def _holds_state(state: OperatorSubtaskState) -> bool:
-    return bool(state.operator_state or state.shared or state.exclusive)
-
-
-def _is_indivisible(state: OperatorSubtaskState) -> bool:
-    return bool(state.operator_state) or (state.key_groups is None and _holds_state(state))
+    return bool(
+        any(each.elements for each in state.operator_state) or state.shared or state.exclusive or state.keyed_state
+    )

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from rich.console import Console as RichConsole
 
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.interrupts import Interrupts, Wish
 from flykka.console.job_console import JobConsole
 from flykka.environment import StreamExecutionEnvironment
@@ -117,7 +118,7 @@ class AppRun(Launch):
 
     def _epilogue(self, client: JobClient) -> Iterator[tuple[str, str]]:
         kept = client.details.kept_checkpoint
-        if kept is not None and client.job_id in self._kept_for_long:
+        if kept is not None and (client.job_id in self._kept_for_long or is_savepoint(kept)):
             yield "kept", kept
             if client is self._clients[0]:
                 yield "continue", self._continue_with(kept)

@@ -83,7 +83,8 @@ class Interrupts:
         threading.Thread(target=perform, args=(client,), name=f"{wish.name.lower()}-job", daemon=True).start()
 
     def _stop(self, client: JobClient) -> None:
-        failed = _failure(client.stop)
+        has_directory = client.job_graph.checkpointing.savepoint_directory is not None
+        failed = _failure(client.stop_with_savepoint if has_directory else client.stop)
         if failed is not None and self.wish is Wish.STOP and not client.done():
             retention = client.job_graph.checkpointing.retention
             keeps = retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION

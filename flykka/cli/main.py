@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from flykka.cli.exit_codes import CANCELLED, EXIT_CODES
+from flykka.cli.plan_command import add_plan_command
 from flykka.cli.run_command import add_run_command, unknown_option
+from flykka.cli.savepoint import add_savepoint_commands
 from flykka.cli.trace import add_trace_commands
 
 _DESCRIPTION = """\
@@ -25,6 +27,9 @@ _EPILOG = f"""\
 examples:
   flykka run delays.py                         run an app
   flykka run --help                            the options of a run
+  flykka plan delays.py                        draw its graphs, without running it
+  flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
+  flykka savepoint check PATH delays.py        whether an app can start from it
   flykka trace show flight-record.trace        what happened before a failure
 
 {EXIT_CODES}"""
@@ -58,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"flykka {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_run_command(commands)
+    add_plan_command(commands)
+    add_savepoint_commands(commands)
     add_trace_commands(commands)
     return parser
 

@@ -7,7 +7,9 @@ import difflib
 import shlex
 from collections.abc import Sequence
 
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.app import App
+from flykka.cli.arguments import at_least_one
 from flykka.cli.exit_codes import EXIT_CODES
 from flykka.launch import LaunchOptions
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
@@ -33,6 +35,7 @@ _EPILOG = f"""\
 while it runs:
   Ctrl-C once stops: the jobs take a last checkpoint, publish what it holds and
   finish; the checkpoint is kept, and the summary says how to continue from it.
+  With a savepoint directory the last one is a savepoint.
   Ctrl-C twice cancels. SIGTERM is as good as a Ctrl-C.
 
 examples:
@@ -40,10 +43,14 @@ examples:
   flykka run delays.py --parallelism 4 --task-managers 2
   flykka run delays.py --checkpoint-dir /data/checkpoints --checkpoint-interval 10s
   flykka run delays.py --checkpoint-dir /data/checkpoints --from-checkpoint latest
+  flykka run delays.py --savepoint-dir /data/savepoints
+  flykka run delays.py --from-savepoint /data/savepoints/savepoint-ab12cd-1f03a9c2-1
   flykka run delays.py --master 'local[4]' flights/ -- --airport JFK
 
 {EXIT_CODES}"""
 
+_RESTORES = ("--from-checkpoint", "--from-savepoint", "-s")
+_LETS_GO = ("--allow-non-restored-state", "-n")
 _RETENTIONS = {retention.value.lower().replace("_", "-"): retention for retention in ExternalizedCheckpointRetention}
 
 
@@ -77,13 +84,11 @@ def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
     said = "(default: what the app says"
     group.add_argument("--master", metavar="URL", help=f"where Spark runs, such as local[4] {said}, else local[*])")
-    group.add_argument(
-        "--task-managers", metavar="N", type=_at_least_one, help=f"how many TaskManagers {said}, else 1)"
-    )
+    group.add_argument("--task-managers", metavar="N", type=at_least_one, help=f"how many TaskManagers {said}, else 1)")
     group.add_argument(
         "--slots",
         metavar="N",
-        type=_at_least_one,
+        type=at_least_one,
         help=f"how many slots each TaskManager has {said}, else as many as its first job needs)",
     )
 
@@ -93,7 +98,7 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--parallelism",
         metavar="N",
-        type=_at_least_one,
+        type=at_least_one,
         help=f"of every operator that has none of its own {said}, else 1)",
     )
     group.add_argument(
@@ -113,6 +118,26 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
         metavar="latest|PATH",
         help="let the first job continue from the newest checkpoint in the checkpoint folder, or from this one"
         " (default: from the beginning)",
+    )
+    group.add_argument(
+        "-s",
+        "--from-savepoint",
+        metavar="PATH",
+        help="let the first job start from this savepoint, wherever its folder was moved to (default: from the"
+        " beginning)",
+    )
+    group.add_argument(
+        "-n",
+        "--allow-non-restored-state",
+        action="store_true",
+        help="with --from-savepoint: let go of state of operators that the job does not have (default: the job is"
+        " refused)",
+    )
+    group.add_argument(
+        "--savepoint-dir",
+        metavar="DIR",
+        help="where savepoints go, a folder or an address; with it Ctrl-C stops with a savepoint there"
+        f" {said}, else Ctrl-C stops with a checkpoint)",
     )
     group.add_argument(
         "--retention",
@@ -138,6 +163,12 @@ def _perform(options: argparse.Namespace) -> int:
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
+    if options.from_checkpoint is not None and options.from_savepoint is not None:
+        options.parser.error("a job starts from one place: give --from-checkpoint or --from-savepoint, not both")
+    if options.allow_non_restored_state and options.from_savepoint is None:
+        options.parser.error(
+            "--allow-non-restored-state needs a savepoint whose state may be let go of: --from-savepoint"
+        )
     launch = LaunchOptions(
         master=options.master,
         task_managers=options.task_managers,
@@ -147,6 +178,9 @@ def _perform(options: argparse.Namespace) -> int:
         checkpoint_interval_ms=options.checkpoint_interval,
         retention=None if options.retention is None else _RETENTIONS[options.retention],
         from_checkpoint=options.from_checkpoint,
+        savepoint_directory=options.savepoint_dir,
+        from_savepoint=options.from_savepoint,
+        allow_non_restored_state=options.allow_non_restored_state,
         record=options.record,
     )
     # What follows takes a second to load, and a wrong command line should not have to wait for it.
@@ -160,21 +194,25 @@ def _continuing(options: argparse.Namespace, path: str) -> str:
 
 
 def continuing(command_line: Sequence[str], path: str) -> list[str]:
-    """The command line that continues from a checkpoint what this one has begun."""
+    """The command line that continues from a checkpoint, or starts from a savepoint, what this one has begun."""
     words = list(command_line)
     theirs = words[words.index("--") :] if "--" in words else []
-    ours = words[: len(words) - len(theirs)]
-    option = "--from-checkpoint"
-    if option in ours:
-        del ours[ours.index(option) : ours.index(option) + 2]
-    ours = [word for word in ours if not word.startswith(f"{option}=")]
+    ours = _without_restore(words[: len(words) - len(theirs)])
+    option = "--from-savepoint" if is_savepoint(path) else "--from-checkpoint"
     return ["flykka", *ours, option, path, *theirs]
 
 
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
+def _without_restore(words: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    skips = False
+    for word in words:
+        if skips:
+            skips = False
+        elif word in _RESTORES:
+            skips = True
+        elif word not in _LETS_GO and not word.startswith(tuple(f"{option}=" for option in _RESTORES)):
+            kept.append(word)
+    return kept
 
 
 def _duration_ms(text: str) -> int:

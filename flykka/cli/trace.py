@@ -33,7 +33,9 @@ def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     """Add `trace show` and `trace stats`. The function to call with the arguments is their `run`."""
     raw = argparse.RawDescriptionHelpFormatter
     text = "read traces: what every actor was told, and what it did"
-    trace = subparsers.add_parser("trace", help=text, description=f"{text}.", epilog=_EPILOG, formatter_class=raw)
+    trace = subparsers.add_parser(
+        "trace", help=text, description=f"{text.capitalize()}.", epilog=_EPILOG, formatter_class=raw
+    )
     commands = trace.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     show = commands.add_parser("show", help="a table of turns", description=_SHOW, epilog=_EPILOG, formatter_class=raw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from flykka.actors.savepoint_name import is_savepoint
 from flykka.console.formats import format_bytes, format_cause
 from flykka.launch import current_launch
 from flykka.messages.failure import SerializedThrowable
@@ -93,7 +94,8 @@ class Console:
 
 def _completed(checkpoint: CheckpointCompleted) -> str:
     size = f"{format_bytes(checkpoint.size_bytes)}, {format_bytes(checkpoint.incremental_bytes)} of it new"
-    return f"checkpoint {checkpoint.checkpoint_id} completed in {format_ms(checkpoint.duration_ms)}: {size}"
+    what = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
+    return f"{what} {checkpoint.checkpoint_id} completed in {format_ms(checkpoint.duration_ms)}: {size}"
 
 
 def _because(cause: SerializedThrowable | None) -> str:

@@ -82,7 +82,8 @@ class JobPicture:
 
     def _vertices(self, width: int, *, ascii_only: bool) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=QUIET)
-        columns = _fitting(width - _NAME, ascii_only=ascii_only)
+        is_tracked = any(vertex.latency is not None for vertex in self.details.vertices)
+        columns = _fitting(width - _NAME, ascii_only=ascii_only, with_latency=is_tracked)
         rest = width - sum(_GAP + column.width for column in columns)
         table.add_column("vertex", no_wrap=True, overflow="crop" if ascii_only else "ellipsis", max_width=max(rest, 1))
         for column in columns:
@@ -110,7 +111,7 @@ class JobPicture:
         return line if last.cause is None else line.append(f", the last after {format_cause(last.cause)}")
 
 
-def _fitting(width: int, *, ascii_only: bool) -> list[_Column]:
+def _fitting(width: int, *, ascii_only: bool, with_latency: bool) -> list[_Column]:
     """The columns that find room, in their order; those that come first in importance are chosen first."""
     tasks = _Column("tasks", 13, _tasks, right=False)
     rows_in = _Column("rows in", 9, lambda vertex: Text(format_count(vertex.rows_in)))
@@ -120,13 +121,15 @@ def _fitting(width: int, *, ascii_only: bool) -> list[_Column]:
     lag = _Column("lag", 7, lambda vertex: Text(format_lag(vertex.watermark_lag_ms)))
     busy = _Column("busy", _BAR + 5, lambda vertex: _shares(vertex.shares, ascii_only=ascii_only), right=False)
     back_pressured = _Column("back-pressured", 14, _back_pressured)
+    queued = _Column("queued", 9, _queued)
     chosen: list[_Column] = []
-    for column in (tasks, rows_in, rate, busy, lag, watermark, back_pressured, rows_out):
+    tracked = (_Column("latency", 7, lambda vertex: Text(_latency(vertex))),) if with_latency else ()
+    for column in (tasks, rows_in, rate, busy, *tracked, lag, watermark, back_pressured, rows_out, queued):
         width -= _GAP + column.width
-        if width < (_MORE_NAME if column in (watermark, back_pressured, rows_out) else 0):
+        if width < (_MORE_NAME if column in (watermark, back_pressured, rows_out, queued) else 0):
             break
         chosen.append(column)
-    order = (tasks, rows_in, rows_out, rate, watermark, lag, busy, back_pressured)
+    order = (tasks, rows_in, rows_out, rate, watermark, lag, *tracked, busy, back_pressured, queued)
     return [column for column in order if column in chosen]
 
 
@@ -141,6 +144,10 @@ def _tasks(vertex: JobVertexDetails) -> Text:
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))
+
+
+def _latency(vertex: JobVertexDetails) -> str:
+    return NOTHING if vertex.latency is None else format_ms(vertex.latency.median_ms)
 
 
 def _watermark(vertex: JobVertexDetails) -> Text:
@@ -163,6 +170,11 @@ def _back_pressured(vertex: JobVertexDetails) -> Text:
     if vertex.shares is None:
         return Text(NOTHING)
     return Text(f"{vertex.shares.back_pressured:.0%}", "red" if vertex.shares.back_pressured >= 0.5 else "")
+
+
+def _queued(vertex: JobVertexDetails) -> Text:
+    """Batches before its subtasks, and behind them."""
+    return Text(f"{vertex.input_queue_length}|{vertex.output_queue_length}")
 
 
 def _checkpoint(checkpoint: CheckpointStatistics) -> Text:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.jobs.job_details import CheckpointStatistics
+from flykka.messages.checkpoint_statistics import StatsSummary, VertexCheckpointStatistics
+from flykka.messages.ids import JobVertexId
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,45 @@ _TYPES = {
     "path": "object",
     "reason": "object",
 }
+
+
+_MEASURED = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
+_COUNTED = ("size_bytes", "incremental_bytes", "processed_bytes", "persisted_bytes")
+
+_VERTEX_TYPES = (
+    {"checkpoint_id": "int64", "vertex": "object", "subtasks": "int64", "duration_ms": "int64"}
+    | dict.fromkeys(_COUNTED, "int64")
+    | {f"{measured}_{which}": "int64" for measured in _MEASURED for which in ("avg", "max")}
+)
+
+
+def vertex_checkpoint_frame(
+    checkpoints: Iterable[CheckpointStatistics], names: Mapping[JobVertexId, str]
+) -> pd.DataFrame:
+    """A row per completed checkpoint and vertex: sizes over its subtasks, and how long these took."""
+    import pandas as pd
+
+    rows = [
+        _vertex_row(checkpoint.checkpoint_id, names[vertex.vertex_id], vertex)
+        for checkpoint in checkpoints
+        for vertex in checkpoint.vertices
+    ]
+    columns = {name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in _VERTEX_TYPES.items()}
+    return pd.DataFrame(columns)
+
+
+def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistics) -> dict[str, object]:
+    row: dict[str, object] = {
+        "checkpoint_id": checkpoint_id,
+        "vertex": name,
+        "subtasks": vertex.acknowledged,
+        "duration_ms": vertex.duration_ms,
+    }
+    row |= {counted: getattr(vertex, counted) for counted in _COUNTED}
+    for measured in _MEASURED:
+        summary: StatsSummary = getattr(vertex, measured)
+        row |= {f"{measured}_avg": summary.average, f"{measured}_max": summary.maximum}
+    return row
 
 
 def checkpoint_frame(checkpoints: Iterable[CheckpointStatistics]) -> pd.DataFrame:

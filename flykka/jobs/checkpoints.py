@@ -1,24 +1,28 @@
-"""The checkpoints that are there to continue from: found below a directory, read, and held against a job."""
+"""The checkpoints and savepoints that are there to start from: found, read, and held against a job."""
 
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
-from flykka.actors.errors import CheckpointStorageError, RestoreError, StateWithoutOperatorError
-from flykka.actors.state.assignment import assign
+from flykka.actors.errors import CheckpointStorageError
+from flykka.actors.state.handles import operator_metadata
+from flykka.directories import absolute_directory
 from flykka.errors import CheckpointError, CheckpointNotFoundError
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.jobs.state_compatibility import StateCompatibility, state_compatibility
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.ids import OperatorId
-from flykka.messages.job_graph import JobGraph, Operator, OperatorKind
+from flykka.messages.job_graph import JobGraph
 
 logger = logging.getLogger("flykka")
 
 LATEST = "latest"
 """In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
+
+_NAMED = 5
+"""How many savepoints are named to whoever has given the directory that they are in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,48 +59,75 @@ def list_checkpoints(directory: str) -> CheckpointListing:
     return CheckpointListing(directory=directory, completed=tuple(completed), unreadable=tuple(unreadable))
 
 
+def read_checkpoint(path: str) -> CompletedCheckpoint:
+    """The checkpoint at `path`, its folder or its metadata file, whole or not. Raises as `find_checkpoint`."""
+    absolute = absolute_directory(path)
+    try:
+        return CheckpointStorage(absolute).read_metadata(absolute)
+    except NoSuchCheckpointError:
+        there = _what_is_there(CheckpointStorage(absolute), absolute)
+        raise CheckpointNotFoundError(f"{path!r} is no checkpoint or savepoint: {there}") from None
+    except CheckpointStorageError as refusal:
+        raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
+
+
+def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
+    """What the checkpoint refers to and is not there, or not whole, as a sentence; None where it is complete."""
+    try:
+        CheckpointStorage(checkpoint.path).check_state(checkpoint)
+    except CheckpointStorageError as missing:
+        return str(missing)
+    return None
+
+
 def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
     """The checkpoint at the path `wanted`, its folder or its metadata file, or the latest below `directory`.
 
     Raises:
         CheckpointNotFoundError: there is none; the text names the path and what is there.
-        CheckpointError: it cannot be read, because it is no checkpoint, or a newer version has written it.
+        CheckpointError: it cannot be read, because it is no checkpoint, a newer version has written it, or state that
+            it refers to is missing.
     """
-    path = wanted if "://" in wanted else os.path.abspath(wanted)
-    try:
-        return _latest(directory) if wanted == LATEST else CheckpointStorage(path).read_metadata(path)
-    except NoSuchCheckpointError:
-        there = _what_is_there(CheckpointStorage(path), path)
-        raise CheckpointNotFoundError(f"{wanted!r} is no checkpoint: {there}") from None
-    except CheckpointStorageError as refusal:
-        raise CheckpointError(f"{wanted!r} cannot be continued from: {refusal}") from refusal
+    found = _latest(directory) if wanted == LATEST else read_checkpoint(wanted)
+    if (missing := missing_state(found)) is not None:
+        raise CheckpointError(f"{wanted!r} cannot be continued from: {missing}")
+    return found
 
 
-def check_restorable(checkpoint: CompletedCheckpoint, job_graph: JobGraph) -> None:
+def check_restorable(
+    checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
+) -> None:
     """Raise `CheckpointError`, naming the operators, where the job cannot start from the checkpoint."""
-    cannot = f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}"
-    former = _operators_of_former_job(checkpoint)
-    operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
-    for operator in operators:
-        was = former.get(operator.operator_id)
-        if was is not None and was.kind is not operator.kind:
-            raise CheckpointError(
-                f"{cannot}: the operator with the uid {operator.ref.uid!r} was a {was.kind} ({was.name}) and is"
-                f" a {operator.kind} ({operator.name}) now; give it a uid of its own with uid(...)"
-            )
+    held_against = compatibility(checkpoint, job_graph, allow_non_restored_state=allow_non_restored_state)
+    if held_against.problems:
+        cannot = f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}"
+        raise CheckpointError(f"{cannot}: {'; '.join(held_against.problems)}")
+
+
+def compatibility(
+    checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
+) -> StateCompatibility:
+    """What each operator of the job finds in the checkpoint."""
+    return state_compatibility(
+        checkpoint, job_graph, operators_of(checkpoint), allow_non_restored_state=allow_non_restored_state
+    )
+
+
+def operators_of(checkpoint: CompletedCheckpoint) -> dict[OperatorId, OperatorMetadata]:
+    """The operators of the job that took the checkpoint, as far as they are known.
+
+    An older version has not noted them. A checkpoint of one that was moved has left the graph behind, and with it what
+    they were.
+    """
+    if checkpoint.operators:
+        return {operator.operator_id: operator for operator in checkpoint.operators}
+    # <directory>/<job id>/chk-<n>
+    directory = checkpoint.path.rsplit("/", 2)[0]
     try:
-        assign(checkpoint, job_graph.vertices)
-    except StateWithoutOperatorError as missing:
-        named = ", ".join(_named(OperatorId(missed), former) for missed in missing.operator_ids)
-        # What runs before an exchange on behalf of another operator is none that the user has named.
-        written = [each for each in operators if each.kind is not OperatorKind.LOCAL_WINDOW_AGGREGATE]
-        uids = ", ".join(repr(operator.ref.uid) for operator in written)
-        raise CheckpointError(
-            f"{cannot}: it holds state of operators that the job does not have: {named}."
-            f" The job has {uids}; give its operators the uids that they had, with uid(...)"
-        ) from missing
-    except RestoreError as misfit:
-        raise CheckpointError(f"{cannot}: {misfit}") from misfit
+        former = CheckpointStorage(directory).read_job_graph(checkpoint.job_id)
+    except CheckpointStorageError:
+        return {}
+    return {operator.operator_id: operator for operator in operator_metadata(former)}
 
 
 def _latest(directory: str) -> CompletedCheckpoint:
@@ -139,24 +170,12 @@ def _is_later(path: str, than: str) -> bool:
 def _what_is_there(storage: CheckpointStorage, path: str) -> str:
     if not storage.exists(path):
         return "there is no such file or folder"
+    if savepoints := CheckpointStorage(path).savepoints():
+        more = f" and {len(savepoints) - _NAMED} more" if len(savepoints) > _NAMED else ""
+        return f"savepoints are below it: {', '.join(map(repr, savepoints[:_NAMED]))}{more}"
     # The folder of one job, or of all.
     for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
         below = [found.path for found in list_checkpoints(directory).completed if found.path.startswith(f"{path}/")]
         if below:
             return f"the newest checkpoint below it is {below[0]!r}"
-    return "it is neither the folder of a checkpoint (chk-<n>) nor its _metadata file"
-
-
-def _operators_of_former_job(checkpoint: CompletedCheckpoint) -> dict[OperatorId, Operator]:
-    # <directory>/<job id>/chk-<n>. A checkpoint that was moved has left the graph behind, and its names with it.
-    directory = checkpoint.path.rsplit("/", 2)[0]
-    try:
-        former = CheckpointStorage(directory).read_job_graph(checkpoint.job_id)
-    except CheckpointStorageError:
-        return {}
-    return {operator.operator_id: operator for vertex in former.vertices for operator in vertex.operators}
-
-
-def _named(operator_id: OperatorId, known: dict[OperatorId, Operator]) -> str:
-    operator = known.get(operator_id)
-    return f"{operator.ref.uid!r} ({operator.name})" if operator else f"an operator with the id {operator_id}"
+    return "it is neither the folder of a checkpoint (chk-<n>) or a savepoint (savepoint-<...>) nor its _metadata file"

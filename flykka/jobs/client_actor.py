@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_history import JobHistory
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.failure import SerializedThrowable
@@ -42,20 +43,6 @@ FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobExecutionResult:
-    """A job that has FINISHED; the time is from its submission to the news of its end.
-
-    `checkpoint_path` is the checkpoint that is kept where the job was stopped; one that came to the end of its input
-    keeps none.
-    """
-
-    job_id: JobId
-    job_name: str
-    net_runtime_ms: int
-    checkpoint_path: str | None = None
-
-
 @dataclass(slots=True, kw_only=True)
 class JobView:
     """What the actor knows of its job, for any thread to read. Only the actor writes."""
@@ -80,11 +67,14 @@ class JobClientActor(Actor):
         view: JobView,
         restore_path: str | None = None,
         write_flight_record: WriteFlightRecord | None = None,
+        *,
+        allow_non_restored_state: bool = False,
     ) -> None:
         self._job_manager = job_manager
         self._graph = job_graph
         self._view = view
         self._restore_path = restore_path
+        self._allow_non_restored_state = allow_non_restored_state
         self._write_flight_record = write_flight_record
         self._untold: JobResultFailure | None = None
         """The failure whose flight record is being written."""
@@ -100,7 +90,12 @@ class JobClientActor(Actor):
         self._submitted_ms = self.context.now()
         self.context.watch(self._job_manager)
         self._job_manager.tell(
-            SubmitJob(job_graph=self._graph, client=self.context.ref, restore_path=self._restore_path)
+            SubmitJob(
+                job_graph=self._graph,
+                client=self.context.ref,
+                restore_path=self._restore_path,
+                allow_non_restored_state=self._allow_non_restored_state,
+            )
         )
 
     def handle_message(self, message: Message) -> None:
@@ -119,8 +114,8 @@ class JobClientActor(Actor):
                     self._on_restart(cause)
             case CheckpointCompleted(path=path) if self._keeps_checkpoints:
                 self._checkpoint_path = path
-            case JobResultSuccess(checkpoint_path=checkpoint_path):
-                self._on_success(checkpoint_path)
+            case JobResultSuccess():
+                self._on_success(message)
             case JobResultFailure() if self._is_to_be_recorded(message):
                 self._begin_flight_record(message)
                 return
@@ -172,14 +167,15 @@ class JobClientActor(Actor):
             cause.message,
         )
 
-    def _on_success(self, checkpoint_path: str | None) -> None:
+    def _on_success(self, success: JobResultSuccess) -> None:
         self._view.status = JobStatus.FINISHED
         self._view.outcome.try_set(
             JobExecutionResult(
                 job_id=self._graph.job_id,
                 job_name=self._graph.name,
                 net_runtime_ms=self.context.now() - self._submitted_ms,
-                checkpoint_path=checkpoint_path,
+                checkpoint_path=success.checkpoint_path,
+                accumulators=success.accumulators,
             )
         )
 

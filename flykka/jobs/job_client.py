@@ -6,16 +6,27 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flykka.errors import ClusterError, JobCancellationError, JobStoppingError
-from flykka.jobs.checkpoint_frame import checkpoint_frame
-from flykka.jobs.client_actor import JobClientActor, JobExecutionResult, JobListenerActor, JobView
+from flykka.directories import absolute_directory
+from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.jobs.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
+from flykka.jobs.client_actor import JobClientActor, JobListenerActor, JobView
 from flykka.jobs.flight_record import WriteFlightRecord
 from flykka.jobs.job_details import JobDetails
+from flykka.jobs.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.ids import JobId
-from flykka.messages.job import CancelJob, CancellationFailure, JobStatus, StopJob, StoppingFailure
+from flykka.messages.job import (
+    CancelJob,
+    CancellationFailure,
+    JobStatus,
+    StopJob,
+    StoppingFailure,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+)
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.notebook.interrupts import interruptible, waking_loop
@@ -31,6 +42,9 @@ if TYPE_CHECKING:
     from flykka.notebook.live_display import LiveDisplay
 
 T = TypeVar("T")
+
+SAVEPOINT_TIMEOUT = 600.0
+"""Seconds that `trigger_savepoint` waits, as long as a checkpoint may take unless that was set."""
 
 STOPPING_TIMEOUT = 60.0
 """Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
@@ -52,6 +66,8 @@ class JobClient:
         job_graph: JobGraph,
         restore_path: str | None = None,
         write_flight_record: WriteFlightRecord | None = None,
+        *,
+        allow_non_restored_state: bool = False,
     ) -> None:
         self._system = system
         self._job_manager = job_manager
@@ -61,7 +77,15 @@ class JobClient:
         )
         self._listeners: list[Future[None]] = []
         self._live: LiveDisplay | None = None
-        props = Props(JobClientActor, job_manager, job_graph, self._view, restore_path, write_flight_record)
+        props = Props(
+            JobClientActor,
+            job_manager,
+            job_graph,
+            self._view,
+            restore_path,
+            write_flight_record,
+            allow_non_restored_state=allow_non_restored_state,
+        )
         self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
 
     @property
@@ -94,6 +118,14 @@ class JobClient:
         """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
         return self._view.overview.details(self._system.clock.now_ms())
 
+    def get_accumulators(self) -> dict[str, AccumulatorValue]:
+        """What the functions of the job's newest attempts have counted so far, by name (Flink's getAccumulators).
+
+        Raises:
+            AccumulatorError: an accumulator is of different kinds in two places.
+        """
+        return accumulator_values(self.details.accumulators, self.job_name)
+
     @property
     def checkpoints(self) -> pd.DataFrame:
         """A row per checkpoint that has completed or was given up, the last thousand of them, the oldest first.
@@ -101,6 +133,19 @@ class JobClient:
         Columns: checkpoint_id, status, triggered, ended, duration_ms, size_bytes, incremental_bytes, path, reason.
         """
         return checkpoint_frame(self.details.checkpoints)
+
+    @property
+    def checkpoint_vertices(self) -> pd.DataFrame:
+        """A row per completed checkpoint and vertex: what its subtasks measured.
+
+        Columns: checkpoint_id, vertex, subtasks, duration_ms; size_bytes and incremental_bytes; processed_bytes and
+        persisted_bytes, while barriers came together; and, on average and at most (`_avg`, `_max`), start_delay_ms,
+        alignment_ms, sync_ms and async_ms.
+        """
+        details = self.details
+        return vertex_checkpoint_frame(
+            details.checkpoints, {vertex.vertex_id: vertex.name for vertex in details.vertices}
+        )
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
@@ -153,26 +198,60 @@ class JobClient:
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
         """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
 
-        Flink's stop-with-savepoint, without draining: windows that are open stay in the checkpoint, which is kept for
-        whoever continues from it. Returns when the job has FINISHED; a stop that fails leaves the job running.
+        As `stop_with_savepoint`, but what it leaves behind is a checkpoint: quicker to take, and not to be moved.
+        Windows that are open stay in it, and it is kept for whoever continues from it. Returns when the job has
+        FINISHED; a stop that fails leaves the job running.
 
         Raises:
             JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
             TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
         """
+        return self._stop(timeout, savepoint_directory=None, drain=False)
+
+    def stop_with_savepoint(
+        self, directory: str | PathLike[str] | None = None, drain: bool = False, timeout: float = STOPPING_TIMEOUT
+    ) -> str:
+        """Have the job take a savepoint, publish what it holds, and finish; the path of the savepoint.
+
+        It is a folder below `directory` (else the default savepoint directory) that holds everything, may be moved,
+        and is never deleted by a job: start from it with `from_savepoint`. Windows that are open stay in it; with
+        `drain` they fire first, as at the end of the input: for a job that is not meant to go on. Returns when the job
+        has FINISHED; a stop that fails leaves the job running. From a coroutine: `await asyncio.to_thread(...)`.
+
+        Raises:
+            SavepointError: no savepoint directory is configured.
+            JobStoppingError: the job was not stopped: it is not running, stops otherwise already, or failed meanwhile,
+                or the savepoint did.
+            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+        """
+        return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
+
+    def trigger_savepoint(
+        self, directory: str | PathLike[str] | None = None, timeout: float = SAVEPOINT_TIMEOUT
+    ) -> str:
+        """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
+
+        It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
+        published by the next checkpoint of the job, and by whoever starts from it where that has not come to be. From
+        a coroutine: `await asyncio.to_thread(...)`.
+
+        Raises:
+            SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
+            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
+        """
+        target = self._savepoint_directory(directory)
+        none_of = f"no savepoint of job {self.job_name!r} ({self.job_id})"
         if self.done():
-            raise JobStoppingError(
-                f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
-            )
+            raise SavepointError(f"{none_of}: it is {self.status} already")
         try:
-            answer = self._job_manager.ask(lambda me: StopJob(job_id=self.job_id, client=me), timeout=timeout)
+            answer = self._job_manager.ask(
+                lambda me: TriggerSavepoint(job_id=self.job_id, client=me, savepoint_directory=target), timeout=timeout
+            )
         except AskTimeoutError as late:
-            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
-        if isinstance(answer, StoppingFailure):
-            raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
-        # Whoever looks at the job when this returns is to see that it has finished.
-        self._get(self._view.outcome, timeout, "has stopped, and has not said so")
-        path: str = answer.checkpoint_path
+            raise TimeoutError(f"{none_of} is complete after {timeout} s") from late
+        if isinstance(answer, TriggerSavepointFailure):
+            raise SavepointError(f"{none_of}: {answer.cause.message}")
+        path: str = answer.savepoint_path
         return path
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
@@ -244,6 +323,34 @@ class JobClient:
             except AskTimeoutError:
                 # A listener that does not return holds its own news back, not the job's result.
                 return
+
+    def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
+        if self.done():
+            raise JobStoppingError(
+                f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
+            )
+        try:
+            answer = self._job_manager.ask(
+                lambda me: StopJob(job_id=self.job_id, client=me, savepoint_directory=savepoint_directory, drain=drain),
+                timeout=timeout,
+            )
+        except AskTimeoutError as late:
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
+        if isinstance(answer, StoppingFailure):
+            raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
+        # Whoever looks at the job when this returns is to see that it has finished.
+        self._get(self._view.outcome, timeout, "has stopped, and has not said so")
+        path: str = answer.checkpoint_path
+        return path
+
+    def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
+        chosen = directory or self._graph.checkpointing.savepoint_directory
+        if chosen is None:
+            raise SavepointError(
+                "No savepoint directory configured. You can either specify a directory while triggering this savepoint"
+                " or configure a default with set_default_savepoint_directory(...), in `flykka run` --savepoint-dir"
+            )
+        return absolute_directory(chosen)
 
     def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
         __tracebackhide__ = True

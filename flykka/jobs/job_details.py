@@ -6,20 +6,25 @@ Made by `JobOverview`; a console and a notebook draw them, each in its own way. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_statistics import VertexCheckpointStatistics
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.task import ExecutionState, LatencyStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatistics:
-    """One checkpoint. Only a completed one has a duration, sizes and a path; only a failed one has a reason."""
+    """One checkpoint. Only a completed one has a duration, sizes, a path and what its `vertices` measured.
+
+    Only a failed one has a reason.
+    """
 
     checkpoint_id: int
     status: CheckpointStatsStatus
@@ -29,6 +34,7 @@ class CheckpointStatistics:
     incremental_bytes: int = 0
     path: str | None = None
     reason: CheckpointDeclineReason | None = None
+    vertices: tuple[VertexCheckpointStatistics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +55,21 @@ class TimeShares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """How long the last latency markers took (ms) on the slowest way from a subtask of a source to one of a vertex."""
+
+    median_ms: int
+    p99_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobVertexDetails:
     """One vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
 
     `sources` and `sinks` are the names of such operators in its chain. `subtasks` says how many of them are in each
     state. The watermark is the least of all subtasks, in ms of event time, and None while one of them has none; at
     the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
+    The queue lengths are the batches that its running subtasks have before them, and those that wait for their readers.
     """
 
     vertex_id: JobVertexId
@@ -73,6 +88,9 @@ class JobVertexDetails:
     watermark_lag_ms: int | None = None
     event_time_ended: bool = False
     shares: TimeShares | None = None
+    latency: Latency | None = None
+    input_queue_length: int = 0
+    output_queue_length: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +98,8 @@ class JobDetails:
     """A job: its vertices in topological order, its last checkpoints and its last restarts, the oldest first.
 
     `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
-    a job which has ended can be continued from.
+    a job which has ended can be continued from. `accumulators` are those of the
+    newest attempts so far; of a job that has FINISHED they are final.
     """
 
     job_id: JobId
@@ -98,6 +117,7 @@ class JobDetails:
     last_failure: SerializedThrowable | None
     kept_checkpoint: str | None = None
     number_of_restarts: int = 0
+    accumulators: AccumulatorResults = field(default_factory=AccumulatorResults)
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
@@ -120,6 +140,12 @@ def least_watermark(watermarks: Iterable[int | None]) -> int | None:
     known = [WATERMARK_MIN if watermark is None else watermark for watermark in watermarks]
     least = min(known, default=WATERMARK_MIN)
     return None if least == WATERMARK_MIN else least
+
+
+def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
+    """The way whose median is the greatest; None where there is none."""
+    slow = max(latencies, key=lambda way: (way.median_ms, way.p99_ms), default=None)
+    return None if slow is None else Latency(median_ms=slow.median_ms, p99_ms=slow.p99_ms)
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:

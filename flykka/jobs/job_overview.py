@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import deque
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.actors.graph.accumulators import merged
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, Restart
 from flykka.jobs.vertex_overview import VertexOverview
+from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import (
@@ -50,6 +52,7 @@ class JobOverview:
         self._number_of_restarts = 0
         self._failure: SerializedThrowable | None = None
         self._kept: str | None = None
+        self._final_accumulators: AccumulatorResults | None = None
 
     def take(self, message: Message, at_ms: int) -> None:
         """Note a message that was heard at `at_ms`; one that carries a time of its own is noted with that."""
@@ -60,17 +63,17 @@ class JobOverview:
                 self._on_execution(attempt, state, told_ms)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
-            case MetricsReported(attempt=attempt, metrics=metrics):
+            case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 vertex, subtask, number = self._place(attempt)
-                self._vertices[vertex].note_metrics(subtask, number, metrics, at_ms)
+                self._vertices[vertex].note_metrics(subtask, number, metrics, at_ms, accumulators)
             case CheckpointCompleted():
                 self._on_checkpoint(_completed(message))
             case CheckpointAborted():
                 self._on_checkpoint(_aborted(message))
             case JobRestored(checkpoint_id=checkpoint):
                 self._restored = checkpoint
-            case JobResultSuccess(checkpoint_path=kept):
-                self._kept = kept
+            case JobResultSuccess(checkpoint_path=kept, accumulators=final):
+                self._kept, self._final_accumulators = kept, final
                 self._end(JobStatus.FINISHED, at_ms)
             case JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
                 self._failure, self._kept = cause, kept
@@ -96,6 +99,8 @@ class JobOverview:
             restored_checkpoint=self._restored,
             restarts=tuple(self._restarts),
             number_of_restarts=self._number_of_restarts,
+            accumulators=self._final_accumulators
+            or merged(snapshot for vertex in self._vertices.values() for snapshot in vertex.accumulators),
             last_failure=self._failure,
             kept_checkpoint=self._kept,
         )
@@ -144,6 +149,7 @@ def _completed(message: CheckpointCompleted) -> CheckpointStatistics:
         size_bytes=message.size_bytes,
         incremental_bytes=message.incremental_bytes,
         path=message.path,
+        vertices=message.vertices,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flykka.jobs.job_details import (
@@ -11,7 +12,9 @@ from flykka.jobs.job_details import (
     aggregate_state,
     event_time_has_ended,
     least_watermark,
+    slowest,
 )
+from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.job_graph import JobVertex, OperatorKind
 from flykka.messages.task import ExecutionState, TaskIOMetrics
 
@@ -35,6 +38,7 @@ class _Subtask:
     state: ExecutionState = ExecutionState.CREATED
     samples: deque[_Sample] = field(default_factory=deque)
     before: TaskIOMetrics = _NOTHING
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
     @property
     def now(self) -> TaskIOMetrics:
@@ -46,6 +50,7 @@ class _Subtask:
             self.before = _counted(self.before, self.now)
             self.attempt_number, self.state = number, ExecutionState.CREATED
             self.samples.clear()
+            self.accumulators = ()
         return number == self.attempt_number
 
     def sample(self, at_ms: int, metrics: TaskIOMetrics) -> None:
@@ -84,11 +89,24 @@ class VertexOverview:
             # It has done nothing yet: the first rate is measured from here.
             noted.sample(at_ms, _NOTHING)
 
-    def note_metrics(self, subtask: int, attempt_number: int, metrics: TaskIOMetrics, at_ms: int) -> None:
-        """An attempt has told what it has done so far."""
+    def note_metrics(
+        self,
+        subtask: int,
+        attempt_number: int,
+        metrics: TaskIOMetrics,
+        at_ms: int,
+        accumulators: tuple[AccumulatorSnapshot, ...] = (),
+    ) -> None:
+        """An attempt has told what it has done, and counted, so far."""
         noted = self._subtasks[subtask]
         if noted.has_attempt(attempt_number):
             noted.sample(at_ms, metrics)
+            noted.accumulators = accumulators
+
+    @property
+    def accumulators(self) -> Iterator[AccumulatorSnapshot]:
+        """What the newest attempts have counted so far."""
+        return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
 
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
@@ -100,6 +118,7 @@ class VertexOverview:
         ended = event_time_has_ended(watermark)
         watermark = None if ended else watermark
         rows_in, rows_out = self._rates()
+        running = [subtask.now for subtask in self._subtasks if subtask.state is ExecutionState.RUNNING]
         return JobVertexDetails(
             vertex_id=self._vertex.vertex_id,
             name=self._vertex.name,
@@ -117,6 +136,9 @@ class VertexOverview:
             watermark_lag_ms=None if watermark is None else at_ms - watermark,
             event_time_ended=ended,
             shares=self._shares(),
+            latency=slowest(way for subtask in self._subtasks for way in subtask.now.latencies),
+            input_queue_length=sum(metrics.input_queue_length for metrics in running),
+            output_queue_length=sum(metrics.output_queue_length for metrics in running),
         )
 
     def _names(self, kind: OperatorKind) -> tuple[str, ...]:

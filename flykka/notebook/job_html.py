@@ -82,6 +82,7 @@ def _columns(details: JobDetails) -> list[_Column]:
     """What is told of a vertex. What it does at the moment is of no interest when the job has ended."""
     runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
+    tracked = any(vertex.latency is not None for vertex in details.vertices)
     columns: list[tuple[bool, _Column]] = [
         (True, ("vertex", "wide", _name)),
         (True, ("state", "", lambda vertex: _status(str(vertex.state), vertex_state(vertex)))),
@@ -91,6 +92,7 @@ def _columns(details: JobDetails) -> list[_Column]:
         (late, ("late", "number", lambda vertex: format_count(vertex.late_rows))),
         (True, ("watermark", "", watermark)),
         (runs, ("lag", "number", lag)),
+        (tracked, ("latency, 99 %", "number", _latency)),
         (runs, ("busy, back-pressured", "", _shares)),
     ]
     return [column for wanted, column in columns if wanted]
@@ -98,6 +100,11 @@ def _columns(details: JobDetails) -> list[_Column]:
 
 def _name(vertex: JobVertexDetails) -> str:
     return f"{escape(vertex.name.replace(' -> ', ' → '))} <span class='quiet'>×{vertex.parallelism}</span>"
+
+
+def _latency(vertex: JobVertexDetails) -> str:
+    latency = vertex.latency
+    return "" if latency is None else f"{format_ms(latency.median_ms)}, {format_ms(latency.p99_ms)}"
 
 
 def _shares(vertex: JobVertexDetails) -> str:

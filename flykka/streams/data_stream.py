@@ -21,9 +21,10 @@ from flykka.spark_bridge.sinks.sink import Sink
 from flykka.spark_bridge.trials import check_union, checked_deterministic
 from flykka.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.streams.output_tag import OutputTag
+from flykka.streams.partitioning import Partitioning
 from flykka.streams.program import Program, tried
 from flykka.streams.stateless_verbs import StatelessVerbs, listed
-from flykka.streams.transformation import Input, Transformation, default_uid
+from flykka.streams.transformation import Input, Transformation, default_uid, partitioned
 from flykka.streams.window_aggregation import WindowAggregation, add_late_rows
 from flykka.streams.windows import WindowAssigner
 
@@ -105,7 +106,7 @@ class _Stream(StatelessVerbs):
         return DataStream(self._program, made, StreamType(prototype=result, event_time=event_time))
 
 
-class DataStream(OperatorSettings, _Stream):
+class DataStream(OperatorSettings, Partitioning, _Stream):
     """The rows that one operator makes, or several that are united."""
 
     def __init__(
@@ -126,7 +127,15 @@ class DataStream(OperatorSettings, _Stream):
                 f"{origins(self._inputs)} is no operator, so nothing can be set on it: say it of the streams that are"
                 " united, or of what reads the union"
             )
+        if self._inputs[0].ship_strategy is not None:
+            raise ProgramError(
+                f"{origins(self._inputs)} is partitioned already, so nothing can be set on it: say it before"
+                f" {self._inputs[0].ship_strategy.lower()}, or of what reads the stream"
+            )
         return self._inputs[0].source
+
+    def _partitioned(self, strategy: ShipStrategy) -> DataStream:
+        return DataStream(self._program, partitioned(self._inputs, strategy), self._type)
 
     def union(self, *others: DataStream) -> DataStream:
         """The rows of this stream and of others with the same columns, in no order between them.
@@ -233,8 +242,7 @@ class KeyedStream(_Stream):
         self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
     ) -> None:
         code = KeyByCode(columns=keys)
-        hashed = (Input(source=each.source, ship_strategy=ShipStrategy.HASH, key_by=code) for each in inputs)
-        super().__init__(program, tuple(hashed), row_type)
+        super().__init__(program, partitioned(inputs, ShipStrategy.HASH, code), row_type)
         self._keys = keys
 
     def window(self, assigner: WindowAssigner) -> WindowedStream:

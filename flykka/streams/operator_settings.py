@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.graph.stream_graph import ChainingStrategy
 from flykka.errors import ProgramError
 from flykka.streams.program import at_least_one
 
 if TYPE_CHECKING:
     from flykka.streams.program import Program
     from flykka.streams.transformation import Transformation
+
+_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 class OperatorSettings(ABC):
@@ -58,8 +62,51 @@ class OperatorSettings(ABC):
         return self
 
     def slot_sharing_group(self, group: str) -> Self:
-        """Let its subtasks share slots with this group's only."""
-        self._transformation.slot_sharing_group = group
+        """Let its subtasks share slots with this group's only.
+
+        Unless set it is the group of its inputs where they agree, else "default". A job needs for each group as many
+        slots as its largest parallelism.
+
+        Raises:
+            ProgramError: the name is empty.
+        """
+        self._transformation.slot_sharing_group = _named(group, f"slot sharing group of {self._transformation}")
+        return self
+
+    def set_co_location_group_key(self, key: str) -> Self:
+        """Let its subtasks run in the same slots as those of the other operators with this key.
+
+        They must share slots: operators of one sharing group run in one slot anyhow, and with a key they are refused
+        where somebody parts them.
+
+        Raises:
+            ProgramError: the key is empty.
+        """
+        self._transformation.co_location_group_key = _named(key, f"co-location group of {self._transformation}")
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Find the state of the operator under this id, that a job without uids was run with, as `flykka plan` tells.
+
+        Raises:
+            ProgramError: it is no id: 32 hexadecimal digits.
+        """
+        if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
+            raise ProgramError(
+                f"the uid hash of {self._transformation} must be an operator id, 32 hexadecimal digits, not"
+                f" {uid_hash!r}"
+            )
+        self._transformation.uid_hash = uid_hash.lower()
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Begin a task with the operator; what follows may still be chained to it."""
+        self._transformation.chaining = ChainingStrategy.HEAD
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Run the operator in tasks of its own, with nothing chained to it on either side."""
+        self._transformation.chaining = ChainingStrategy.NEVER
         return self
 
 
@@ -86,3 +133,9 @@ class DataStreamSink(OperatorSettings):
     @property
     def _transformation(self) -> Transformation:
         return self._operator
+
+
+def _named(name: object, what: str) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise ProgramError(f"the {what} must be a text that names it, not {name!r}")
+    return name

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError, StreamTypeError
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.job_graph import MonotonyViolationHandler, OperatorKind
 from flykka.spark_bridge.code import SourceCode
-from flykka.spark_bridge.prototype import DataFrame, PrototypeError, check_event_time
+from flykka.spark_bridge.prototype import DataFrame, PrototypeError, check_condition, check_event_time
 from flykka.spark_bridge.sources.dataframe_source import ComputedFrame
 from flykka.spark_bridge.sources.source import Source
 from flykka.streams.data_stream import DataStream, StreamType
@@ -45,6 +45,7 @@ def source_stream(
             f" {strategy!r}"
         )
     delay_ms = strategy.delay_ms
+    on_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
     made = Transformation(
         kind=OperatorKind.SOURCE,
         position=program.next_position,
@@ -52,6 +53,8 @@ def source_stream(
         code=SourceCode(source=source, watermark_delay_ms=delay_ms),
         watermark_delay_ms=delay_ms,
         idle_timeout_ms=strategy.idle_timeout_ms,
+        on_monotony_violation=on_violation,
+        punctuated_watermarks=strategy.punctuation is not None,
         explicit_uid=uid,
     )
     event_time = strategy.timestamp_column or source.event_time
@@ -59,9 +62,15 @@ def source_stream(
         raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
     try:
         bound, prototype = _bound(session, source, event_time)
+        check_condition(prototype, strategy.punctuation)
     except PrototypeError as misfit:
         raise StreamTypeError(f"{made}: {misfit}") from None
-    made.code = SourceCode(source=bound, watermark_delay_ms=delay_ms)
+    made.code = SourceCode(
+        source=bound,
+        watermark_delay_ms=delay_ms,
+        watches_order=on_violation is not MonotonyViolationHandler.IGNORE,
+        punctuation=strategy.punctuation,
+    )
     program.add(made)
     windowable = event_time if delay_ms is not None else None
     return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable))

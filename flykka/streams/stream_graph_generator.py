@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.errors import ProgramError
-from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
-from flykka.spark_bridge.code import LateRowsCode
+from flykka.messages.job_graph import OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
+from flykka.spark_bridge.code import LateRowsCode, WindowCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,14 +29,31 @@ class Defaults:
 
     parallelism: int = 1
     max_parallelism: int | None = None
+    buffer_timeout_ms: int = 100
+    chaining_enabled: bool = True
+    auto_generated_uids: bool = True
+    schedule_mode: ScheduleMode = ScheduleMode.EAGER
+
+    def buffer_timeout_of(self, own_ms: int | None) -> int:
+        """The buffer timeout of an operator that says `own_ms`; below 0 it says nothing, as in Flink.
+
+        Nothing of ours waits for it: a batch goes out when it is made.
+        """
+        return self.buffer_timeout_ms if own_ms is None or own_ms < 0 else own_ms
+
+    def max_parallelism_of(self, own: int | None) -> int | None:
+        """The maximum parallelism of an operator that says `own`; None where it is to be derived."""
+        return own or self.max_parallelism
 
 
 def stream_graph(transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults) -> StreamGraph:
     """The stream graph of a program, inputs before what they feed.
 
     Raises:
-        ProgramError: the program cannot be built; the text names the uid.
+        ProgramError: the program cannot be built, or an operator has no uid and must have one; the text names it.
     """
+    if not defaults.auto_generated_uids:
+        _check_uids(transformations)
     generator = _Generator(registry, defaults)
     try:
         for transformation in transformations:
@@ -46,9 +63,18 @@ def stream_graph(transformations: Sequence[Transformation], registry: CodeRegist
     return generator.graph
 
 
+def _check_uids(transformations: Sequence[Transformation]) -> None:
+    for made in transformations:
+        if made.has_automatic_uid and made.uid_hash is None:
+            raise ProgramError(
+                f"automatic uids are disabled, and the operator {made.name!r} ({made.call_site}) has no uid: give it"
+                " one with uid(...), or a hash with set_uid_hash(...)"
+            )
+
+
 class _Generator:
     def __init__(self, registry: CodeRegistry, defaults: Defaults) -> None:
-        self.graph = StreamGraph()
+        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled, schedule_mode=defaults.schedule_mode)
         self._registry = registry
         self._defaults = defaults
 
@@ -66,12 +92,19 @@ class _Generator:
                 kind=transformation.kind,
                 ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
                 parallelism=parallelism,
-                max_parallelism=transformation.max_parallelism or self._defaults.max_parallelism,
+                max_parallelism=self._defaults.max_parallelism_of(transformation.max_parallelism),
                 slot_sharing_group=transformation.slot_sharing_group,
+                co_location_group=transformation.co_location_group_key,
+                chaining=transformation.chaining,
+                has_automatic_uid=transformation.has_automatic_uid,
+                uid_hash=transformation.uid_hash,
                 publishes_per_checkpoint=transformation.publishes_per_checkpoint,
                 event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
                 watermark_delay_ms=transformation.watermark_delay_ms,
                 idle_timeout_ms=transformation.idle_timeout_ms,
+                on_monotony_violation=transformation.on_monotony_violation,
+                punctuated_watermarks=transformation.punctuated_watermarks,
+                state_schema=transformation.code.state_schema if isinstance(transformation.code, WindowCode) else None,
             )
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):
@@ -87,9 +120,10 @@ class _Generator:
                 ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
                 # As a local part: of the windows' parallelism and group, so that the two run as one task.
                 parallelism=windows.parallelism,
+                has_automatic_uid=transformation.has_automatic_uid,
             )
         )
-        self.graph.add_edge(StreamEdge(source_uid=windows.uid, target_uid=transformation.uid))
+        self.graph.add_edge(StreamEdge(source_uid=windows.uid, target_uid=transformation.uid, is_side_output=True))
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
         """The uid of what feeds an input of the operator: its local part, where it has one."""
@@ -106,6 +140,7 @@ class _Generator:
                 ref=self._registry.bind(local, transformation.local_code, call_site=transformation.call_site),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
                 parallelism=self.graph.node(feeding).parallelism,
+                has_automatic_uid=transformation.has_automatic_uid,
             )
         )
         self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=local))

@@ -6,10 +6,12 @@ is made of it. It knows nothing of Spark but the code object that it hands on, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from flykka.messages.job_graph import OperatorKind, ShipStrategy
+from flykka.actors.graph.stream_graph import ChainingStrategy
+from flykka.messages.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy
 from flykka.spark_bridge.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ class Input:
     ship_strategy: ShipStrategy | None = None
     key_by: KeyByCode | None = None
     call_site: CallSite = field(default_factory=call_site)
+
+
+def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
+    """The same rows, to be shipped so to whoever reads them: what was said last is what holds.
+
+    A union is its inputs, so each of them keeps what was said before they were united.
+    """
+    return tuple(replace(each, ship_strategy=strategy, key_by=key_by, call_site=call_site()) for each in inputs)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -42,16 +52,26 @@ class Transformation:
     publishes_per_checkpoint: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
     explicit_uid: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
     slot_sharing_group: str | None = None
+    co_location_group_key: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    uid_hash: str | None = None
     call_site: CallSite = field(default_factory=call_site)
 
     @property
     def uid(self) -> str:
         """The uid the user gave, else one of kind and position, which moves when operators are put in before it."""
         return self.explicit_uid or default_uid(self.kind, self.position)
+
+    @property
+    def has_automatic_uid(self) -> bool:
+        """Whether the user gave no uid."""
+        return self.explicit_uid is None
 
     def __str__(self) -> str:
         return self.uid if self.name == self.uid else f"{self.uid} ({self.name})"

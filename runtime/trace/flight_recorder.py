@@ -1,8 +1,13 @@
 """The flight recorder: keeps the last turns in memory, and writes them as a trace when something has gone wrong.
 
 Nothing is encoded while it records. What is kept are references to messages, which are immutable, so that a turn costs
-a tuple and the weighing of what its message carries. It is on by default, and what it may hold is therefore bounded
-twice: by the number of turns, and by the bytes and characters in their messages, for a checkpoint's state can be large.
+their appending and the weighing of what its message carries. It is on by default, and what it may hold is therefore
+bounded twice: by the number of turns, and by the bytes and characters in their messages, for a checkpoint's state can
+be large.
+
+Records lie flat in the lists of a few pages, each behind its length, and go by the page. Were each a tuple with its
+effects in tuples, the garbage collector would look at them again and again, and of hundreds of thousands of objects
+that stay for a while it takes longer than the turns that made them.
 """
 
 from __future__ import annotations
@@ -10,16 +15,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flykka.runtime.trace.format import (
+    TURN,
     FramePacker,
     Noted,
     header,
     note_dead_letter,
     note_killed,
-    note_turn,
 )
 from flykka.runtime.trace.weight import weight
 
@@ -32,6 +39,22 @@ if TYPE_CHECKING:
 
 DEFAULT_TURNS = 50_000
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
+
+_PAGES = 1_000
+"""So many parts of what may be kept fill a page: by so much more may be held for a moment than is to be."""
+_TURN_FIELDS = 9
+"""Of a turn, before its effects: as in `note_turn`, and the failure before the effects, which are of any number."""
+
+
+class _Page:
+    """Of each record: how many places it takes behind this one, and its fields."""
+
+    __slots__ = ("count", "payload", "places")
+
+    def __init__(self) -> None:
+        self.places: list[Any] = []
+        self.count = 0
+        self.payload = 0
 
 
 class FlightRecorder:
@@ -48,7 +71,11 @@ class FlightRecorder:
         # Reentrant: what is freed under it may have a finalizer, which may tell somebody who has ended: a dead letter.
         self._lock = threading.RLock()
         self._dumping = threading.Lock()
-        self._kept: deque[tuple[int, Noted]] = deque()
+        self._page_turns = -(-turns // _PAGES)
+        self._page_payload = payload_bytes // _PAGES
+        self._page = _Page()
+        self._pages = deque([self._page])
+        self._count = 0
         self._payload = 0
         self._noted = 0
         self._system: tuple[str, int] | None = None
@@ -70,8 +97,14 @@ class FlightRecorder:
         failure: SerializedThrowable | None,
     ) -> None:
         """An actor has taken a turn."""
-        carried = weight(envelope.message) if failure is None else weight(envelope.message) + weight(failure)
-        self._note(carried, note_turn(sequence, now_ms, recipient, envelope, effects, failure))
+        message = envelope.message
+        carried = weight(message) if failure is None else weight(message) + weight(failure)
+        sender, cause, kind = envelope.sender, envelope.cause, envelope.kind
+        flat = [TURN, sequence, now_ms, recipient, sender, cause, kind, message, failure]
+        for effect in effects:
+            flat.append(len(effect))
+            flat += effect
+        self._note(carried, flat)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
@@ -87,7 +120,8 @@ class FlightRecorder:
         """The system has ended: nobody is left whose failure would be explained, so that nothing is kept."""
         with self._lock:
             self._closed = True
-            self._kept.clear()
+            self._page = _Page()
+            self._pages.clear()
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Write what is kept as a trace, as often as wanted and while the system runs.
@@ -111,17 +145,36 @@ class FlightRecorder:
                 unfinished.unlink(missing_ok=True)
                 raise
 
-    def _note(self, carried: int, record: Noted) -> None:
+    def _note(self, carried: int, record: Sequence[Any]) -> None:
         with self._lock:
             if self._closed:
                 return
-            kept = self._kept
-            kept.append((carried, record))
+            page = self._page
+            # In one step: what the garbage collector finalizes at any other moment finds whole records here.
+            page.places.extend((len(record), *record))
+            page.count += 1
+            page.payload += carried
             self._noted += 1
+            self._count += 1
             self._payload += carried
-            # The newest record stays whatever it carries: it may be the one that explains the failure.
-            while len(kept) > self._limit or (self._payload > self._payload_limit and len(kept) > 1):
-                self._payload -= kept.popleft()[0]
+            if page.count >= self._page_turns or page.payload > self._page_payload:
+                self._turn_page()
+
+    def _turn_page(self) -> None:
+        gone = []
+        # The newest records stay whatever they carry: they may be the ones that explain the failure.
+        while len(self._pages) > 1 and self._is_dispensable(self._pages[0]):
+            oldest = self._pages.popleft()
+            self._count -= oldest.count
+            self._payload -= oldest.payload
+            gone.append(oldest)
+        self._page = _Page()
+        self._pages.append(self._page)
+        # Behind the last of them: what they held may have finalizers.
+        gone.clear()
+
+    def _is_dispensable(self, oldest: _Page) -> bool:
+        return self._count - oldest.count >= self._limit or self._payload > self._payload_limit
 
     def _copy(self) -> tuple[dict[str, object], list[Noted]]:
         with self._lock:
@@ -129,11 +182,29 @@ class FlightRecorder:
                 raise RuntimeError("the flight recorder has no system yet: there is nothing to write")
             if self._closed:
                 raise RuntimeError(f"system {self._system[0]!r} has ended, and with it what its recorder kept")
-            records = [record for _, record in self._kept]
-            not_kept = self._noted - len(records)
+            pages = [tuple(page.places) for page in self._pages]
+            noted = self._noted
+        records = [record for page in pages for record in _records(page)][-self._limit :]
+        not_kept = noted - len(records)
         begins_at = min((record[1] for record in records), default=None)
         ring = {"limit": self._limit, "not_kept": not_kept, "begins_at": begins_at}
         return {**header(*self._system), "ring": ring}, records
+
+
+def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
+    begin = 0
+    while begin < len(places):
+        end = begin + 1 + places[begin]
+        record = places[begin + 1 : end]
+        yield _turn(record) if record[0] == TURN else record
+        begin = end
+
+
+def _turn(flat: tuple[Any, ...]) -> Noted:
+    """As `note_turn` makes it."""
+    operands = iter(flat[_TURN_FIELDS:])
+    effects = [tuple(islice(operands, length)) for length in operands]
+    return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1])
 
 
 def _write(file: BinaryIO, head: dict[str, object], records: list[Noted]) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from enum import Enum
+from types import UnionType
+from typing import NewType, get_args, get_type_hints
 
 from flykka.messages.message import Value
+from flykka.messages.ref import Ref
 
 _POINTER_BYTES = 8
+
+_WEIGHTLESS = (int, float, Enum, Ref, type(None))
 
 _names: dict[type, tuple[str, ...]] = {}
 
@@ -26,10 +32,27 @@ def weight(item: object) -> int:
         names = _names[kind] = _fields_of(kind)
     carried = 0
     for name in names:
-        carried += weight(getattr(item, name))
+        part = getattr(item, name)
+        # Most are texts, and most messages are weighed twice in each of a hundred thousand turns.
+        carried += len(part) if type(part) is str else weight(part)
     return carried
 
 
 def _fields_of(kind: type) -> tuple[str, ...]:
-    """The fields of a declared class; anything else, such as a number or a ref, carries nothing."""
-    return tuple(field.name for field in fields(kind)) if issubclass(kind, Value) else ()  # type: ignore[arg-type]
+    """The fields of a declared class that may carry something; anything else carries nothing."""
+    if not issubclass(kind, Value):
+        return ()
+    try:
+        hints = get_type_hints(kind)
+    except NameError:
+        hints = {}  # It was declared within a function, and names what is known there only.
+    return tuple(field.name for field in fields(kind) if not _is_weightless(hints.get(field.name)))  # type: ignore[arg-type]
+
+
+def _is_weightless(hint: object) -> bool:
+    """Whether all that is declared so is a number, a choice, a ref, or an id: a name that many share, and short."""
+    if isinstance(hint, NewType):
+        return True
+    if isinstance(hint, type) and not get_args(hint):
+        return issubclass(hint, _WEIGHTLESS)
+    return isinstance(hint, UnionType) and all(map(_is_weightless, get_args(hint)))

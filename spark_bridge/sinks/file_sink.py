@@ -23,6 +23,8 @@ OptionValue = str | int | float | bool
 
 _ROWS_PER_FILE = "maxRecordsPerFile"
 _TRIAL = "trial"
+SUCCESS = "_SUCCESS"
+"""As Spark and Hadoop call the file that says that a folder is complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class FileSink(Sink):
     path: str
     layout: FileLayout
     files_limit: int | None = None
+    marks_success: bool = False
 
     @classmethod
     def parquet(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
@@ -98,6 +101,14 @@ class FileSink(Sink):
         """
         return replace(self, files_limit=_positive(files, "files per checkpoint"))
 
+    def mark_success(self) -> Self:
+        """Put an empty file `_SUCCESS` into the folder when the job has read all of its input and published its rows.
+
+        As Spark's own writers do. A `FileSource` that monitors the folder ends with it. A job that is stopped, and may
+        be continued, does not put it there.
+        """
+        return replace(self, marks_success=True)
+
     @property
     def format(self) -> str:
         """The format of the files."""
@@ -136,6 +147,11 @@ class FileSink(Sink):
     def target(self, filesystem: FileSystem) -> str:
         """The folder, with its scheme."""
         return filesystem.qualified(self.path)
+
+    def finalize_global(self, filesystem: FileSystem) -> None:
+        """Mark the folder as complete, where that is wanted."""
+        if self.marks_success:
+            filesystem.make_empty_file(f"{self.path}/{SUCCESS}")
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
         """Below the folder itself, for a rename must not leave the file system."""

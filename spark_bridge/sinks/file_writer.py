@@ -4,7 +4,8 @@ Staged files lie in `<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<bat
 a snapshot each gets the name it will have, and staged path and name go into the checkpoint. When a checkpoint is
 complete, what it and those before it hold is renamed. A rename is repeated without harm: a file whose source is gone
 and whose target is there has been published. So a restore publishes everything its checkpoint holds, whatever the
-attempts before have come to do, and then deletes whatever else this subtask had staged.
+attempts before have come to do, and then deletes whatever else this subtask had staged. Jobs that begin from one
+savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it does so for all of them.
 
 Where the number of files is limited, batches are staged as parquet first, and written anew at the snapshot.
 """
@@ -18,10 +19,11 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.messages.operator_state import FileSinkState, PendingFile
+from flykka.messages.operator_state import PendingFile
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.sinks.sink import SinkContext, SinkWriter, Staged
-from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged
+from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,11 +50,13 @@ class FileWriter(SinkWriter):
         self._lock = Lock()
         self._pending: tuple[PendingFile, ...] = ()
 
-    def restore(self, states: Sequence[Value]) -> None:
+    def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds, discard the rest."""
-        kept = [_state(state, self._context.operator) for state in states]
-        self._publish(tuple(file for state in kept for file in state.pending if not self._was_taken_away(file)))
-        self._staging.restore(folder for state in kept for folder in state.staging)
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
+        pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
+        # A batch may be published by several subtasks, each some files of it: its folder goes with all that was staged.
+        self._publish(tuple(file for file in pending if not self._was_taken_away(file)))
+        self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
         """Write rows out of sight. One Spark job."""
@@ -61,23 +65,24 @@ class FileWriter(SinkWriter):
         batch = self._staging.write(rows, self._sink.layout)
         return Staged(rows=batch.rows, names=batch.files)
 
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> FileSinkState:
-        """Give the files staged before a barrier their names; the state to keep in the checkpoint."""
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """Give the files staged before a barrier their names; what to keep in the checkpoint."""
         staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
         named = tuple(self._named(checkpoint_id, number, path) for number, path in enumerate(staged))
         with self._lock:
             self._pending += named
-            return FileSinkState(pending=self._pending, staging=self._staging.folders)
+            return (*self._pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish what a complete checkpoint holds; the files."""
         with self._lock:
             due = tuple(file for file in self._pending if file.checkpoint_id <= checkpoint_id)
-        published = self._publish(due)
+        self._publish(due)
+        self._staging.discard(_batch_folder(file.staged) for file in due)
         with self._lock:
             self._pending = tuple(file for file in self._pending if file.checkpoint_id > checkpoint_id)
         self._staging.release_inherited()
-        return published
+        return tuple(file.target for file in due)
 
     @cached_property
     def _path(self) -> str:
@@ -102,13 +107,11 @@ class FileWriter(SinkWriter):
         target = f"part-{self._staging.name}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
         return PendingFile(checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]))
 
-    def _publish(self, files: tuple[PendingFile, ...]) -> tuple[str, ...]:
+    def _publish(self, files: tuple[PendingFile, ...]) -> None:
         for folder in {_parent(file.target) for file in files} - {self._path}:
             self._filesystem.make_folder(folder)
         for file in files:
             self._rename(file)
-        self._staging.discard(_batch_folder(file.staged) for file in files)
-        return tuple(file.target for file in files)
 
     def _was_taken_away(self, file: PendingFile) -> bool:
         """Whether a file was published by an attempt before, and somebody has moved it from the output since.
@@ -128,12 +131,19 @@ class FileWriter(SinkWriter):
         there, waiting = self._filesystem.exists(file.target), self._filesystem.exists(file.staged)
         if there and not waiting:
             return
+        if there and self._is_same(file):
+            self._filesystem.delete(file.staged)
+            return
         if there:
             raise SinkError(f"{file.target} is there already, and {file.staged} waits to become it")
         if not waiting:
             raise SinkError(f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows")
         if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
             raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
+
+    def _is_same(self, file: PendingFile) -> bool:
+        """Whether what is there is a copy of the file, out of a savepoint: no other file has its name."""
+        return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
 
 
 def _parent(path: str) -> str:
@@ -144,9 +154,3 @@ def _batch_folder(staged: str) -> str:
     """`<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<batch>`; below it may be folders of partitions."""
     path, _, below = staged.rpartition(f"/{STAGING}/")
     return "/".join([path, STAGING, *below.split("/")[:3]])
-
-
-def _state(state: Value, operator: str) -> FileSinkState:
-    if not isinstance(state, FileSinkState):
-        raise SinkError(f"{operator} is a file sink, but the checkpoint holds a {type(state).__name__} under its uid")
-    return state

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
-from flykka.messages.operator_state import ForeachBatchSinkState, StagedBatch
+from flykka.messages.operator_state import StagedBatch
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError
 from flykka.spark_bridge.files import PARQUET
 from flykka.spark_bridge.sinks.sink import Sink, SinkContext, SinkWriter, Staged
-from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged
+from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.sinks.written_columns import check_written
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -96,21 +97,22 @@ class ForeachBatchWriter(SinkWriter):
         self._lock = Lock()
         self._pending: tuple[StagedBatch, ...] = ()
 
-    def restore(self, states: Sequence[Value]) -> None:
+    def restore(self, prepared: Sequence[Value]) -> None:
         """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
-        kept = [_state(state, self._context.operator) for state in states]
-        self._give(tuple(batch for state in kept for batch in state.pending))
-        self._staging.restore(folder for state in kept for folder in state.staging)
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
+        pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
+        self._give(pending)
+        self._staging.restore(folders)
 
     def stage(self, rows: DataFrame) -> Staged:
         """Write rows out of sight. One Spark job."""
         return self._rows.stage(rows)
 
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> ForeachBatchSinkState:
-        """Assign the rows staged before a barrier to its checkpoint; the state to keep in it."""
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
         with self._lock:
             self._pending += self._rows.take(checkpoint_id, names)
-            return ForeachBatchSinkState(pending=self._pending, staging=self._staging.folders)
+            return (*self._pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Give what a complete checkpoint holds to the function."""
@@ -158,11 +160,3 @@ def _called(function: object) -> str:
 
 def _given(first: StagedBatch) -> str:
     return first.path + _GIVEN
-
-
-def _state(state: Value, operator: str) -> ForeachBatchSinkState:
-    if not isinstance(state, ForeachBatchSinkState):
-        raise SinkError(
-            f"{operator} is a foreach-batch sink, but the checkpoint holds a {type(state).__name__} under its uid"
-        )
-    return state

@@ -61,15 +61,18 @@ class SinkWriter(ABC):
     def stage(self, rows: DataFrame) -> Staged:
         """Take one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
 
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Value | None:
-        """What the checkpoint must hold; `names` were staged for it. None: nothing."""
-        return None
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """What the checkpoint must hold, piece by piece; `names` were staged for it.
+
+        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
+        """
+        return ()
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
         return ()
 
-    def restore(self, states: Sequence[Value]) -> None:
+    def restore(self, prepared: Sequence[Value]) -> None:
         """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
         return
 
@@ -112,6 +115,13 @@ class Sink(ABC):
     def read_as(self) -> str:
         """What readers of the target rely on: sinks with one target must agree in it."""
         return self.format
+
+    def finalize_global(self, filesystem: FileSystem) -> None:
+        """Do what is to be done once, when the job has read its input to the end and published all of its rows.
+
+        May block; may be called again, where the job fails after it and is restarted. Raises what the storage raises.
+        """
+        return
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
         """Where a job stages its rows; None for a sink that stages none. It is deleted with the job."""

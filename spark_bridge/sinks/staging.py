@@ -15,11 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.types import StructType
 
-from flykka.messages.operator_state import StagedBatch
+from flykka.messages.message import Value
+from flykka.messages.operator_state import StagedBatch, StagingFolder
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.sinks.sink import Staged
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _READABLE = 64
 _DIGITS = 8
+
+Pending = TypeVar("Pending", bound=Value)
+"""What a sink has staged and not yet committed, piece by piece."""
 
 
 def in_a_name(text: str) -> str:
@@ -67,9 +71,9 @@ class Staging:
         return self._filesystem.qualified(f"{self._job_folder}/{self.name}")
 
     @property
-    def folders(self) -> tuple[str, ...]:
+    def folders(self) -> tuple[StagingFolder, ...]:
         """What a checkpoint keeps: whoever goes on from it knows what there is to clear."""
-        return (self.folder, *sorted(self._inherited))
+        return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> StagedFiles:
         """Write one batch. One Spark job. Safe to call from any thread."""
@@ -91,10 +95,10 @@ class Staging:
         for folder in set(batches):
             self._filesystem.delete(folder)
 
-    def restore(self, folders: Iterable[str]) -> None:
+    def restore(self, folders: Iterable[StagingFolder]) -> None:
         """Discard all that attempts before have staged; `folders` are those the restored checkpoint names."""
         self._filesystem.delete(self.folder)
-        self._inherited = frozenset(folders) - {self.folder}
+        self._inherited = frozenset(folder.path for folder in folders) - {self.folder}
 
     def release_inherited(self) -> None:
         """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""
@@ -102,6 +106,28 @@ class Staging:
             self._filesystem.delete(folder)
             self._filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
         self._inherited = frozenset()
+
+
+def restored(
+    prepared: Iterable[Value], pending: type[Pending], operator: str, kind: str
+) -> tuple[tuple[Pending, ...], tuple[StagingFolder, ...]]:
+    """What a checkpoint holds of a sink: what is pending, and the folders to clear.
+
+    Raises:
+        SinkError: another kind of sink has prepared something of it.
+    """
+    waiting: list[Pending] = []
+    folders: list[StagingFolder] = []
+    for piece in prepared:
+        match piece:
+            case StagingFolder():
+                folders.append(piece)
+            case _ if isinstance(piece, pending):
+                waiting.append(piece)
+            case _:
+                held = type(piece).__name__
+                raise SinkError(f"{operator} is a {kind} sink, but the checkpoint holds a {held} under its uid")
+    return tuple(waiting), tuple(folders)
 
 
 class StagedRows:

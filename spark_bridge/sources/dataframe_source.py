@@ -7,7 +7,6 @@ again after a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +15,7 @@ from flykka.messages.source import PartitionsSplit, SourceSplit, SplitsDiscovere
 from flykka.spark_bridge.batches import Blocks
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.prototype import check_event_time
-from flykka.spark_bridge.sources.source import SplitRows, split_of
+from flykka.spark_bridge.sources.source import SplitRows, number_of_position, split_of
 from flykka.spark_bridge.stages.materialise import partitions_of
 
 if TYPE_CHECKING:
@@ -101,7 +100,10 @@ class DataFrameSource:
 
 
 class PartitionsDiscovery:
-    """The splits of a DataFrame: all at the first look. The id of one names its partitions, `0-3` or `7`."""
+    """The splits of a DataFrame: all at the first look. The id of one names its partitions, `0-3` or `7`.
+
+    The position behind a look is the number of partitions that there were.
+    """
 
     interval_ms: int | None = None
 
@@ -109,42 +111,30 @@ class PartitionsDiscovery:
         self._source = source
         self._operator_id = operator_id
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         """The groups of partitions that are new.
 
         Raises:
             SourceError: a checkpoint tells of partitions that there are not.
         """
         blocks = self._source.computed.blocks
-        there = int(blocks.rdd.getNumPartitions())
-        read = {partition for split_id in seen for partition in _partitions(split_id)}
-        if read and max(read) >= there:
+        there, found = int(blocks.rdd.getNumPartitions()), number_of_position(position)
+        if found > there:
             raise SourceError(
                 f"the DataFrame has {there} Spark partitions, but the checkpoint was taken when it had more: to"
                 " continue from it the DataFrame must have the same rows in the same partitions"
             )
         limit = self._source.partitions_limit or blocks.frame.sparkSession.sparkContext.defaultParallelism
-        splits = tuple(_split(group) for group in _grouped([n for n in range(there) if n not in read], limit))
-        return SplitsDiscovered(operator_id=self._operator_id, splits=splits, finished=True)
+        groups = (range(first, min(first + limit, there)) for first in range(found, there, limit))
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=tuple(_split(group) for group in groups),
+            finished=True,
+            begun_at=position,
+            position=b"%d" % there,
+        )
 
 
-def _grouped(partitions: list[int], limit: int) -> Iterator[list[int]]:
-    """Up to `limit` neighbours at a time."""
-    group: list[int] = []
-    for partition in partitions:
-        if group and (len(group) == limit or partition != group[-1] + 1):
-            yield group
-            group = []
-        group.append(partition)
-    if group:
-        yield group
-
-
-def _split(group: list[int]) -> PartitionsSplit:
+def _split(group: range) -> PartitionsSplit:
     name = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"
     return PartitionsSplit(split_id=SplitId(name), rows=0, partitions=tuple(group))
-
-
-def _partitions(split_id: SplitId) -> range:
-    first, _, last = split_id.partition("-")
-    return range(int(first), int(last or first) + 1)

@@ -201,7 +201,10 @@ class FileSource:
         Raises as `FileSplitDiscovery.discover` does.
         """
         if self.interval_ms is None:
-            self.split_discovery(operator_id, filesystem).discover(frozenset())
+            discovery = self.split_discovery(operator_id, filesystem)
+            found = discovery.discover(b"")
+            while found.more:
+                found = discovery.discover(found.position)
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
         """Looks for files, and groups them."""

@@ -1,7 +1,7 @@
 """The splits of a DataGenSource: ranges of row numbers, handed out as they are due.
 
-The id of a split is `first row+rows`. Ranges are handed out in order and without gaps, so the ids alone say where to go
-on, after a restore too.
+The id of a split is `first row+rows`. Ranges are handed out in order and without gaps, so the position of a look is the
+number of the first row that was not found yet.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
+from flykka.spark_bridge.sources.source import SPLITS_PER_LOOK, number_of_position
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.sources.datagen_source import DataGenSource
@@ -36,33 +37,39 @@ class IndexRangeDiscovery:
         self._operator_id = operator_id
         self._clock = clock
         self._begun: tuple[float, int] | None = None
-        self._seen: frozenset[SplitId] = frozenset()
-        self._next = 0
         self.interval_ms = self._interval_ms()
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         """The ranges that are due and new."""
-        self._next = max((_end(split_id) for split_id in seen - self._seen), default=self._next)
-        self._seen = seen
-        end = self._due()
+        first = number_of_position(position)
+        due = self._due(first)
+        end = min(due, first + self._splits_max * self._source.rows_per_batch)
         last = self._source.number_of_rows
-        splits = tuple(self._ranges(self._next, end))
-        finished = last is not None and end >= last
-        return SplitsDiscovered(operator_id=self._operator_id, splits=splits, finished=finished)
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=tuple(self._ranges(first, end)),
+            finished=last is not None and end >= last,
+            begun_at=position,
+            position=b"%d" % max(first, end),
+            # With a rate, nobody reads more until the next look, however high it is.
+            more=end < due and self._source.rows_per_second is None,
+        )
 
-    def _due(self) -> int:
-        """The row before which all are due."""
+    def _due(self, first: int) -> int:
+        """The row before which all are due, where the look begins at row `first`."""
         last, rate = self._source.number_of_rows, self._source.rows_per_second
         if rate is None:
             assert last is not None, "a source without an end has a rate"
             return last
         if self._begun is None:
-            self._begun = self._clock(), self._next
-        at, first = self._begun
-        due = first + math.floor((self._clock() - at) * rate)
-        # Nobody reads more until the next look, however high the rate.
-        due = min(due, self._next + _SPLITS_MAX * self._source.rows_per_batch)
+            self._begun = self._clock(), first
+        at, row = self._begun
+        due = row + math.floor((self._clock() - at) * rate)
         return due if last is None else min(due, last)
+
+    @property
+    def _splits_max(self) -> int:
+        return SPLITS_PER_LOOK if self._source.rows_per_second is None else _SPLITS_MAX
 
     def _ranges(self, first: int, end: int) -> Iterator[IndexRangeSplit]:
         for start in range(first, end, self._source.rows_per_batch):
@@ -76,8 +83,3 @@ class IndexRangeDiscovery:
             return None
         batch_ms = round(1000 * self._source.rows_per_batch / rate)
         return max(_INTERVAL_MS_MIN, min(_INTERVAL_MS_MAX, batch_ms))
-
-
-def _end(split_id: SplitId) -> int:
-    start, _, rows = split_id.partition("+")
-    return int(start) + int(rows)

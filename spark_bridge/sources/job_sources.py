@@ -12,7 +12,6 @@ from flykka.spark_bridge.failures import serialized
 
 if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
-    from flykka.messages.ids import SplitId
     from flykka.messages.job_graph import JobGraph
     from flykka.messages.source import SplitsDiscovered
     from flykka.spark_bridge.code_registry import CodeRegistry
@@ -38,10 +37,10 @@ class NamedDiscovery:
         self._registry = registry
         self.interval_ms = discovery.interval_ms
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         """As the discovery does. Raises `SourceError` for whatever that raises."""
         with _named(self._uid, self._registry):
-            return self._discovery.discover(seen)
+            return self._discovery.discover(position)
 
 
 @contextmanager

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Split = TypeVar("Split", bound=SourceSplit)
 
+SPLITS_PER_LOOK = 256
+"""About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRows:
@@ -87,3 +90,13 @@ def positive(number: int, what: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"{what} must be at least 1, not {number!r}")
     return number
+
+
+def number_of_position(position: bytes) -> int:
+    """The number that a position is; of an empty one 0. Raises `SourceError` where a checkpoint has something else."""
+    try:
+        return int(position or b"0")
+    except ValueError:
+        raise SourceError(
+            f"the checkpoint says that the source was read up to {position!r}, which is no number"
+        ) from None

@@ -4,12 +4,14 @@ What the files say of themselves is looked at before a row is read: a file witho
 with another type of it, is refused here.
 
 The id of a split names the files relative to the source's path, percent-encoded, as `a.parquet+b.parquet`, or the rows
-of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). So what was handed out is known by the ids alone,
-after a restore too.
+of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). The position of a look is the set of names that
+were found so far: a file may arrive whose name, or whose time, is before that of others. What one listing of the folder
+shows is found in several looks where it is much.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +25,8 @@ from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, Source
 from flykka.spark_bridge.sources.declared_columns import misfit
 from flykka.spark_bridge.sources.file_formats import merges_schemas
 from flykka.spark_bridge.sources.footers import footer
+from flykka.spark_bridge.sources.known_names import KnownNames
+from flykka.spark_bridge.sources.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.sources.unreadable import plain_path
 
 if TYPE_CHECKING:
@@ -52,10 +56,14 @@ class FileSplitDiscovery:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem
-        self._files_of: dict[SplitId, frozenset[str]] = {}
+        # Where `_known` and `_listed` are; None where a look has failed, and they are nowhere.
+        self._position: bytes | None = b""
+        self._known = KnownNames()
+        self._listed: deque[tuple[str, str]] = deque()
+        self._is_last_listing = False
         self.interval_ms = source.interval_ms
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         """The batches that are new, in reading order.
 
         Raises:
@@ -64,13 +72,45 @@ class FileSplitDiscovery:
             UnreadableFileError: a file is not parquet.
             FileSchemaError: a file does not have the columns of the source.
         """
-        # Before the look: what arrives between the two is then seen by the look that ends the discovery.
-        finished = self._source.interval_ms is None or self._is_finished()
-        pieces = list(self._pieces(self._seen_files(seen)))
-        if not pieces and not seen and self._source.interval_ms is None:
-            raise EmptySourceError(f"no files to read in {self._source.path}")
-        splits = tuple(self._batch(group) for group in self._grouped(pieces))
-        return SplitsDiscovered(operator_id=self._operator_id, splits=splits, finished=finished)
+        if position != self._position:
+            self._known = KnownNames.decode(position)
+            self._listed.clear()
+        self._position = None
+        if not self._listed:
+            self._list()
+            if not self._listed and not position and self._source.interval_ms is None:
+                raise EmptySourceError(f"no files to read in {self._source.path}")
+        splits = tuple(self._batch(group) for group in self._groups())
+        reached = self._known.encode() if splits else position
+        self._position = reached
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=splits,
+            finished=self._is_last_listing and not self._listed,
+            begun_at=position,
+            position=reached,
+            more=bool(self._listed),
+        )
+
+    def _list(self) -> None:
+        # Before the listing: what arrives between the two is then seen by the listing that ends the discovery.
+        self._is_last_listing = self._source.interval_ms is None or self._is_finished()
+        self._listed.extend(entry for entry in self._files() if entry[1] not in self._known)
+
+    def _groups(self) -> Iterator[list[_Piece]]:
+        """The groups of a look: whole files in the order of their paths, or all parts of one that is cut."""
+        groups, group = 0, list[_Piece]()
+        while self._listed and groups < SPLITS_PER_LOOK:
+            path, name = self._listed[0]
+            for piece in self._pieces(path, name):
+                if group and not self._fits(group, piece):
+                    yield group
+                    groups, group = groups + 1, []
+                group.append(piece)
+            self._listed.popleft()
+            self._known.add(name)
+        if group:
+            yield group
 
     def _is_finished(self) -> bool:
         until = self._source.until
@@ -78,24 +118,16 @@ class FileSplitDiscovery:
             return self._filesystem.exists(f"{self._source.path}/{until}")
         return until is not None and until()
 
-    def _seen_files(self, seen: frozenset[SplitId]) -> set[str]:
-        for split_id in seen - self._files_of.keys():
-            self._files_of[split_id] = frozenset(name.split(_RANGE)[0] for name in split_id.split("+"))
-        return {name for split_id in seen for name in self._files_of[split_id]}
-
-    def _pieces(self, seen: set[str]) -> Iterator[_Piece]:
-        """The files that are new, whole or cut into ranges, in the order of their paths."""
-        for path, name in self._files():
-            if name in seen:
-                continue
-            described = self._described(path, name)
-            limit = self._source.rows_limit
-            if limit is None or described.rows <= limit:
-                yield self._piece(path, name, 0, described.rows, described)
-                continue
-            for start in range(0, described.rows, limit):
-                rows = min(limit, described.rows - start)
-                yield self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
+    def _pieces(self, path: str, name: str) -> Iterator[_Piece]:
+        """The file, whole or cut into ranges."""
+        described = self._described(path, name)
+        limit = self._source.rows_limit
+        if limit is None or described.rows <= limit:
+            yield self._piece(path, name, 0, described.rows, described)
+            return
+        for start in range(0, described.rows, limit):
+            rows = min(limit, described.rows - start)
+            yield self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
 
     def _described(self, path: str, name: str) -> _Described:
         if not self._source.file_format.has_footers:
@@ -133,16 +165,6 @@ class FileSplitDiscovery:
             name = status.path.removeprefix(root).lstrip("/")
             if name != self._source.until:
                 yield status.path, quote(name)
-
-    def _grouped(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
-        group: list[_Piece] = []
-        for piece in pieces:
-            if group and not self._fits(group, piece):
-                yield group
-                group = []
-            group.append(piece)
-        if group:
-            yield group
 
     def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
         limit = self._source.rows_limit

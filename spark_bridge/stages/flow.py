@@ -6,13 +6,16 @@ batch, or two where rows are both sent on and worked on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from random import Random
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from flykka.actors.exchange.channel_selectors import ChannelSelector, channel_selector
 from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId, OperatorId
 from flykka.messages.job_graph import ShipStrategy
@@ -75,6 +78,10 @@ class Flow:
         self._registry = services.registry
         self._writers = writers
         self._holder = f"{descriptor.attempt} stage"
+        self._lock = Lock()
+        self._selectors = {
+            output.output: _selector(output, descriptor) for output in descriptor.outputs if not _is_split(output)
+        }
 
     def move(self, link: Link, rows: Slices, stage: int) -> Moved:
         """Take the rows that the operator of `link` has made to everything that reads it."""
@@ -152,7 +159,7 @@ class Flow:
         sent: list[StageOutput] = []
         batches: list[Batch] = []
         for output in outputs if made.rows else ():
-            for subpartition in self._receivers(output, stage):
+            for subpartition in self._receivers(output):
                 name = f"{output.output}.{subpartition}"
                 ref = self._ref(made, stage, name, made.rows, subpartition, self._last_in_pane(link))
                 address = Address(partition=output.partition_id, subpartition=subpartition)
@@ -160,11 +167,9 @@ class Flow:
                 sent.append(StageOutput(output=output.output, batch=ref))
         return tuple(sent), batches
 
-    def _receivers(self, output: ResultPartitionDescriptor, stage: int) -> Iterable[int]:
-        if output.ship_strategy is ShipStrategy.BROADCAST:
-            return range(output.subpartitions)
-        # In turn; from the own number on, so that many producers do not all begin with the same reader.
-        return ((stage + self._descriptor.subtask) % output.subpartitions,)
+    def _receivers(self, output: ResultPartitionDescriptor) -> range:
+        with self._lock:
+            return self._selectors[output.output].select_channels()
 
     def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
         groups = KeyGroups(keys=self._keys(link, output), max_parallelism=output.max_parallelism)
@@ -216,6 +221,11 @@ class Flow:
 
 def _in_micros(time: Column) -> Column:
     return F.unix_micros(time.cast("timestamp"))
+
+
+def _selector(output: ResultPartitionDescriptor, descriptor: TaskDeploymentDescriptor) -> ChannelSelector:
+    chance = Random(output.partition_id)
+    return channel_selector(output.ship_strategy, output.subpartitions, first=descriptor.subtask, draw=chance.randrange)
 
 
 def _is_split(output: ResultPartitionDescriptor) -> bool:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from flykka.spark_bridge.accumulators import AccumulatorRegistry
 from flykka.spark_bridge.code import TransformCode
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.rich_function import RichFunction, RuntimeContext
 
 if TYPE_CHECKING:
+    from flykka.messages.accumulator import AccumulatorSnapshot
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.code_registry import CodeRegistry
     from flykka.spark_bridge.scope import AttemptScope
@@ -34,12 +36,17 @@ class RichFunctions:
         self._scope = scope
         self._registry = registry
         self._last_to_first = tuple(reversed(tuple(_rich(chain))))
+        self._accumulators = AccumulatorRegistry()
         self._lock = Lock()
         self._begun: list[tuple[str, RichFunction]] = []
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._last_to_first)
+
+    def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
+        """What they have counted so far."""
+        return self._accumulators.snapshot()
 
     def open(self) -> None:
         """Open all, unless the attempt is over.
@@ -89,6 +96,7 @@ class RichFunctions:
             number_of_parallel_subtasks=vertex.parallelism,
             max_number_of_parallel_subtasks=vertex.max_parallelism,
             attempt_number=self._descriptor.attempt_number,
+            _accumulators=self._accumulators,
         )
 
 

@@ -6,10 +6,10 @@ it. What it does not know is counted below all operators of the chain: a filter 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceNumbers:
-    """How many rows there are, and the latest event time in ms; None where it is not known, or no row has one."""
+    """How many rows there are, and the latest event time in ms; None where it is not known, or no row has one.
+
+    The earliest is known only where the order of the rows is watched. Where rows mark watermarks, event times are
+    those of the rows that do.
+    """
 
     rows: int | None
     event_time_max: int | None
+    event_time_min: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,7 @@ class SourceRows:
     slices: Slices
     known: SourceNumbers
     observations: tuple[Observation, ...]
+    wanted: Mapping[str, Column]
 
     def numbers(self) -> SourceNumbers:
         """The numbers; to be asked for after the rows were computed."""
@@ -53,14 +59,22 @@ class SourceRows:
             if not is_complete(observation):
                 # A function has made its rows of others than these. Event time goes on all the same.
                 observed.write.format("noop").mode("overwrite").save()
-        found = [numbers_of(observation) for observation in self.observations]
+        found = [
+            numbers_of(observation) or self._aggregated(observed)
+            for observed, observation in zip(self.slices, self.observations, strict=True)
+        ]
         rows, latest = self.known.rows, self.known.event_time_max
         if rows is None:
             rows = sum(int(each.get(_ROWS) or 0) for each in found)
         if latest is None:
-            times = (each.get(_LATEST) for each in found)
-            latest = max((micros // MICROS_PER_MS for micros in times if micros is not None), default=None)
-        return SourceNumbers(rows=rows, event_time_max=latest)
+            latest = max(_millis(found, _LATEST), default=None)
+        earliest = min(_millis(found, _EARLIEST), default=None)
+        return SourceNumbers(rows=rows, event_time_max=latest, event_time_min=earliest)
+
+    def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
+        """The numbers by a query of their own: Spark saw that nothing comes through, and did not read the rows."""
+        (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.wanted.items())).collect()
+        return aggregated.asDict()
 
 
 class SourceReader:
@@ -69,6 +83,7 @@ class SourceReader:
     def __init__(self, session: SparkSession, link: Link, code: SourceCode) -> None:
         self._session = session
         self._source = code.source
+        self._code = code
         self._schema = code.source.prototype(session).schema
         functions = [behind.code.function for behind in link.walk() if isinstance(behind.code, TransformCode)]
         self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, functions)
@@ -78,11 +93,14 @@ class SourceReader:
         read = [self._source.read(self._session, self._schema, split, in_slices=self._in_slices) for split in splits]
         slices = tuple(rows for each in read for rows in each.slices)
         known = _known(read)
+        if self._code.punctuation is not None:
+            # What a source knows of its rows it knows of all of them.
+            known = replace(known, event_time_max=None)
         wanted = self._to_count(known)
         if not wanted or not slices:
-            return SourceRows(slices=slices, known=known, observations=())
+            return SourceRows(slices=slices, known=known, observations=(), wanted={})
         observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
-        return SourceRows(slices=observed, known=known, observations=observations)
+        return SourceRows(slices=observed, known=known, observations=observations, wanted=wanted)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -99,8 +117,16 @@ class SourceReader:
         wanted: dict[str, Column] = {}
         if known.rows is None:
             wanted[_ROWS] = F.count(F.lit(1))
-        if self._source.event_time is not None and known.event_time_max is None:
-            wanted[_LATEST] = F.unix_micros(F.max(self._source.event_time).cast("timestamp"))
+        if self._source.event_time is None:
+            return wanted
+        time = F.col(self._source.event_time)
+        if self._code.punctuation is not None:
+            condition = self._code.punctuation
+            time = F.when(F.expr(condition) if isinstance(condition, str) else condition, time)
+        if known.event_time_max is None:
+            wanted[_LATEST] = F.unix_micros(F.max(time).cast("timestamp"))
+        if self._code.watches_order:
+            wanted[_EARLIEST] = F.unix_micros(F.min(time).cast("timestamp"))
         return wanted
 
 
@@ -119,4 +145,8 @@ def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observatio
     return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
 
 
-_ROWS, _LATEST = "rows", "latest"
+def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
+    return [micros // MICROS_PER_MS for each in found if (micros := each.get(name)) is not None]
+
+
+_ROWS, _LATEST, _EARLIEST = "rows", "latest", "earliest"

@@ -7,16 +7,16 @@ notes about snapshots, which come from the background thread: hence the lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.stages.arrivals import Arrived, look_at
 from flykka.spark_bridge.stages.segment_blocks import SegmentBlocks, read_segments, read_windows
 from flykka.spark_bridge.stages.windows import between, fired
-from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Written
+from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Unwritten, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,18 +35,30 @@ _MERGE_AT = 16
 class StateAtBarrier:
     """The state as it was at a barrier; all segments are held under `holder` until the snapshot lets go.
 
-    Each part of `to_write` is to be written by itself.
+    Each part of `to_write` is to be written by itself. `durable` says of each part which windows it is not for.
     """
 
     emitted_to_ms: int | None
-    durable: tuple[Written, ...]
-    to_write: tuple[tuple[Reading[DataFrame], ...], ...]
+    durable: Mapping[Written, int | None]
+    to_write: tuple[Unwritten[DataFrame], ...]
     holder: str
 
     @property
     def held(self) -> tuple[BatchId, ...]:
         """The segments that are to be written."""
-        return tuple(reading.segment.batch_id for part in self.to_write for reading in part)
+        return tuple(reading.segment.batch_id for part in self.to_write for reading in part.readings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredRows:
+    """State of a checkpoint for the windows that start after `closed_to_ms` (None: for all).
+
+    `written` is where all of it lies, and no other rows do; None where others do, and it is to be written anew.
+    """
+
+    rows: DataFrame
+    closed_to_ms: int | None
+    written: Written | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +88,16 @@ class WindowOperator:
         self._segments: Segments[DataFrame] = Segments(code.windows)
         self._firings = 0
 
-    def restore(self, emitted_to_ms: int | None, rows: DataFrame | None, written: Written) -> None:
-        """Begin with the state of a checkpoint; `rows` is what `written` holds."""
+    def restore(self, emitted_to_ms: int | None, parts: Iterable[RestoredRows]) -> None:
+        """Begin with the state of a checkpoint. One Spark job for each part."""
         self._segments = Segments(self.code.windows, emitted_to_ms)
-        if rows is None:
-            return
-        from_ms = None if emitted_to_ms is None else self.code.windows.next_start(emitted_to_ms)
-        segment = self._blocks.make(between(rows, from_ms, None), level=1, written=written)
-        if segment is not None:
-            self._segments.add(segment)
+        for part in parts:
+            closed_to = part.closed_to_ms
+            from_ms = None if closed_to is None else self.code.windows.next_start(closed_to)
+            rows = between(part.rows, from_ms, None)
+            segment = self._blocks.make(rows, level=1, closed_to=closed_to, written=part.written)
+            if segment is not None:
+                self._segments.add(segment)
 
     def look_at(self, ref: BatchRef, rows: DataFrame, watermark_ms: int) -> Arrived:
         """Make state of a batch, without what is late when the watermark is there."""
@@ -123,18 +136,17 @@ class WindowOperator:
         self._store.release(firing.read, firing.holder)
         self._blocks.let_go(firing.finished)
 
-    def at_barrier(self, checkpoint_id: int) -> StateAtBarrier:
-        """The state as it is now, for a snapshot.
-
-        What was closed has fired by now, so that no bound of a segment's own need be written.
-        """
+    def at_barrier(self, checkpoint_id: int, *, everything: bool = False) -> StateAtBarrier:
+        """The state as it is now, for a snapshot; `everything` of it is to be written where nothing is shared."""
         holder = f"{self._attempt} snapshot {checkpoint_id}"
         with self._lock:
-            live = self._segments.live
+            emitted_to_ms = self._segments.emitted_to_ms
             state = StateAtBarrier(
-                emitted_to_ms=self._segments.emitted_to_ms,
-                durable=tuple({segment.written: None for segment in live if segment.written and segment.is_durable}),
-                to_write=self._segments.to_write(),
+                # A job that was drained is at the end of event time. For whoever goes on from there it begins anew, as
+                # in Flink: else all rows to come were late.
+                emitted_to_ms=None if emitted_to_ms == WATERMARK_MAX else emitted_to_ms,
+                durable={} if everything else self._segments.durable(),
+                to_write=self._segments.to_write(everything=everything),
                 holder=holder,
             )
             for batch_id in state.held:
@@ -145,7 +157,7 @@ class WindowOperator:
         """The snapshot has written what it had to, part by part, or (nothing) given up."""
         with self._lock:
             for part, place in zip(state.to_write, written, strict=bool(written)):
-                self._segments.mark_written([reading.segment.batch_id for reading in part], place)
+                self._segments.mark_written([reading.segment.batch_id for reading in part.readings], place)
         self._store.release(state.held, state.holder)
 
     def confirm(self, checkpoint_id: int) -> None:

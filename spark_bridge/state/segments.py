@@ -69,6 +69,14 @@ class Reading(Generic[Frame]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unwritten(Generic[Frame]):
+    """Segments that are to be written together, for the windows that start after `closed_to_ms`."""
+
+    readings: tuple[Reading[Frame], ...]
+    closed_to_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Firing(Generic[Frame]):
     """What is to be read for the windows that fire, and what is not needed any more when that is done."""
 
@@ -111,17 +119,27 @@ class Segments(Generic[Frame]):
         """How to read all of a segment that some window still needs."""
         return self._reading(segment, None)
 
-    def to_write(self) -> tuple[tuple[Reading[Frame], ...], ...]:
+    def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
         """What no complete checkpoint has, in parts that are each written by themselves: the segments of one level.
 
-        They are merged with all others of their level, and so at once, or fire. All that is closed must have fired.
+        They are for the same windows, too: so they are merged with all others that are alike, and at once, or fire.
+        With `everything` it is what such checkpoints have as well.
         """
-        parts: dict[int, list[Reading[Frame]]] = {}
+        parts: dict[tuple[int, int | None], list[Reading[Frame]]] = {}
         for segment in self._live:
-            assert self._closed_to(segment) == self.emitted_to_ms, "closed windows have not fired"
-            if not segment.is_durable:
-                parts.setdefault(segment.level, []).append(self.reading(segment))
-        return tuple(tuple(parts[level]) for level in sorted(parts))
+            if everything or not segment.is_durable:
+                parts.setdefault((segment.level, self._closed_to(segment)), []).append(self.reading(segment))
+        return tuple(
+            Unwritten(readings=tuple(readings), closed_to_ms=closed_to) for (_, closed_to), readings in parts.items()
+        )
+
+    def durable(self) -> dict[Written, int | None]:
+        """What a complete checkpoint has, and the start of the last window that each is not for."""
+        return {
+            segment.written: self._closed_to(segment)
+            for segment in self._live
+            if segment.written is not None and segment.is_durable
+        }
 
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
         """Segments of the lowest level of which there are enough, so that each row is merged a few times at most.

@@ -7,24 +7,28 @@ are staged, new state is written, and the handles are told. When the checkpoint 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from flykka.actors.state.key_groups import key_groups_of
-from flykka.messages.codec import decode, encode
-from flykka.messages.operator_state import WindowOperatorState
-from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.actors.state.operator_state import elements_of, list_state
+from flykka.messages.message import Value
+from flykka.messages.operator_state import COMMITTABLES
+from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
 from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator
+from flykka.spark_bridge.state.savepoint import exclusive, into_savepoint
 from flykka.spark_bridge.state.segments import Written
-from flykka.spark_bridge.state.storage import read_state, shared_folder, write_state
+from flykka.spark_bridge.state.storage import shared_folder, write_state
+from flykka.spark_bridge.state.window_state import restored_windows, window_state
 
 if TYPE_CHECKING:
     from flykka.messages.ids import OperatorId
     from flykka.messages.state import KeyGroupRange, SharedStateHandle
     from flykka.messages.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
     from flykka.spark_bridge.sinks.sink import SinkWriter
 
@@ -33,11 +37,12 @@ Staged = tuple[tuple["OperatorId", tuple[str, ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
-    """The attempt's state as it was at a barrier."""
+    """The attempt's state as it was at a barrier; `savepoint` is the folder of the savepoint that it is for, if any."""
 
     checkpoint_id: int
     windows: StateAtBarrier | None
     staged: Staged
+    savepoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +61,12 @@ class Snapshotter:
         self,
         descriptor: TaskDeploymentDescriptor,
         services: Services,
+        scope: AttemptScope,
         windows: WindowOperator | None,
         writers: Mapping[OperatorId, SinkWriter],
     ) -> None:
         self._descriptor = descriptor
+        self._scope = scope
         self._services = services
         self._windows = windows
         self._writers = writers
@@ -73,8 +80,7 @@ class Snapshotter:
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
         for operator_id, writer in self._writers.items():
-            kept = (state.operator_state for state in states.get(operator_id, ()))
-            writer.restore([decode(state) for state in kept if state])
+            writer.restore(elements_of(states.get(operator_id, ()), COMMITTABLES, Value))
         if self._windows is not None:
             self._restore_windows(self._windows, states.get(self._head, []))
 
@@ -83,12 +89,14 @@ class Snapshotter:
         with self._lock:
             self._staged += staged
 
-    def at_barrier(self, checkpoint_id: int, staged: Staged) -> Barrier:
+    def at_barrier(self, checkpoint_id: int, staged: Staged, savepoint: str | None = None) -> Barrier:
         """Note the state as it is now, in the order of the stages; `staged` was fired before the barrier."""
         with self._lock:
             staged, self._staged = self._staged + staged, ()
-        windows = None if self._windows is None else self._windows.at_barrier(checkpoint_id)
-        return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged)
+        windows = None
+        if self._windows is not None:
+            windows = self._windows.at_barrier(checkpoint_id, everything=savepoint is not None)
+        return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged, savepoint=savepoint)
 
     def prepare_commit(self, barrier: Barrier, staged: Staged) -> tuple[OperatorSubtaskState, ...]:
         """The sinks' part of a snapshot, with what was `staged` for it since the barrier.
@@ -100,8 +108,9 @@ class Snapshotter:
         for operator_id, writer in self._writers.items():
             names = tuple(name for sink, names in barrier.staged + staged if sink == operator_id for name in names)
             kept = writer.prepare_commit(barrier.checkpoint_id, names)
-            if kept is not None:
-                states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=encode(kept)))
+            if kept:
+                committables = list_state(COMMITTABLES, kept)
+                states.append(OperatorSubtaskState(operator_id=operator_id, operator_state=(committables,)))
         return tuple(states)
 
     def abort(self, checkpoint_id: int) -> None:
@@ -111,16 +120,33 @@ class Snapshotter:
 
     def write(self, barrier: Barrier, sinks: tuple[OperatorSubtaskState, ...]) -> WrittenSnapshot | None:
         """Make a snapshot durable; None where it was aborted before. Background work."""
-        states, written = sinks, 0
         if self._is_aborted(barrier.checkpoint_id):
             if self._windows is not None and barrier.windows is not None:
                 self._windows.written(barrier.windows, ())
             return None
+        try:
+            written = self._written(barrier, sinks)
+            if barrier.savepoint is not None:
+                # Nobody would hear of what an attempt has put there that is over.
+                self._scope.check()
+        except BaseException:
+            if barrier.savepoint is not None:
+                self._take_out(barrier.savepoint)
+            raise
+        return written
+
+    def _written(self, barrier: Barrier, sinks: tuple[OperatorSubtaskState, ...]) -> WrittenSnapshot:
+        states, written = sinks, 0
+        if barrier.savepoint is not None:
+            states = self._copied(sinks, barrier.savepoint)
         if barrier.windows is not None:
-            state, written = self._write_windows(barrier.windows, barrier.checkpoint_id)
-            states = (state, *sinks)
-        size = sum(len(state.operator_state) + sum(handle.size_bytes for handle in state.shared) for state in states)
-        return WrittenSnapshot(state=TaskStateSnapshot(operators=states), size_bytes=size, incremental_bytes=written)
+            state, written = self._write_windows(barrier.windows, barrier)
+            states = (state, *states)
+        return WrittenSnapshot(
+            state=TaskStateSnapshot(operators=states),
+            size_bytes=sum(map(_size_bytes, states)),
+            incremental_bytes=written,
+        )
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """A checkpoint is complete: let the sinks commit; the published files."""
@@ -144,34 +170,54 @@ class Snapshotter:
         vertex = self._descriptor.vertex
         return key_groups_of(self._descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
 
-    def _write_windows(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[OperatorSubtaskState, int]:
+    def _copied(self, sinks: tuple[OperatorSubtaskState, ...], savepoint: str) -> tuple[OperatorSubtaskState, ...]:
+        """The sinks' part of a savepoint, with what they have staged in a folder of its own for each."""
+        filesystem, copied = self._services.filesystem, []
+        for sink in sinks:
+            folder = filesystem.qualified(f"{savepoint}/{self._descriptor.attempt}-{sink.operator_id}")
+            prepared = into_savepoint(filesystem, elements_of([sink], COMMITTABLES, Value), folder)
+            size = sum(file.size_bytes for file in filesystem.files_below(folder))
+            handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if prepared else ()
+            copied.append(replace(sink, operator_state=(list_state(COMMITTABLES, prepared),), exclusive=handles))
+        return tuple(copied)
+
+    def _take_out(self, savepoint: str) -> None:
+        """Delete all that the subtask has put into a savepoint, and with the last of it the folder.
+
+        Whoever has given the savepoint up has deleted the folder, maybe before the subtask wrote there.
+        """
+        filesystem = self._services.filesystem
+        for part in filesystem.list(savepoint):
+            if part.name.startswith(f"{self._descriptor.attempt}-"):
+                filesystem.delete(part.path)
+        filesystem.delete_if_empty(savepoint)
+
+    def _write_windows(self, state: StateAtBarrier, barrier: Barrier) -> tuple[OperatorSubtaskState, int]:
         assert self._windows is not None
+        checkpoint_id, is_shared = barrier.checkpoint_id, barrier.savepoint is None
         written: tuple[Written, ...] = ()
         try:
-            handles = self._write(state, checkpoint_id)
+            handles = self._write(state, barrier)
             written = tuple(Written(handles=(handle,), checkpoint_id=checkpoint_id) for handle in handles)
         finally:
-            self._windows.written(state, written)
-        durable = state.durable + written
-        emitted = WindowOperatorState(emitted_to_ms=state.emitted_to_ms)
-        operator_state = OperatorSubtaskState(
-            operator_id=self._head,
-            operator_state=b"" if state.emitted_to_ms is None else encode(emitted),
-            shared=tuple({handle.state_id: handle for part in durable for handle in part.handles}.values()),
-            key_groups=self._owned,
-        )
-        return operator_state, sum(handle.size_bytes for handle in handles)
+            # No later checkpoint may refer to what is a savepoint's own.
+            self._windows.written(state, written if is_shared else ())
+        parts = {**state.durable, **dict(zip(written, (part.closed_to_ms for part in state.to_write), strict=True))}
+        snapshot = window_state(self._head, self._owned, state.emitted_to_ms, parts)
+        return snapshot if is_shared else exclusive(snapshot), sum(handle.size_bytes for handle in handles)
 
-    def _write(self, state: StateAtBarrier, checkpoint_id: int) -> tuple[SharedStateHandle, ...]:
-        descriptor, filesystem = self._descriptor, self._services.filesystem
+    def _write(self, state: StateAtBarrier, barrier: Barrier) -> tuple[SharedStateHandle, ...]:
+        descriptor, filesystem, checkpoint_id = self._descriptor, self._services.filesystem, barrier.checkpoint_id
         handles: list[SharedStateHandle] = []
         paths: list[str] = []
         try:
             for number, part in enumerate(state.to_write):
                 state_id = f"{descriptor.attempt}-{checkpoint_id}" + (f"-{number}" if number else "")
-                paths.append(shared_folder(descriptor.checkpoint_directory, descriptor.job_id, state_id))
-                rows = sum(reading.segment.rows for reading in part)
-                handles.append(write_state(filesystem, read_segments(part), rows, paths[-1], state_id))
+                shared = shared_folder(descriptor.checkpoint_directory, descriptor.job_id, state_id)
+                paths.append(shared if barrier.savepoint is None else f"{barrier.savepoint}/{state_id}")
+                rows = sum(reading.segment.rows for reading in part.readings)
+                state_rows = read_segments(part.readings)
+                handles.append(write_state(filesystem, state_rows, rows, paths[-1], state_id, self._owned))
         except BaseException:
             for path in paths:
                 filesystem.delete(path)
@@ -179,16 +225,12 @@ class Snapshotter:
         return tuple(handles)
 
     def _restore_windows(self, windows: WindowOperator, states: list[OperatorSubtaskState]) -> None:
-        handles = tuple(handle for state in states for handle in state.shared)
-        emitted = [_window_state(state).emitted_to_ms for state in states if state.operator_state]
         groups = KeyGroups(keys=windows.code.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
-        whole = all(state.key_groups == self._owned for state in states) and len(states) < 2
-        rows = read_state(self._services.session, handles, groups, None if whole else self._owned)
-        bound = max((bound for bound in emitted if bound is not None), default=None)
-        windows.restore(bound, rows, Written(handles=handles, checkpoint_id=None))
+        restored = restored_windows(self._services.session, states, groups)
+        windows.restore(restored.emitted_to_ms, restored.parts)
 
 
-def _window_state(state: OperatorSubtaskState) -> WindowOperatorState:
-    decoded = decode(state.operator_state)
-    assert isinstance(decoded, WindowOperatorState), f"{state.operator_id} restored from {type(decoded).__name__}"
-    return decoded
+def _size_bytes(state: OperatorSubtaskState) -> int:
+    own = sum(len(element) for each in state.operator_state for element in each.elements)
+    shared = sum(handle.size_bytes for handle in state.shared)
+    return own + len(state.keyed_state) + shared + sum(handle.size_bytes for handle in state.exclusive)

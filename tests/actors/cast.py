@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.job_manager import JobManager
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.ids import JobId, OperatorId, SplitId, TaskManagerId
@@ -16,8 +18,9 @@ from flykka.messages.job import (
     JobStatusChanged,
     StopJob,
     SubmitJob,
+    TriggerSavepoint,
 )
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, Operator, ShipStrategy
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.source import FileSplit, SplitsDiscovered
@@ -133,11 +136,17 @@ class OneFileAtATime:
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
-        name = SplitId(f"file-{len(seen)}")
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        found = int(position or b"0")
+        name = SplitId(f"file-{found}")
         split = FileSplit(split_id=name, path=f"/in/{name}", start_row=0, rows=1)
-        finished = len(seen) + 1 == FILES
-        return SplitsDiscovered(operator_id=self._operator_id, splits=(split,), finished=finished)
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=(split,),
+            finished=found + 1 == FILES,
+            begun_at=position,
+            position=b"%d" % (found + 1),
+        )
 
 
 class Names:
@@ -153,8 +162,14 @@ class Names:
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(Bridge, descriptor, self.sink)
 
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        return ()
+
     def split_discovery(self, job_id: JobId, operator: Operator) -> OneFileAtATime:
         return OneFileAtATime(operator.operator_id)
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
 
     def end_attempts(self, job_id: JobId) -> None:
         """Attempts end with their actors."""
@@ -164,14 +179,23 @@ class Names:
 
 
 class Stage:
-    """Two TaskManagers with two slots each, and a client."""
+    """Two TaskManagers with two slots each, unless told otherwise, and a client."""
 
-    def __init__(self, system: SeededSystem, folder: Path) -> None:
+    def __init__(
+        self,
+        system: SeededSystem,
+        folder: Path,
+        data_plane: Names | None = None,
+        network: NetworkSettings | None = None,
+        *,
+        slots: int = 2,
+    ) -> None:
         self.system = system
-        self.data_plane = Names()
+        self.data_plane = data_plane or Names()
+        self.checkpointing: dict[str, Any] = {}
 
         def task_manager(name: TaskManagerId, resource_manager: Ref) -> Props:
-            return Props(TaskManager, name, 2, resource_manager, self.data_plane)
+            return Props(TaskManager, name, slots, resource_manager, self.data_plane, network=network)
 
         resource_manager = system.spawn(
             Props(
@@ -192,7 +216,7 @@ class Stage:
             vertex("source", parallelism, outputs=1),
             vertex("sink", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH),
         )
-        checkpointing = CheckpointingSettings(directory=str(self.folder), interval_ms=1_000)
+        checkpointing = CheckpointingSettings(directory=str(self.folder), interval_ms=1_000, **self.checkpointing)
         self._ask(
             SubmitJob(
                 job_graph=replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed),
@@ -201,8 +225,14 @@ class Stage:
             )
         )
 
-    def stop(self, name: str = "job") -> None:
-        self._ask(StopJob(job_id=JobId(name), client=self.client.ref))
+    def stop(self, name: str = "job", savepoints: Path | None = None) -> None:
+        """With a checkpoint, or with a savepoint below this directory."""
+        directory = None if savepoints is None else str(savepoints)
+        self._ask(StopJob(job_id=JobId(name), client=self.client.ref, savepoint_directory=directory))
+
+    def trigger_savepoint(self, savepoints: Path, name: str = "job") -> None:
+        wanted = TriggerSavepoint(job_id=JobId(name), client=self.client.ref, savepoint_directory=str(savepoints))
+        self._ask(wanted)
 
     def _ask(self, message: Message) -> None:
         self.client.ref.tell(Utter(receiver=self.job_manager, message=message))

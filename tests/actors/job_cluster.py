@@ -5,15 +5,26 @@ The JobManager, its JobMaster and the checkpoint coordinator are the real ones, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from flykka.actors.job_manager import JobManager
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId, OperatorId, SlotId, SplitId, TaskManagerId
+from flykka.messages.ids import (
+    ExecutionAttemptId,
+    JobId,
+    JobVertexId,
+    LeaderSessionId,
+    OperatorId,
+    SlotId,
+    SplitId,
+    TaskManagerId,
+)
 from flykka.messages.job import CancelJob, ListeningBehaviour, SubmitJob
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, Operator, RestartStrategyConfiguration
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, RestartStrategyConfiguration
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
@@ -63,14 +74,18 @@ class ScriptedDiscovery:
         self.files = files
         self.failures_left = 0
 
-    def discover(self, seen: frozenset[SplitId]) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         if self.failures_left > 0:
             self.failures_left -= 1
             raise OSError("the folder is gone")
-        names = [SplitId(f"file-{number}") for number in range(self.files)]
-        fresh = [name for name in names if name not in seen]
+        found = int(position or b"0")
+        fresh = [SplitId(f"file-{number}") for number in range(found, self.files)]
         return SplitsDiscovered(
-            operator_id=self.operator_id, splits=tuple(map(split, fresh[:1])), finished=len(fresh) <= 1
+            operator_id=self.operator_id,
+            splits=tuple(map(split, fresh[:1])),
+            finished=len(fresh) <= 1,
+            begun_at=position,
+            position=b"%d" % (found + 1),
         )
 
 
@@ -79,9 +94,12 @@ class ScriptedDataPlane:
 
     def __init__(self, *, files: int = 0) -> None:
         self.files = files
+        self.hooks: list[MasterTriggerRestoreHook] = []
         self.refusal: Exception | None = None
         self.cannot_release: Exception | None = None
         self.ended: list[JobId] = []
+        self.finalized: list[JobVertexId] = []
+        self.finalization_failures: list[Exception] = []
         self.released: list[JobId] = []
         self.keeps_staged: list[bool] = []
         self.discoveries: dict[OperatorId, ScriptedDiscovery] = {}
@@ -90,11 +108,20 @@ class ScriptedDataPlane:
         if self.refusal is not None:
             raise self.refusal
 
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        return self.hooks
+
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         raise AssertionError("the tasks of these tests are never made")
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> ScriptedDiscovery:
         return self.discoveries.setdefault(operator.operator_id, ScriptedDiscovery(operator.operator_id, self.files))
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """Counted by vertex; a scripted failure is raised instead."""
+        self.finalized += [vertex.vertex_id for vertex in vertices]
+        if self.finalization_failures:
+            raise self.finalization_failures.pop(0)
 
     def end_attempts(self, job_id: JobId) -> None:
         self.ended.append(job_id)

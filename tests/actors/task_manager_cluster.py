@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from flykka.actors.data_plane import SplitDiscovery
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.heartbeat import HeartbeatRequest
 from flykka.messages.ids import (
@@ -12,7 +16,7 @@ from flykka.messages.ids import (
     TaskManagerId,
     slot_id,
 )
-from flykka.messages.job_graph import JobGraph, Operator
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator, TaskCancellationSettings
 from flykka.messages.message import Message
 from flykka.messages.registration import (
     AcknowledgeRegistration,
@@ -71,6 +75,9 @@ class NoData:
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         raise AssertionError("splits are looked for on the JobMaster's side")
 
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
+
     def end_attempts(self, job_id: JobId) -> None:
         """Attempts end with their actors."""
 
@@ -81,11 +88,28 @@ class NoData:
 class Cluster:
     """A TaskManager with two slots, and a ResourceManager and a JobMaster that the test plays."""
 
-    def __init__(self, system: SeededSystem, kind: type[TaskManager] = TaskManager) -> None:
+    def __init__(
+        self,
+        system: SeededSystem,
+        kind: type[TaskManager] = TaskManager,
+        network: NetworkSettings | None = None,
+        *,
+        data_plane: NoData | None = None,
+        task_cancellation: TaskCancellationSettings | None = None,
+    ) -> None:
         self.system = system
         self.resource_manager = Peer(system, "resource-manager", RM_SESSION)
         self.job_master = Peer(system, "job-master", JM_SESSION)
-        props = Props(kind, HERE, 2, self.resource_manager.ref, NoData(), registration_retry_ms=100)
+        props = Props(
+            kind,
+            HERE,
+            2,
+            self.resource_manager.ref,
+            data_plane or NoData(),
+            registration_retry_ms=100,
+            network=network,
+            task_cancellation=task_cancellation,
+        )
         self.task_manager: ActorRef = system.spawn(props, HERE)
         system.run_until_idle()
 
@@ -131,9 +155,14 @@ class Cluster:
         )
         self.say(answer)
 
-    def submit(self, attempt: str = "x", allocation: str = "a") -> None:
+    def submit(
+        self, attempt: str = "x", allocation: str = "a", cancellation: TaskCancellationSettings | None = None
+    ) -> None:
         """Deploy an attempt."""
-        self.say(SubmitTask(descriptor=descriptor(attempt, allocation=allocation), job_master=self.job_master.ref))
+        deployed = replace(
+            descriptor(attempt, allocation=allocation), task_cancellation=cancellation or TaskCancellationSettings()
+        )
+        self.say(SubmitTask(descriptor=deployed, job_master=self.job_master.ref))
 
     def tasks(self) -> list[str]:
         """The names of the living Tasks."""

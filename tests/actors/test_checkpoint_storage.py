@@ -8,9 +8,16 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
-from flykka.actors.checkpoint_storage import FORMAT_VERSION, CheckpointStorage
-from flykka.actors.errors import CheckpointFormatError, CheckpointNotFoundError, CheckpointVersionError
+from flykka.actors.checkpoint_format import FORMAT_VERSION
+from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.errors import (
+    CheckpointDirectoryError,
+    CheckpointFormatError,
+    CheckpointNotFoundError,
+    CheckpointVersionError,
+)
 from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
@@ -244,3 +251,23 @@ def _job_graph(directory: str) -> JobGraph:
         heartbeat_interval_ms=1_000,
         heartbeat_timeout_ms=10_000,
     )
+
+
+class WithoutDriver(MemoryFileSystem):
+    """A file system whose library does not find what it needs, as that of HDFS without a JVM."""
+
+    protocol = "driverless"
+
+    def __init__(self) -> None:
+        raise OSError("Unable to load libjvm\nnot in /usr/lib\nnot in /opt")
+
+
+def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() -> None:
+    fsspec.register_implementation("driverless", WithoutDriver, clobber=True)
+
+    with pytest.raises(CheckpointDirectoryError, match=r"'driverless://x' cannot be used: Unable to load libjvm$"):
+        CheckpointStorage("driverless://x")
+    with pytest.raises(
+        CheckpointDirectoryError, match=r"savepoint directory .* cannot be used: Unable to load libjvm$"
+    ):
+        initialize_savepoint("driverless://x", "savepoint-1")

@@ -8,19 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId, TaskManagerId
 from flykka.messages.job import (
-    CheckpointCompleted,
     JobRestored,
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
     MetricsReported,
-    SubmitJob,
     TaskManagerLost,
 )
 from flykka.messages.job_graph import JobGraph, RestartStrategyConfiguration
@@ -218,14 +215,6 @@ def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
     assert cluster.heard(cluster.client, TaskManagerLost) == []
 
 
-def test_a_checkpoint_that_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
-    nowhere = str(cluster.folder / "nowhere")
-
-    cluster.job_manager.tell(SubmitJob(job_graph=cluster.graph(), client=cluster.client, restore_path=nowhere))
-
-    assert nowhere in cluster.last(cluster.client, JobResultFailure).cause.message
-
-
 # Sources
 
 
@@ -299,47 +288,6 @@ def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(c
     acknowledge(cluster, SOURCE)
 
     assert [each.splits for each in cluster.heard(task_manager, AddSplits)] == [(split("file-0"),)]
-
-
-def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
-    task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
-    ask_for_splits(cluster)
-    cluster.system.advance(60)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
-
-    cluster.report(SINK, ExecutionState.FAILED, failure())
-    cluster.report(SOURCE, ExecutionState.CANCELED)
-    cluster.system.advance(1)
-    ask_for_splits(cluster, "job_source_0_1")
-    cluster.system.advance(100)
-
-    assert cluster.last(cluster.client, CheckpointCompleted).checkpoint_id == 1
-    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
-    assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
-    assert cluster.last(task_manager, AddSplits).splits == (split("file-1"),)
-
-
-def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:
-    task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
-    ask_for_splits(cluster)
-    cluster.system.advance(60)
-    acknowledge(cluster, SOURCE)
-    acknowledge(cluster, SINK)
-    path = cluster.last(cluster.client, CheckpointCompleted).path
-    kept = CheckpointStorage(str(cluster.folder)).read_metadata(path)
-    elsewhere = CheckpointStorage(str(cluster.folder)).write_metadata(kept, str(cluster.folder / "kept"))
-    cluster.cancel()
-    for attempt in (SOURCE, SINK):
-        cluster.report(attempt, ExecutionState.CANCELED)
-
-    cluster.job_manager.tell(SubmitJob(job_graph=checkpointed(cluster), client=cluster.client, restore_path=elsewhere))
-    cluster.accept_job_master()
-    task_manager = cluster.start_task_manager("tm-2")
-    cluster.offer("tm-2", 1)
-
-    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
-    assert cluster.deployed(task_manager)[0].restored_checkpoint_id == 1
 
 
 def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster: JobCluster) -> None:

@@ -24,6 +24,8 @@ SEEN_BY_NO_USER = {
     "UnknownBatchError",
     "GraphError",
     "IllegalTransitionError",
+    "NetworkBufferError",
+    "BufferPoolDestroyedError",
     "CheckpointStorageError",
     "CheckpointFormatError",
     "CheckpointVersionError",

@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         nothing,
         COPY,
         ["--from-checkpoint", "{}/in"],
-        r"CheckpointNotFoundError: '\S+/in' is no checkpoint: .*",
+        r"CheckpointNotFoundError: '\S+/in' is no checkpoint or savepoint: .*",
     ),
     "no checkpoint at all": (
         nothing,

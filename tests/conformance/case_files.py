@@ -1,24 +1,46 @@
-"""The cases of one area, as they lie in `cases/`."""
+"""Folders of case files: `NN_area.json`, each with the cases of one area."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 Case = dict[str, Any]
 
-_CASES = Path(__file__).parent / "cases"
+OPEN_CASES = Path(__file__).parent / "cases"
 
 
 class UnknownWordError(ValueError):
     """A case says something that its adapter has no translation for."""
 
 
-def cases_of(area: str) -> list[Case]:
-    """Every case of the file `<area>.json`."""
-    cases: list[Case] = json.loads((_CASES / f"{area}.json").read_text())["cases"]
-    return cases
+@dataclass(frozen=True, slots=True)
+class CaseFile:
+    """One area's cases."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+    @property
+    def area(self) -> str:
+        """The number that the name of the file begins with: `01`."""
+        return self.name.partition("_")[0]
+
+
+def case_files(folder: Path) -> list[CaseFile]:
+    """Every file of cases in `folder`, by name.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    files = [
+        CaseFile(path.stem, tuple(json.loads(path.read_text())["cases"])) for path in sorted(folder.glob("*.json"))
+    ]
+    if not files:
+        raise FileNotFoundError(f"no file of cases (NN_area.json) in {folder}")
+    return files
 
 
 def only_known_words(what: str, words: object, known: set[str]) -> None:
@@ -27,3 +49,8 @@ def only_known_words(what: str, words: object, known: set[str]) -> None:
     unknown = words.keys() - known
     if unknown:
         raise UnknownWordError(f"{what}: {sorted(unknown)}")
+
+
+def is_since(case: Case, *version: int) -> bool:
+    """Whether the case speaks of this version, `1, 11`, or of a newer one."""
+    return "since" in case and tuple(int(part) for part in str(case["since"]).split(".")) >= version

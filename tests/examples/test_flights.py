@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from types import ModuleType
@@ -16,24 +15,12 @@ from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobR
 from flykka.messages.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane
-from tests.house.sources import HOUSE
 
 # The first test to ask for the example waits for its data set to be read.
 pytestmark = pytest.mark.slow
 
 JOB = JobId("flights")
 MIDNIGHT = datetime(2013, 1, 1)
-
-
-@pytest.fixture(scope="module")
-def demo() -> ModuleType:
-    """The example, which is a program and no module of the package."""
-    spec = importlib.util.spec_from_file_location("flights_example", HOUSE / "examples" / "flights.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -198,3 +185,14 @@ def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
 
     assert demo.verdict(BATCH, BATCH, killer) == 0
     assert killer.completed_after.is_set()
+
+
+@pytest.mark.parametrize("wrong", [["--parallelism", "0"], ["--task-managers", "no"], ["--checkpoint-interval", "0s"]])
+def test_an_option_that_makes_no_sense_is_a_wrong_command_line(
+    demo: ModuleType, capsys: pytest.CaptureFixture[str], wrong: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        demo.main(wrong)
+
+    assert ended.value.code == 2
+    assert f"argument {wrong[0]}: " in capsys.readouterr().err

@@ -12,10 +12,11 @@ from flykka import (
     ExternalizedCheckpointRetention,
     FileSink,
     FileSource,
+    MasterTriggerRestoreHook,
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
-from flykka.errors import CheckpointNotFoundError, ClusterError
+from flykka.errors import CheckpointNotFoundError, ClusterError, ProgramError
 from tests.flykka.programs import BIDS
 
 pytestmark = pytest.mark.spark
@@ -91,3 +92,29 @@ def test_the_idleness_of_a_source_goes_into_the_job_graph(env: StreamExecutionEn
     [vertex] = env.get_job_graph().vertices
 
     assert vertex.idle_timeout_ms == 30_000
+
+
+class Counter(MasterTriggerRestoreHook):
+    """Has nothing to say."""
+
+    def __init__(self, identifier: str) -> None:
+        self._identifier = identifier
+
+    @property
+    def identifier(self) -> str:
+        return self._identifier
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> bytes | None:
+        return None
+
+    def restore_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
+        return
+
+
+def test_a_master_hook_has_a_name_that_no_other_has(env: StreamExecutionEnvironment) -> None:
+    env.add_master_hook(Counter("counter"))
+
+    with pytest.raises(ProgramError, match="there is a master hook 'counter' already"):
+        env.add_master_hook(Counter("counter"))
+    with pytest.raises(ProgramError, match="has the identifier ' '"):
+        env.add_master_hook(Counter(" "))

@@ -9,6 +9,7 @@ import pytest
 from flykka.errors import DurationError, ProgramError
 from flykka.job_settings import JobSettings
 from flykka.messages.job_graph import (
+    CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     RestartStrategyConfiguration,
@@ -89,3 +90,65 @@ def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
     assert JobSettings().from_checkpoint("latest").restore_from == "latest"
     with pytest.raises(ProgramError, match="must be a path or 'latest'"):
         JobSettings().from_checkpoint("")
+
+
+def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> None:
+    settings = JobSettings().from_savepoint("/savepoints/s", allow_non_restored_state=True)
+    first = settings.restore_from, settings.allow_non_restored_state
+
+    settings.from_checkpoint("latest")
+
+    assert first == ("/savepoints/s", True)
+    assert (settings.restore_from, settings.allow_non_restored_state) == ("latest", False)
+    with pytest.raises(ProgramError, match="the savepoint to start from must be a path"):
+        JobSettings().from_savepoint("")
+
+
+def test_a_place_may_be_a_path_object_as_that_of_a_source_may(tmp_path: Path) -> None:
+    settings = JobSettings().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
+
+    assert settings.checkpointing.directory == str(tmp_path / "c")
+    assert settings.checkpointing.savepoint_directory == str(tmp_path / "s")
+    assert settings.from_checkpoint(tmp_path / "chk-1").restore_from == str(tmp_path / "chk-1")
+    assert settings.from_savepoint(tmp_path / "savepoint-1").restore_from == str(tmp_path / "savepoint-1")
+
+
+def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    here = JobSettings().set_default_savepoint_directory("savepoints")
+    elsewhere = JobSettings().set_default_savepoint_directory("s3://bucket/savepoints")
+
+    assert here.checkpointing.savepoint_directory == str(tmp_path / "savepoints")
+    assert elsewhere.checkpointing.savepoint_directory == "s3://bucket/savepoints"
+    with pytest.raises(ProgramError, match="the default savepoint directory must be a path"):
+        JobSettings().set_default_savepoint_directory("")
+
+
+def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
+    settings = JobSettings().enable_checkpointing("1s").enable_unaligned_checkpoints()
+
+    settings.set_aligned_checkpoint_timeout("3s").set_max_alignment_size(1_000)
+
+    assert settings.checkpointing.unaligned
+    assert settings.checkpointing.aligned_timeout_ms == 3_000
+    assert settings.checkpointing.alignment_limit_bytes == 1_000
+    assert not settings.enable_unaligned_checkpoints(False).checkpointing.unaligned
+
+
+def test_unaligned_checkpoints_do_not_overlap_whichever_is_said_first() -> None:
+    with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
+        JobSettings().enable_unaligned_checkpoints().enable_checkpointing("1s", max_concurrent=2)
+    with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
+        JobSettings().enable_checkpointing("1s", max_concurrent=2).enable_unaligned_checkpoints()
+
+
+@pytest.mark.parametrize("mode", [CheckpointingMode.AT_LEAST_ONCE, "AT_LEAST_ONCE"])
+def test_unaligned_checkpoints_are_exactly_once(mode: CheckpointingMode | str) -> None:
+    with pytest.raises(ProgramError, match="need the checkpointing mode EXACTLY_ONCE, not AT_LEAST_ONCE"):
+        JobSettings().enable_unaligned_checkpoints().set_checkpointing_mode(mode)
+
+
+def test_a_checkpointing_mode_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ProgramError, match="must be one of EXACTLY_ONCE, AT_LEAST_ONCE, not 'ONCE'"):
+        JobSettings().set_checkpointing_mode("ONCE")

@@ -79,6 +79,18 @@ def test_only_the_first_job_continues() -> None:
     assert (first.restore_from, second.restore_from) == ("latest", None)
 
 
+def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
+    options = LaunchOptions(from_savepoint="/s", allow_non_restored_state=True, savepoint_directory="/savepoints")
+    launch, first, second = Launch(options), app_settings(), app_settings()
+
+    launch.settle(first)
+    launch.settle(second)
+
+    assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
+    assert (second.restore_from, second.allow_non_restored_state) == (None, False)
+    assert second.checkpointing.savepoint_directory == "/savepoints"
+
+
 def test_a_launch_holds_on_every_thread_until_its_end() -> None:
     before, launch = current_launch(), Launch()
     found: list[Launch] = []

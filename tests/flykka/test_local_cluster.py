@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from flykka.errors import ClusterError, InsufficientSlotsError, JobExecutionError, UnknownTaskManagerError
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.errors import (
+    ClusterError,
+    InsufficientNetworkBuffersError,
+    InsufficientSlotsError,
+    JobExecutionError,
+    UnknownTaskManagerError,
+)
 from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration, ShipStrategy
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
@@ -114,6 +121,29 @@ def test_a_job_does_not_wait_for_slots_that_another_one_has(start: Callable[...,
 
     with pytest.raises(InsufficientSlotsError, match=r"needs 2 slots, and of 4 .* 1 are free, .* held by 'job'"):
         cluster.submit(job(tmp_path / "second", parallelism=2))
+
+
+@pytest.mark.parametrize(
+    ("network_buffers", "refusal"),
+    [
+        (3, r"sink \(1/2\) needs 4 network buffers, and each TaskManager has 3: lower .* \(network_buffers\)"),
+        (4, "job 'job' needs 14 network buffers, and the cluster has 8"),
+    ],
+)
+def test_a_job_that_never_fits_into_the_network_buffers_is_not_submitted(
+    network_buffers: int, refusal: str, tmp_path: Path
+) -> None:
+    graph = graph_of(
+        vertex("source", 2, outputs=1),
+        vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH),
+    )
+    network = NetworkSettings(network_buffers=network_buffers)
+    settings = ClusterSettings(task_managers=2, slots_per_task_manager=2, network=network)
+    with (
+        LocalCluster(ScriptedDataPlane(), settings) as cluster,
+        pytest.raises(InsufficientNetworkBuffersError, match=refusal),
+    ):
+        cluster.submit(replace(graph, checkpointing=CheckpointingSettings(directory=str(tmp_path))))
 
 
 @pytest.mark.parametrize(("task_managers", "needed", "slots"), [(1, 3, 3), (2, 3, 2), (2, 4, 2), (4, 1, 1)])

@@ -172,3 +172,55 @@ def test_an_empty_dataframe_is_a_job_that_ends(
     env.execute()
 
     assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_a_condition_that_marks_watermarks_is_tried_where_it_is_written(
+    env: StreamExecutionEnvironment, spark: SparkSession
+) -> None:
+    frame = spark.createDataFrame([], "at timestamp, is_last boolean")
+    marked = WatermarkStrategy.for_punctuated_watermarks("is_last").with_timestamp_column("at")
+    wrong = WatermarkStrategy.for_punctuated_watermarks("is_first").with_timestamp_column("at")
+
+    stream = env.from_dataframe(frame, marked, uid="marked")
+
+    assert stream._transformation.punctuated_watermarks
+    with pytest.raises(StreamTypeError, match=r"wrong.*is_first"):
+        env.from_dataframe(frame, wrong, uid="wrong")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_rows_out_of_order_fail_the_job_where_that_was_asked_for(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    late_first = spark.range(0, 10, 1, 2).select(F.timestamp_seconds(100 - F.col("id")).alias("at"))
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    env.from_dataframe(
+        late_first, BY_TIME.with_violation_handler("FAIL"), uid="countdown", partitions_per_batch=1
+    ).sink_to(FileSink.parquet(str(tmp_path / "out")))
+
+    with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times are to ascend"):
+        env.execute("countdown")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_row_that_marks_a_watermark_makes_those_before_it_late(
+    env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
+) -> None:
+    seconds = F.element_at(F.array(*map(F.lit, (0, 5, 1, 6))), F.col("id").cast("int") + 1)
+    rows = spark.range(0, 4, 1, 2).select("id", F.timestamp_seconds(seconds).alias("at"))
+    marked = WatermarkStrategy.for_punctuated_watermarks("id = 1").with_timestamp_column("at")
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    (
+        env.from_dataframe(rows, marked, uid="rows", partitions_per_batch=1)
+        .key_by(F.lit(0).alias("key"))
+        .window(TumblingEventTimeWindows.of("1s"))
+        .aggregate(F.count("*").alias("rows"))
+        .sink_to(FileSink.parquet(str(tmp_path / "out")))
+    )
+
+    env.execute("marked")
+
+    windows = spark.read.parquet(str(tmp_path / "out")).select(F.unix_seconds("window_start")).collect()
+    assert sorted(second for (second,) in windows) == [0, 5, 6]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from flykka.errors import DurationError, ProgramError
-from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.job_graph import MonotonyViolationHandler, RestartStrategyConfiguration
 from flykka.restart_strategies import RestartStrategies
 from flykka.streams.output_tag import OutputTag
 from flykka.streams.watermark_strategy import WatermarkStrategy
@@ -67,6 +67,28 @@ def test_the_delay_of_a_watermark_is_how_long_late_rows_are_waited_for() -> None
 def test_monotonous_timestamps_are_waited_for_no_time_and_none_not_at_all() -> None:
     assert WatermarkStrategy.for_monotonous_timestamps().delay_ms == 0
     assert WatermarkStrategy.no_watermarks().delay_ms is None
+
+
+def test_an_ascending_source_says_what_follows_where_it_does_not_ascend() -> None:
+    ascending = WatermarkStrategy.for_monotonous_timestamps()
+
+    assert ascending.on_violation is MonotonyViolationHandler.IGNORE
+    assert ascending.with_violation_handler("FAIL").on_violation is MonotonyViolationHandler.FAIL
+    with pytest.raises(ProgramError, match="one of IGNORE, LOG, FAIL, not 'PANIC'"):
+        ascending.with_violation_handler("PANIC")
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        WatermarkStrategy.no_watermarks(),
+        WatermarkStrategy.for_bounded_out_of_orderness("1s"),
+        WatermarkStrategy.for_punctuated_watermarks("is_mark"),
+    ],
+)
+def test_where_no_order_is_asked_for_none_can_be_violated(strategy: WatermarkStrategy) -> None:
+    with pytest.raises(ProgramError, match="only for_monotonous_timestamps"):
+        strategy.with_violation_handler(MonotonyViolationHandler.FAIL)
 
 
 def test_a_source_that_falls_silent_holds_nobody_back_for_longer_than_its_idleness() -> None:

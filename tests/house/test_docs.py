@@ -134,7 +134,7 @@ def test_every_ready_field_is_among_the_options(name: str) -> None:
     assert is_named(name)
 
 
-@pytest.mark.parametrize("command", [["run"], ["trace", "show"], ["trace", "stats"], []])
+@pytest.mark.parametrize("command", [["run"], ["plan"], ["trace", "show"], ["trace", "stats"], []])
 def test_every_option_of_the_command_line_is_among_the_options(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

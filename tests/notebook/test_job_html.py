@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from flykka.jobs.job_details import JobDetails
+from flykka.jobs.job_details import JobDetails, Latency
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
@@ -69,6 +69,15 @@ def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load(
             "34 %, 0 %",
         ],
     ]
+
+
+def test_latency_is_told_where_it_is_tracked() -> None:
+    source, windows = RESTARTED.vertices
+    measured = replace(windows, latency=Latency(median_ms=120, p99_ms=1_500))
+
+    picture = shown(replace(RESTARTED, vertices=(source, measured)))
+
+    assert [row[-2] for row in picture.rows[:3]] == ["latency, 99 %", "", "120 ms, 1.5 s"]
 
 
 def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:

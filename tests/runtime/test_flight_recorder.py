@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.system import ActorSystem
@@ -157,3 +158,27 @@ def test_a_recorder_belongs_to_one_system_and_forgets_with_its_end(tmp_path: Pat
     with pytest.raises(RuntimeError, match="'one' has ended"):
         recorder.dump(tmp_path / "ring.trace")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_can_carry_nothing_is_not_looked_at_and_what_cannot_be_known_is() -> None:
+    class Word(Message):
+        pass
+
+    @message("weight.local")
+    class Local(Message):
+        number: int
+        words: tuple[Word, ...]
+
+    assert weight(Local(number=1, words=("four",))) == 4 + 8  # type: ignore[arg-type]
+
+
+def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
+    recorder = begun()
+    sent = [("send", SOMEONE, says(str(number))) for number in range(20)]
+    recorder.turn(1, 1, SOMEONE, Envelope(says("all"), None, None), [("stop", SOMEONE), *sent], None)
+
+    recorder.dump(tmp_path / "ring.trace")
+
+    (turn,) = Trace.open(tmp_path / "ring.trace").turns
+    assert len(turn.effects) == 21
+    assert [effect.message.text for effect in turn.effects[1:]] == [str(number) for number in range(20)]

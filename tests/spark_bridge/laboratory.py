@@ -256,7 +256,7 @@ class Laboratory:
 
     def splits(self, vertex: JobVertex) -> list[SourceSplit]:
         """All splits of a source vertex."""
-        return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(frozenset()).splits)
+        return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(b"").splits)
 
     def published(self) -> DataFrame:
         """What a reader of the output sees."""

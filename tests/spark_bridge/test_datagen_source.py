@@ -134,7 +134,7 @@ def test_a_field_that_cannot_be_is_refused_where_it_is_written(field: object, wr
 def test_its_discovery_hands_out_what_it_reads(spark: SparkSession) -> None:
     made = DataGenSource(FIELDS, number_of_rows=25, rows_per_batch=10).bound(spark, "at")
 
-    found = made.split_discovery(OperatorId("source"), FileSystem(spark)).discover(frozenset())
+    found = made.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
 
     assert made.event_time == "at"
     assert [split.rows for split in found.splits] == [10, 10, 5]

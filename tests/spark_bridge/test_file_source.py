@@ -20,6 +20,7 @@ from flykka.spark_bridge.errors import (
 )
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.prototype import PrototypeError
+from flykka.spark_bridge.sources import split_discovery
 from flykka.spark_bridge.sources.file_source import FileSource
 from flykka.spark_bridge.sources.reading import read_sliced, read_split
 from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
@@ -57,7 +58,7 @@ def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered
 
 
 def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(spark: SparkSession, folder: Path) -> None:
-    found = discovery(spark, FileSource.parquet(str(folder)).files_per_batch(2)).discover(frozenset())
+    found = discovery(spark, FileSource.parquet(str(folder)).files_per_batch(2)).discover(b"")
 
     assert names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
     assert [split.rows for split in found.splits] == [20, 20, 10]
@@ -65,7 +66,7 @@ def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(spark: 
 
 
 def test_whole_files_are_put_together_up_to_a_number_of_rows(spark: SparkSession, folder: Path) -> None:
-    found = discovery(spark, FileSource.parquet(str(folder)).rows_per_batch(35)).discover(frozenset())
+    found = discovery(spark, FileSource.parquet(str(folder)).rows_per_batch(35)).discover(b"")
 
     assert [split.rows for split in found.splits] == [30, 20]
 
@@ -73,7 +74,7 @@ def test_whole_files_are_put_together_up_to_a_number_of_rows(spark: SparkSession
 def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder)).rows_per_batch(4)
 
-    found = discovery(spark, source).discover(frozenset())
+    found = discovery(spark, source).discover(b"")
     batches = everything(spark, source, found)
 
     assert [len(batch) for batch in batches] == [4, 4, 2] * 5
@@ -82,24 +83,50 @@ def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, folde
 
 def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder)).rows_per_batch(4)
-    first = discovery(spark, source).discover(frozenset())
-    seen = frozenset(split.split_id for split in first.splits)
+    first = discovery(spark, source).discover(b"")
     write_rows(folder / "5.parquet", [(5, 0, 50)])
 
-    again = discovery(spark, source).discover(seen)
+    again = discovery(spark, source).discover(first.position)
 
     assert names(again) == [["5.parquet"]]
+
+
+def test_much_is_found_in_several_looks(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
+    look = discovery(spark, FileSource.parquet(str(folder)))
+
+    found = [look.discover(b"")]
+    while found[-1].more:
+        found.append(look.discover(found[-1].position))
+    elsewhere = discovery(spark, FileSource.parquet(str(folder))).discover(found[0].position)
+
+    assert [name for each in found for name in names(each)] == [[f"{number}.parquet"] for number in range(5)]
+    assert [(len(each.splits) <= 3, each.finished) for each in found[:-1]] == [(True, False)] * (len(found) - 1)
+    assert found[-1].finished
+    assert names(elsewhere)[0] == names(found[1])[0]
+
+
+def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession, folder: Path) -> None:
+    bad = folder / "3.parquet"
+    good = bad.read_bytes()
+    bad.write_bytes(b"no parquet")
+    look = discovery(spark, FileSource.parquet(str(folder)))
+    with pytest.raises(UnreadableFileError):
+        look.discover(b"")
+    bad.write_bytes(good)
+
+    assert names(look.discover(b"")) == [[f"{number}.parquet"] for number in range(5)]
 
 
 def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: SparkSession, tmp_path: Path) -> None:
     look = discovery(spark, FileSource.parquet(str(tmp_path / "in")).monitor_continuously("300ms"))
 
-    before = look.discover(frozenset())
+    before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
     (tmp_path / "in" / ".b.parquet.tmp").write_bytes(b"being written")
-    found = look.discover(frozenset())
+    found = look.discover(b"")
     (tmp_path / "in" / "_SUCCESS").touch()
-    last = look.discover(frozenset(split.split_id for split in found.splits))
+    last = look.discover(found.position)
 
     assert (before.splits, before.finished) == ((), False)
     assert (names(found), found.finished) == ([["a.parquet"]], False)
@@ -111,7 +138,7 @@ def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> 
     (folder / "DONE").touch()
     source = FileSource.parquet(str(folder)).monitor_continuously("1s", until="DONE")
 
-    found = discovery(spark, source).discover(frozenset())
+    found = discovery(spark, source).discover(b"")
 
     assert names(found) == [[f"{number}.parquet"] for number in range(5)]
     assert found.finished
@@ -120,14 +147,14 @@ def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> 
 def test_a_function_can_end_a_discovery(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder)).monitor_continuously(timedelta(seconds=1), until=lambda: True)
 
-    assert discovery(spark, source).discover(frozenset()).finished
+    assert discovery(spark, source).discover(b"").finished
 
 
 def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = FileSource.parquet(str(tmp_path / "in"))
 
-    (split,) = discovery(spark, source).discover(frozenset()).splits
+    (split,) = discovery(spark, source).discover(b"").splits
     assert isinstance(split, FileBatchSplit)
     (rows,) = read_split(spark, source, source.prototype(spark).schema, split)
     (row,) = rows.collect()
@@ -138,8 +165,8 @@ def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession,
 def test_the_latest_event_time_is_in_the_statistics_of_whole_files(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder), event_time="at")
 
-    whole = discovery(spark, source.files_per_batch(2)).discover(frozenset()).splits[0]
-    cut = discovery(spark, source.rows_per_batch(4)).discover(frozenset()).splits[0]
+    whole = discovery(spark, source.files_per_batch(2)).discover(b"").splits[0]
+    cut = discovery(spark, source.rows_per_batch(4)).discover(b"").splits[0]
 
     assert isinstance(whole, FileBatchSplit)
     assert isinstance(cut, FileBatchSplit)
@@ -149,7 +176,7 @@ def test_the_latest_event_time_is_in_the_statistics_of_whole_files(spark: SparkS
 
 def test_slices_hold_every_row_of_a_batch_once(spark: SparkSession, folder: Path) -> None:
     source = FileSource.parquet(str(folder)).files_per_batch(5)
-    (split,) = discovery(spark, source).discover(frozenset()).splits
+    (split,) = discovery(spark, source).discover(b"").splits
     assert isinstance(split, FileBatchSplit)
 
     slices = read_sliced(spark, source, source.prototype(spark).schema, split)
@@ -162,7 +189,7 @@ def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
     source = FileSource.parquet(str(tmp_path / "nowhere"))
 
     with pytest.raises(SourceNotFoundError, match="nowhere"):
-        discovery(spark, source).discover(frozenset())
+        discovery(spark, source).discover(b"")
     with pytest.raises(SourceNotFoundError, match="nowhere"):
         source.prototype(spark)
 
@@ -171,7 +198,7 @@ def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:
     source = FileSource.parquet(str(tmp_path))
 
     with pytest.raises(EmptySourceError, match=tmp_path.name):
-        discovery(spark, source).discover(frozenset())
+        discovery(spark, source).discover(b"")
     with pytest.raises(EmptySourceError, match="declare it with schema"):
         source.prototype(spark)
 
@@ -180,7 +207,7 @@ def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path
     (tmp_path / "bad.parquet").write_text("not parquet at all")
 
     with pytest.raises(UnreadableFileError, match=r"bad\.parquet"):
-        discovery(spark, FileSource.parquet(str(tmp_path))).discover(frozenset())
+        discovery(spark, FileSource.parquet(str(tmp_path))).discover(b"")
 
 
 def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
@@ -190,14 +217,14 @@ def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
     source = FileSource.parquet(folder, schema="key long, amount long, at timestamp").bound(spark, "at")
 
     with pytest.raises(FileSchemaError, match=r"odd\.parquet .*'key' is of type string, not bigint"):
-        discovery(spark, source).discover(frozenset())
+        discovery(spark, source).discover(b"")
 
 
 def test_files_of_different_columns_are_read_together_on_demand(spark: SparkSession, folder: Path) -> None:
     pq.write_table(pa.table({"key": [7], "more": [8]}), folder / "5.parquet")
     source = FileSource.parquet(folder, mergeSchema=True).files_per_batch(6).bound(spark, None)
 
-    found = discovery(spark, source).discover(frozenset())
+    found = discovery(spark, source).discover(b"")
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False).slices
 
     assert [tuple(row) for row in rows.where("more IS NOT NULL").collect()] == [(7, None, None, 8)]
@@ -207,7 +234,7 @@ def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_pat
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = FileSource.parquet(tmp_path / "in", schema="day int, key long").bound(spark, None)
 
-    found = discovery(spark, source).discover(frozenset())
+    found = discovery(spark, source).discover(b"")
     (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False).slices
 
     assert [tuple(row) for row in rows.collect()] == [(7, 1)]
@@ -256,10 +283,10 @@ def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path)
     source = FileSource.parquet(str(odd.parent))
     look = discovery(spark, source)
 
-    found = look.discover(frozenset())
+    found = look.discover(b"")
 
     assert everything(spark, source, found) == [[(1, 2)]]
-    assert look.discover(frozenset(split.split_id for split in found.splits)).splits == ()
+    assert look.discover(found.position).splits == ()
 
 
 @pytest.mark.parametrize("folder", [".", "of={all}"])
@@ -270,7 +297,7 @@ def test_names_that_look_like_patterns_are_read_once(spark: SparkSession, tmp_pa
         pq.write_table(pa.table({"key": [number], "amount": [0]}), path)
     source = FileSource.parquet(str(tmp_path), schema="key long, amount long").files_per_batch(5)
 
-    (batch,) = everything(spark, source, discovery(spark, source).discover(frozenset()))
+    (batch,) = everything(spark, source, discovery(spark, source).discover(b""))
 
     assert sorted(batch) == [(number, 0) for number in range(5)]
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.actors.state.operator_state import list_state, repartition
+from flykka.messages.codec import decode
 from flykka.messages.ids import JobId
-from flykka.messages.operator_state import ForeachBatchSinkState
+from flykka.messages.operator_state import PendingFile, StagedBatch
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.file_sink import FileSink
@@ -33,6 +35,7 @@ class Sink:
         uid: str = "my sink",
         job: str = "job",
         sink: FileSink | None = None,
+        subtask: int = 3,
     ) -> FileWriter:
         return FileWriter(
             sink or FileSink.parquet(str(self.folder)),
@@ -42,6 +45,7 @@ class Sink:
                 filesystem=filesystem,
                 uid=uid,
                 attempt_number=attempt,
+                subtask=subtask,
             ),
         )
 
@@ -83,7 +87,7 @@ def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink
 
     writer.commit(2)
 
-    assert [file.checkpoint_id for file in state.pending] == [1, 2]
+    assert [piece.checkpoint_id for piece in state if isinstance(piece, PendingFile)] == [1, 2]
     assert sink.seen() == [1, 2]
 
 
@@ -98,8 +102,8 @@ def test_a_restore_completes_a_commit_that_was_interrupted(sink: Sink, survives:
     else:
         assert survives == 3
 
-    sink.writer(attempt=1).restore([state])
-    sink.writer(attempt=2).restore([state])
+    sink.writer(attempt=1).restore(state)
+    sink.writer(attempt=2).restore(state)
 
     assert sink.seen() == [1, 2, 3]
 
@@ -110,7 +114,7 @@ def test_a_restore_discards_what_its_checkpoint_does_not_hold(sink: Sink) -> Non
     writer.prepare_commit(2, writer.stage(sink.rows(2)).names)
     writer.stage(sink.rows(3))
 
-    sink.writer(attempt=1).restore([state])
+    sink.writer(attempt=1).restore(state)
 
     assert sink.seen() == [1]
     assert sink.staged() == []
@@ -134,7 +138,7 @@ def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
         path.unlink()
 
     with pytest.raises(SinkError, match="is gone: the output would lack its rows"):
-        sink.writer(attempt=1).restore([state])
+        sink.writer(attempt=1).restore(state)
 
 
 def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_on(
@@ -145,7 +149,7 @@ def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_
     (published,) = writer.commit(1)
     Path(published.removeprefix("file:")).unlink()
 
-    sink.writer(attempt=1).restore([state])
+    sink.writer(attempt=1).restore(state)
 
     assert sink.staged() == []
     assert "is no longer there: taken for published" in caplog.text
@@ -153,7 +157,8 @@ def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_
 
 def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
     writer = sink.writer()
-    (pending,) = writer.prepare_commit(1, writer.stage(sink.rows(1)).names).pending
+    pending, _ = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    assert isinstance(pending, PendingFile)
     in_the_way = Path(pending.target.removeprefix("file:"))
     in_the_way.write_bytes(b"somebody else's")
 
@@ -165,7 +170,8 @@ def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
 
 def test_final_names_tell_operator_subtask_and_checkpoint(sink: Sink) -> None:
     writer = sink.writer()
-    (pending,) = writer.prepare_commit(5, writer.stage(sink.rows(1)).names).pending
+    pending, _ = writer.prepare_commit(5, writer.stage(sink.rows(1)).names)
+    assert isinstance(pending, PendingFile)
 
     assert fnmatch(Path(pending.target).name, "part-my_sink-????????-3-5-0-*.parquet")
 
@@ -176,7 +182,7 @@ def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
 
     sink.writer(uid=other).restore([])
-    sink.writer(uid=one).restore([state])
+    sink.writer(uid=one).restore(state)
 
     assert sink.seen() == [1]
 
@@ -195,7 +201,7 @@ def test_what_the_job_before_has_staged_stays_until_the_job_that_goes_on_from_it
     before.stage(sink.rows(9))
 
     after = sink.writer(job="after")
-    after.restore([state])
+    after.restore(state)
     restored = sink.staged()
     after.prepare_commit(2, after.stage(sink.rows(2)).names)
     after.commit(2)
@@ -211,14 +217,35 @@ def test_a_job_that_fails_before_it_has_cleared_up_behind_the_job_before_does_so
     before.stage(sink.rows(9))
 
     fails = sink.writer(job="after")
-    fails.restore([kept])
+    fails.restore(kept)
     state = fails.prepare_commit(2, ())
     after = sink.writer(job="after", attempt=1)
-    after.restore([state])
+    after.restore(state)
     after.commit(3)
 
     assert sink.staged() == []
-    assert after.prepare_commit(4, ()).staging == state.staging[:1]
+    assert list(after.prepare_commit(4, ())) == list(state[:1])
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_what_the_subtasks_of_a_job_had_pending_is_published_by_however_many_go_on(
+    sink: Sink, parallelism: int
+) -> None:
+    before = [sink.writer(job="before", subtask=subtask) for subtask in range(2)]
+    names = [writer.stage(sink.rows(10 * number + 1, 10 * number + 2)).names for number, writer in enumerate(before)]
+    prepared = [writer.prepare_commit(1, staged) for writer, staged in zip(before, names, strict=True)]
+    before[0].stage(sink.rows(99))
+
+    dealt = repartition([[list_state("pieces", pieces)] for pieces in prepared], parallelism)
+    after = [sink.writer(job="after", subtask=subtask) for subtask in range(parallelism)]
+    for writer, lists in zip(after, dealt, strict=True):
+        writer.restore([decode(element) for each in lists for element in each.elements])
+    for writer in after:
+        writer.commit(2)
+
+    assert sink.seen() == [1, 2, 11, 12]
+    assert sink.staged() == []
+    assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
 
 def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
@@ -227,7 +254,7 @@ def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
     before.stage(sink.rows(9))
 
     after = sink.writer(job="after")
-    after.restore([state])
+    after.restore(state)
     after.commit(2)
 
     assert list((sink.folder / ".flykka-staging").iterdir()) == []
@@ -241,8 +268,8 @@ def test_of_a_batch_without_rows_nothing_stays(sink: Sink) -> None:
 
 
 def test_a_state_of_another_kind_of_sink_is_refused(sink: Sink) -> None:
-    with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint holds a ForeachBatchSinkState"):
-        sink.writer().restore([ForeachBatchSinkState()])
+    with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint holds a StagedBatch"):
+        sink.writer().restore([StagedBatch(checkpoint_id=1, path="a", schema="{}")])
 
 
 def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
@@ -253,7 +280,7 @@ def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
     state = writer.prepare_commit(1, writer.stage(rows).names)
 
     writer.commit(1)
-    sink.writer(attempt=1).restore([state])
+    sink.writer(attempt=1).restore(state)
 
     read = sink.spark.read.csv(str(sink.folder), header=True, schema="number long, _group string")
     assert sorted(tuple(row) for row in read.collect()) == [(1, "a/b"), (2, "c: %"), (3, None), (4, "a/b")]
@@ -294,5 +321,5 @@ def test_a_checkpoint_has_no_more_files_than_it_may_whatever_the_number_of_batch
     (file,) = sink.folder.glob("part-*")
     assert file.name.endswith(".json.gz")
     assert sorted(row.number for row in sink.spark.read.json(str(file)).collect()) == [1, 2, 3]
-    assert len(state.pending) == 1
+    assert sum(isinstance(piece, PendingFile) for piece in state) == 1
     assert sink.staged(".gz") == []

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from flykka.messages.operator_state import FileSinkState
+from flykka.messages.operator_state import PendingFile
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchSink, ForeachBatchWriter
@@ -102,7 +102,7 @@ def test_what_the_function_raises_names_the_operator_and_the_same_rows_come_agai
     with pytest.raises(OperatorFailedError, match=r"operator 'my sink', .* checkpoint 1") as failed:
         writer.commit(1)
     table.raises = None
-    table.writer(attempt=1).restore([state])
+    table.writer(attempt=1).restore(state)
 
     assert isinstance(failed.value.__cause__, ConnectionError)
     assert table.calls == [(1, [1, 2]), (1, [1, 2])]
@@ -114,8 +114,8 @@ def test_a_death_before_the_call_is_known_to_have_finished_lets_it_come_again(ta
 
     with pytest.raises(CrashError):
         writer.commit(1)
-    table.writer(attempt=1).restore([state])
-    table.writer(attempt=2).restore([state])
+    table.writer(attempt=1).restore(state)
+    table.writer(attempt=2).restore(state)
 
     assert table.calls == [(1, [1, 2]), (1, [1, 2])]
     assert table.staged() == []
@@ -127,7 +127,7 @@ def test_a_restore_discards_what_its_checkpoint_does_not_hold(table: Table) -> N
     writer.commit(1)
     writer.prepare_commit(2, writer.stage(table.rows(2)).names)
 
-    table.writer(attempt=1).restore([state])
+    table.writer(attempt=1).restore(state)
 
     assert table.calls == [(1, [1])]
     assert table.staged() == []
@@ -139,7 +139,7 @@ def test_a_job_that_goes_on_from_another_one_is_given_its_rows_and_clears_up_beh
     before.stage(table.rows(9))
 
     after = table.writer(job="after")
-    after.restore([state])
+    after.restore(state)
     restored = table.staged()
     after.commit(2)
 
@@ -161,8 +161,8 @@ def test_rows_that_are_gone_are_no_success(table: Table) -> None:
 
 
 def test_a_state_of_another_kind_of_sink_is_refused(table: Table) -> None:
-    with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint holds a FileSinkState"):
-        table.writer().restore([FileSinkState()])
+    with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint holds a PendingFile"):
+        table.writer().restore([PendingFile(checkpoint_id=1, staged="a", target="b")])
 
 
 def test_rows_come_as_they_were_in_the_session_of_the_application(table: Table) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.ids import OperatorId
 from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
+from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.sources.datagen_source import DataGenSource
 from flykka.spark_bridge.sources.generators import sequence
 from flykka.spark_bridge.sources.index_ranges import IndexRangeDiscovery
@@ -36,31 +37,38 @@ def ranges(found: SplitsDiscovered) -> list[tuple[int, int]]:
     return [(split.start, split.start + split.rows) for split in splits]
 
 
-def ids(*found: SplitsDiscovered) -> frozenset[SplitId]:
-    return frozenset(split.split_id for each in found for split in each.splits)
-
-
 def test_without_a_rate_everything_is_due_at_the_first_look() -> None:
     look = discovery(source(25), Clock())
 
-    found = look.discover(frozenset())
+    found = look.discover(b"")
 
     assert ranges(found) == [(0, 10), (10, 20), (20, 25)]
     assert found.finished
     assert look.interval_ms is None
 
 
+def test_much_is_found_in_several_looks() -> None:
+    look = discovery(source(1000, batch=2), Clock())
+
+    first = look.discover(b"")
+    second = look.discover(first.position)
+
+    assert (len(first.splits), first.more, first.finished) == (256, True, False)
+    assert (ranges(second)[0], ranges(second)[-1]) == ((512, 514), (998, 1000))
+    assert (second.more, second.finished) == (False, True)
+
+
 def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
     clock = Clock()
     look = discovery(source(25, rate=5), clock)
 
-    before = look.discover(frozenset())
+    before = look.discover(b"")
     clock.seconds += 1
-    first = look.discover(ids(before))
+    first = look.discover(before.position)
     clock.seconds += 2.5
-    second = look.discover(ids(before, first))
+    second = look.discover(first.position)
     clock.seconds += 60
-    last = look.discover(ids(before, first, second))
+    last = look.discover(second.position)
 
     assert [ranges(found) for found in (before, first, second, last)] == [
         [],
@@ -74,11 +82,11 @@ def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
 def test_what_is_due_is_found_once() -> None:
     clock = Clock()
     look = discovery(source(None, rate=5), clock)
-    look.discover(frozenset())
+    look.discover(b"")
     clock.seconds += 1
-    found = look.discover(frozenset())
+    found = look.discover(b"")
 
-    again = look.discover(ids(found))
+    again = look.discover(found.position)
 
     assert again.splits == ()
 
@@ -86,10 +94,10 @@ def test_what_is_due_is_found_once() -> None:
 def test_a_source_without_an_end_never_finishes() -> None:
     clock = Clock()
     look = discovery(source(None, rate=1e6, batch=10**9), clock)
-    look.discover(frozenset())
+    look.discover(b"")
     clock.seconds += 3600
 
-    found = look.discover(frozenset())
+    found = look.discover(b"")
 
     assert ranges(found)[-1][1] == 3_600_000_000
     assert not found.finished
@@ -98,30 +106,40 @@ def test_a_source_without_an_end_never_finishes() -> None:
 def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
     clock = Clock()
     look = discovery(source(None, rate=1e9, batch=1), clock)
-    look.discover(frozenset())
+    look.discover(b"")
     clock.seconds += 1
 
-    assert len(look.discover(frozenset()).splits) == 1000
+    assert len(look.discover(b"").splits) == 1000
 
 
 def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out() -> None:
     clock = Clock()
-    seen = frozenset({SplitId("0+10"), SplitId("10+7")})
     restored = discovery(source(None, rate=5), clock)
 
-    before = restored.discover(seen)
+    before = restored.discover(b"17")
     clock.seconds += 1
-    found = restored.discover(seen)
+    found = restored.discover(b"17")
 
     assert before.splits == ()
     assert ranges(found) == [(17, 22)]
 
 
+def test_a_position_that_is_no_number_is_refused() -> None:
+    with pytest.raises(SourceError, match="was read up to b'seven', which is no number"):
+        discovery(source(25), Clock()).discover(b"seven")
+
+
+def test_a_source_that_has_become_shorter_is_at_its_end() -> None:
+    found = discovery(source(25), Clock()).discover(b"40")
+
+    assert (found.splits, found.finished, found.position) == ((), True, b"40")
+
+
 def test_a_bounded_source_is_restored_to_its_rest() -> None:
-    found = discovery(source(25), Clock()).discover(frozenset({SplitId("0+10")}))
+    found = discovery(source(25), Clock()).discover(b"10")
 
     assert ranges(found) == [(10, 20), (20, 25)]
-    assert discovery(source(25), Clock()).discover(frozenset({SplitId("20+5")})).finished
+    assert discovery(source(25), Clock()).discover(b"25").finished
 
 
 @pytest.mark.parametrize(("rate", "batch", "interval_ms"), [(1, 10, 1000), (100, 50, 500), (1e6, 10, 100)])

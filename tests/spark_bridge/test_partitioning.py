@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.actors.state.key_groups import key_groups_of
+from flykka.actors.state.key_groups import key_group_of, key_groups_of, owner
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.stages.partitioning import KeyGroups, Sliced, materialise_slices
@@ -46,6 +46,15 @@ def test_a_slice_holds_the_key_groups_of_its_subtask(sliced: Sliced) -> None:
         lowest, highest = part.agg(F.min(GROUPS.of_row()), F.max(GROUPS.of_row())).collect()[0]
 
         assert owned.start <= lowest <= highest <= owned.end
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, 128])
+def test_rows_and_the_control_plane_agree_on_key_groups_and_their_owners(rows: DataFrame, parallelism: int) -> None:
+    hashed = rows.select(F.hash("name", "number"), GROUPS.of_row(), GROUPS.owner(parallelism)).distinct().collect()
+
+    for key_hash, group, subtask in hashed:
+        assert group == key_group_of(key_hash, GROUPS.max_parallelism)
+        assert subtask == owner(group, GROUPS.max_parallelism, parallelism)
 
 
 def test_rows_are_counted_by_slice_on_the_way(sliced: Sliced) -> None:

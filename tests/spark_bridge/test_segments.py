@@ -208,9 +208,9 @@ class Storage:
         held = {handle for live in self.segments.live if live.is_durable for handle in handles(live)}
         for number, part in enumerate(self.segments.to_write()):
             handle = SharedStateHandle(state_id=f"{self.checkpoint_id}-{number}", path="", rows=1, size_bytes=1)
-            self.folders[handle.state_id] = frozenset().union(*(self._read(reading) for reading in part))
+            self.folders[handle.state_id] = frozenset().union(*(self._read(reading) for reading in part.readings))
             place = Written(handles=(handle,), checkpoint_id=self.checkpoint_id)
-            self.under_way.append(([reading.segment.batch_id for reading in part], place))
+            self.under_way.append(([reading.segment.batch_id for reading in part.readings], place))
             held.add(handle)
         bound = -1 if self.segments.emitted_to_ms is None else self.segments.emitted_to_ms
         return Counter(row for handle in held for row in self.folders[handle.state_id] if row[1] > bound)

@@ -39,7 +39,7 @@ def csv(folder: Path, **options: str | bool) -> FileSource:
 
 
 def splits(spark: SparkSession, source: FileSource) -> tuple[SourceSplit, ...]:
-    return source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(frozenset()).splits
+    return source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"").splits
 
 
 def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:

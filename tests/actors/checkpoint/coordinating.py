@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from flykka.actors.checkpoint import effects, events
@@ -10,17 +10,27 @@ from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
+from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.rules import CoordinatorRules
+from flykka.actors.errors import MasterHookError
+from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointMetrics,
     DeclineCheckpoint,
+    SnapshotType,
 )
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
@@ -30,10 +40,12 @@ from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, Operator
 from flykka.messages.job_graph import CheckpointingSettings
 from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.task import ExecutionState
+from flykka.runtime.errors import serialized
 
 JOB = JobId("job")
 E = TypeVar("E")
 Timer = tuple[TimerKind, int | None]
+HookEffect = effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
 
 
 def settings(**changed: Any) -> CheckpointingSettings:
@@ -43,16 +55,8 @@ def settings(**changed: Any) -> CheckpointingSettings:
 def task(
     attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
 ) -> PlannedTask:
-    return PlannedTask(
-        attempt=ExecutionAttemptId(attempt),
-        vertex_id=JobVertexId(attempt),
-        subtask=0,
-        parallelism=1,
-        max_parallelism=128,
-        state=state,
-        is_source=is_source,
-        **changed,
-    )
+    alone = {"vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
+    return PlannedTask(attempt=ExecutionAttemptId(attempt), state=state, is_source=is_source, **{**alone, **changed})
 
 
 def snapshot(*, shared: Iterable[str] = (), exclusive: Iterable[str] = ()) -> TaskStateSnapshot:
@@ -88,10 +92,21 @@ class Coordination:
     """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
 
     def __init__(
-        self, *tasks: PlannedTask, operator_coordinators: bool = False, storage_answers: bool = True, **changed: Any
+        self,
+        *tasks: PlannedTask,
+        operator_coordinators: bool = False,
+        storage_answers: bool = True,
+        hooks: Sequence[MasterTriggerRestoreHook] = (),
+        rules: CoordinatorRules | None = None,
+        **changed: Any,
     ) -> None:
+        self.hooks = MasterHooks(hooks)
         self.machine = CheckpointCoordinatorMachine(
-            JOB, settings(**changed), operator_coordinators=operator_coordinators
+            CoordinatedJob(job_id=JOB),
+            settings(**changed),
+            operator_coordinators=operator_coordinators,
+            master_hooks=self.hooks.identifiers,
+            rules=rules,
         )
         self.now = 0
         self.log: list[CoordinatorEffect] = []
@@ -179,8 +194,29 @@ class Coordination:
                 self.written(checkpoint.checkpoint_id)
             case effects.Dispose() | effects.DeleteJob() if self.storage_answers:
                 self.handle(events.DisposalEnded())
+            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+                self._run_hooks(effect)
             case _:
                 pass
+
+    def _run_hooks(self, effect: HookEffect) -> None:
+        match effect:
+            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+                try:
+                    states = self.hooks.trigger(checkpoint_id, timestamp_ms)
+                except MasterHookError as failure:
+                    self.handle(MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(failure)))
+                else:
+                    self.handle(MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states))
+            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=restored):
+                try:
+                    self.hooks.restore(restored_id, restored)
+                except MasterHookError as failure:
+                    self.handle(MasterHookRestoreFailed(version=version, cause=serialized(failure)))
+                else:
+                    self.handle(MasterHooksRestored(version=version))
+            case effects.CloseMasterHooks():
+                self.hooks.close()
 
 
 def _goes_off(timer: Timer) -> CoordinatorEvent:
@@ -207,6 +243,20 @@ def complete(world: Coordination, checkpoint_id: int, **state: Any) -> None:
     world.trigger()
     world.acknowledge("source", checkpoint_id)
     world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+
+
+def completed(checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any) -> CompletedCheckpoint:
+    """A checkpoint of which only the identity matters."""
+    return CompletedCheckpoint(
+        job_id=JobId(job),
+        checkpoint_id=checkpoint_id,
+        timestamp_ms=0,
+        duration_ms=0,
+        task_states=(),
+        snapshot_type=SnapshotType.SAVEPOINT if savepoint else SnapshotType.CHECKPOINT,
+        path=f"chk-{checkpoint_id}",
+        **others,
+    )
 
 
 def shared(name: str) -> SharedStateHandle:

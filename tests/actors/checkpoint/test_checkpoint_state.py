@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.checkpoint import effects
+from flykka.actors.checkpoint.properties import for_final_checkpoint
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
     CheckpointDeclineReason,
@@ -64,6 +65,19 @@ def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_
         world.acknowledge("sink", checkpoint_id)
 
     assert world.completed() == [3]
+    assert "x" not in world.disposed()
+
+
+def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_one() -> None:
+    world = two_tasks()
+    world.trigger(for_final_checkpoint())
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(shared=["x"]))
+    for name in ("source", "sink"):
+        world.acknowledge(name, 2)
+    world.acknowledge("sink", 1)
+
+    assert set(world.completed()) <= {1, 2}
     assert "x" not in world.disposed()
 
 

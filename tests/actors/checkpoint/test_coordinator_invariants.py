@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flykka.actors.checkpoint import effects, events
-from flykka.actors.checkpoint.properties import CheckpointProperties
+from flykka.actors.checkpoint.final_checkpoint import Stop
+from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.state.handles import shared_state_of
-from flykka.messages.checkpoint import CheckpointDeclineReason, CheckpointOptions, SnapshotType
+from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
 from flykka.messages.coordination import MetadataWriteFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
@@ -21,7 +22,6 @@ from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
-SAVEPOINT = CheckpointProperties(options=CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT))
 BATCHES = 3
 """How many batches of keyed state a task refers to at a time: one more each checkpoint, the oldest compacted away."""
 
@@ -45,6 +45,7 @@ class Coordinating(RuleBasedStateMachine):
         self.writing: list[int] = []
         self.disposals = 0
         self.stops = 0
+        self.savepoints = 0
         self.last_of_former_life = 0
         self._deploy()
 
@@ -58,16 +59,20 @@ class Coordinating(RuleBasedStateMachine):
 
     @rule(savepoint=st.booleans())
     def somebody_wants_a_checkpoint(self, savepoint: bool) -> None:
-        self.world.trigger(SAVEPOINT if savepoint else None)
+        self.savepoints += savepoint
+        properties = for_savepoint(f"savepoint {self.savepoints}") if savepoint else for_checkpoint()
+        request_id = str(self.savepoints) if savepoint else None
+        self.world.handle(events.TriggerRequested(properties=properties, request_id=request_id))
 
     @rule()
     def the_input_is_at_its_end(self) -> None:
         self.world.handle(events.FinalCheckpointRequested())
 
-    @rule()
-    def somebody_stops_the_job(self) -> None:
+    @rule(savepoint=st.booleans(), drain=st.booleans())
+    def somebody_stops_the_job(self, savepoint: bool, drain: bool) -> None:
         self.stops += 1
-        self.world.handle(events.StopRequested())
+        folder = f"stopped with {self.stops}" if savepoint else None
+        self.world.handle(events.StopRequested(stop=Stop(target_location=folder, drain=drain, request_id="stop")))
 
     @precondition(lambda self: self.world.machine.pending)
     @rule(data=st.data(), declines=st.integers(0, 5))
@@ -154,7 +159,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def the_limit_of_concurrent_checkpoints_holds(self) -> None:
-        limited = [pending for pending in self.world.machine.pending.values() if not pending.properties.is_forced]
+        limited = [pending for pending in self.world.machine.pending.values() if not pending.properties.forced]
         assert len(limited) <= 2
 
     @invariant()
@@ -163,6 +168,11 @@ class Coordinating(RuleBasedStateMachine):
         ended += [e.checkpoint_id for e in self.world.effects(effects.ReportAborted)]
         assert len(ended) == len(set(ended))
         assert not set(ended) & set(self.world.machine.pending)
+
+    @invariant()
+    def whoever_asked_for_a_savepoint_is_answered_once(self) -> None:
+        answered = Counter(self._answered())
+        assert all(times == 1 for times in answered.values()), answered
 
     @invariant()
     def a_stop_fails_at_most_once(self) -> None:
@@ -175,6 +185,7 @@ class Coordinating(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """However it went: when the job ends, everything ends, and a finished job leaves what it was stopped with."""
+        latest = [checkpoint.path for checkpoint in self.world.machine.completed][-1:]
         self.world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
         while self._under_way():
             self._write_ends(self._under_way()[0])
@@ -182,7 +193,7 @@ class Coordinating(RuleBasedStateMachine):
             self.disposals += 1
             self.world.handle(events.DisposalEnded())
         [stopped] = self.world.effects(effects.ReportStopped)
-        kept = [checkpoint.path for checkpoint in self.world.machine.completed] if stopped.retained else []
+        kept = latest if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
         assert len(self.world.effects(effects.DeleteJob)) == (0 if kept else 1)
@@ -190,6 +201,12 @@ class Coordinating(RuleBasedStateMachine):
         assert self.world.machine.pending == {}
         assert self.world.timers == {}
         assert len(self.world.effects(effects.Restore)) == self.life - 1
+        assert len(self._answered()) == self.savepoints
+
+    def _answered(self) -> list[str]:
+        told = [report.request_id for report in self.world.effects(effects.ReportSavepointCompleted)]
+        told += [report.request_id for report in self.world.effects(effects.ReportSavepointFailed)]
+        return [request_id for request_id in told if request_id != "stop"]
 
     def _names(self) -> list[str]:
         return [f"a{self.life}", f"b{self.life}"]
@@ -203,7 +220,10 @@ class Coordinating(RuleBasedStateMachine):
 
     def _acknowledge(self, name: str, checkpoint_id: int) -> None:
         self.acknowledged.setdefault(checkpoint_id, set()).add(name)
-        self.world.acknowledge(name, checkpoint_id, _state_of(name, checkpoint_id))
+        triggered = [told for told in self.world.effects(effects.TriggerTask) if told.checkpoint_id == checkpoint_id]
+        is_savepoint = any(told.options.snapshot_type is SnapshotType.SAVEPOINT for told in triggered)
+        state = snapshot(exclusive=[f"{name} of {checkpoint_id}"]) if is_savepoint else _state_of(name, checkpoint_id)
+        self.world.acknowledge(name, checkpoint_id, state)
 
     def _write_ends(self, checkpoint_id: int) -> None:
         self.writing.append(checkpoint_id)

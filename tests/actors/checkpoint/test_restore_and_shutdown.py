@@ -126,6 +126,19 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
     assert not [effect for made in stopped[:2] for effect in made if isinstance(effect, effects.DeleteJob)]
 
 
+@pytest.mark.parametrize("status", [JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.FINISHED])
+def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_became_of_the_job(
+    status: JobStatus,
+) -> None:
+    world = two_tasks()
+    world.trigger()
+
+    world.handle(events.Shutdown(job_status=status))
+
+    [aborted] = world.effects(effects.ReportAborted)
+    assert aborted.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
+
+
 def test_a_coordinator_is_shut_down_once() -> None:
     world = two_tasks()
     world.handle(events.Shutdown(job_status=JobStatus.FINISHED))

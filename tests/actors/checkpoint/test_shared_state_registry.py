@@ -22,6 +22,17 @@ def test_state_that_no_completed_checkpoint_refers_to_goes_with_the_next_one_tha
     assert handle("x") not in registry
 
 
+def test_only_what_is_named_is_looked_at() -> None:
+    registry = SharedStateRegistry()
+    for state_id in ("x", "y"):
+        registry.acknowledge(1, handle(state_id))
+
+    unused = registry.release_unused(2, ["y", "unknown"])
+
+    assert unused == (handle("y"),)
+    assert handle("x") in registry
+
+
 def test_state_acknowledged_by_a_newer_checkpoint_outlives_the_completion_of_an_older_one() -> None:
     registry = SharedStateRegistry()
     registry.acknowledge(3, handle("x"))

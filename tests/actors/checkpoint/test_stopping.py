@@ -55,7 +55,7 @@ def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
     assert list(world.machine.pending) == [2]
 
 
-def test_it_waits_until_all_tasks_run_and_nothing_is_pending() -> None:
+def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() -> None:
     starting = Coordination(task("a", ExecutionState.DEPLOYING))
     busy = running()
     busy.trigger()
@@ -67,7 +67,7 @@ def test_it_waits_until_all_tasks_run_and_nothing_is_pending() -> None:
     busy.acknowledge("a", 1)
 
     assert list(starting.machine.pending) == [1]
-    assert (pending, list(busy.machine.pending)) == ([1], [2])
+    assert (pending, list(busy.machine.pending)) == ([1, 2], [2])
 
 
 @pytest.mark.parametrize("demand", [events.StopRequested(), events.FinalCheckpointRequested()])
@@ -81,7 +81,7 @@ def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(deman
     world.acknowledge("a", 2)
 
     [last] = world.machine.pending.values()
-    assert last.properties.final
+    assert last.properties.is_final
 
 
 def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:

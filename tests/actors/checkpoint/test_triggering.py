@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
-from flykka.messages.checkpoint import (
-    CheckpointDeclineReason,
-)
+from flykka.actors.checkpoint.properties import for_checkpoint
+from flykka.actors.checkpoint.rules import CoordinatorRules
+from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.coordination import PeriodicTriggerDue
 from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import (
@@ -18,19 +18,28 @@ from tests.actors.checkpoint.coordinating import (
 
 
 def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
-    world = two_tasks(interval_ms=100, min_pause_ms=250)
+    world = two_tasks(interval_ms=100, min_pause_ms=90)
     world.handle(events.SchedulerStarted())
     world.advance(100)
     world.acknowledge("source", 1)
     world.advance(40)
     world.acknowledge("sink", 1)
 
-    world.advance(249)
+    world.advance(89)
     held = list(world.machine.pending)
     world.advance(1)
 
     assert held == []
-    assert world.machine.pending[2].timestamp_ms == 390
+    assert world.machine.pending[2].timestamp_ms == 230
+
+
+def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
+    world = two_tasks(interval_ms=100, min_pause_ms=250)
+    world.handle(events.SchedulerStarted())
+
+    world.advance(600)
+
+    assert [began.timestamp_ms for began in world.machine.pending.values()] == [250, 500]
 
 
 def test_a_late_tick_does_not_move_those_that_follow() -> None:
@@ -70,20 +79,34 @@ def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
 
     assert inner == [[]]
     assert list(world.machine.pending) == [1]
-    assert world.effects(effects.TriggerDeclined) == [
-        effects.TriggerDeclined(reason=CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS)
-    ]
-
-
-def test_a_queued_request_waits_for_the_newest_pending_checkpoint_when_an_older_one_is_declined() -> None:
-    world = two_tasks(interval_ms=100, max_concurrent=2, tolerable_failures=9)
-    world.handle(events.SchedulerStarted())
-    world.advance(300)
-
     world.decline("sink", 1)
-    after_the_older = world.machine.is_scheduler_armed
-    world.decline("sink", 2)
-    world.advance(0)
+    assert list(world.machine.pending) == [2]
 
-    assert after_the_older is False
-    assert list(world.machine.pending) == [3]
+
+def test_the_clockwork_has_one_request_waiting_however_long_a_checkpoint_takes() -> None:
+    world = two_tasks(interval_ms=100, max_concurrent=1)
+    world.handle(events.SchedulerStarted())
+    world.advance(950)
+
+    world.acknowledge("source", 1)
+    world.acknowledge("sink", 1)
+    behind = list(world.machine.pending)
+    world.acknowledge("source", 2)
+    world.acknowledge("sink", 2)
+
+    assert behind == [2]
+    assert list(world.machine.pending) == []
+    assert world.effects(effects.TriggerDeclined) == []
+
+
+def test_before_requests_waited_the_clockwork_was_refused_for_being_off_whatever_is_pending() -> None:
+    world = two_tasks(max_concurrent=1, rules=CoordinatorRules.of_flink(1, 9))
+    world.trigger()
+
+    world.handle(events.TriggerRequested(properties=for_checkpoint(), is_periodic=True))
+    world.decline("sink", 1)
+    world.trigger()
+
+    [declined] = world.effects(effects.TriggerDeclined)
+    assert declined.reason is CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
+    assert list(world.machine.pending) == [2]

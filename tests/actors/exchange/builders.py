@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flykka.actors.exchange.effects import Send
+from flykka.actors.exchange.effects import ChannelFailed, GateEffect, Send
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.messages.batch import BatchRef
@@ -100,3 +100,9 @@ def sent(effects: Iterable[object]) -> list[Buffer]:
         for effect in effects
         if isinstance(effect, Send) and isinstance(effect.response, BufferResponse)
     ]
+
+
+def failure_of(effects: list[GateEffect]) -> ChannelFailed:
+    """The failure of a channel, which comes first."""
+    assert isinstance(effects[0], ChannelFailed)
+    return effects[0]

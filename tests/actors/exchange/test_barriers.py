@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.exchange.barrier_tracker import MAX_CHECKPOINTS_TO_TRACK, BarrierTracker
 from flykka.actors.exchange.barriers import (
-    MAX_CHECKPOINTS_TO_TRACK,
     AbortCheckpointOnBarrier,
     BarrierAction,
-    BarrierAligner,
     BarrierEvent,
-    BarrierTracker,
     BlockChannel,
     CheckpointBarrierHandler,
     EndOfPartitionMode,
@@ -114,6 +113,17 @@ def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
     actions = read(aligner, (0, barrier(1)), (1, END), (2, END))
 
     assert actions[1:] == [[], [trigger(1, since_ms=0), UnblockAllChannels()]]
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
+    counting = handler(3)
+
+    actions = read(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
+
+    assert actions[2] == []
+    assert trigger(1, since_ms=0) in actions[3]
+    assert counting.pending_checkpoints == ()
 
 
 def test_the_end_of_a_channel_may_abort_instead() -> None:

@@ -153,7 +153,7 @@ def test_more_batches_cannot_be_processed_than_were_received() -> None:
 
 
 def test_credits_cannot_be_negative() -> None:
-    with pytest.raises(ValueError, match="floating credits"):
+    with pytest.raises(ValueError, match="buffers"):
         FloatingCredits(-1)
     with pytest.raises(ValueError, match="exclusive credits"):
         ChannelCredits(0, -1, FloatingCredits(0))

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.effects import GateEffect, PartitionEffect, RequestPartition, Send, TellProducer
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.exchange.result_partition import ResultPartition
@@ -45,6 +46,7 @@ class Exchange(RuleBasedStateMachine):
 
     @initialize(exclusive=st.integers(1, 4), floating=st.integers(0, 4), queued=st.integers(2, 12))
     def begin(self, exclusive: int, floating: int, queued: int) -> None:
+        self.exclusive = exclusive
         self.bound = CHANNELS * exclusive + floating
         self.gate = InputGate(gate_descriptor(CHANNELS), exclusive, floating)
         self.outputs: list[ResultPartition] = [partition(producer=producer) for producer in range(CHANNELS)]
@@ -105,6 +107,7 @@ class Exchange(RuleBasedStateMachine):
             if element is not None:
                 channel, buffer = element
                 assert channel not in self.blocked
+                assert not isinstance(buffer, BarrierAnnouncement)
                 self.read[channel].append(buffer)
                 if isinstance(buffer, BatchRef):
                     self.in_processing.append(channel)
@@ -113,6 +116,12 @@ class Exchange(RuleBasedStateMachine):
     def process(self, count: int) -> None:
         for _ in range(min(count, len(self.in_processing))):
             self._post_to_producers(self.gate.credit_returned(self.in_processing.pop(0)))
+
+    @rule(floating=st.integers(0, 4))
+    def share_out_anew(self, floating: int) -> None:
+        # What was lent beyond the new size is still out.
+        self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
+        self._post_to_producers(self.gate.resize(floating))
 
     @rule(channel=SOME_CHANNEL)
     def block(self, channel: int) -> None:
@@ -155,7 +164,7 @@ class Exchange(RuleBasedStateMachine):
         self._run_dry()
         assert self.read == self.made
         assert self.gate.is_finished
-        assert self.gate.floating.free == self.gate.floating.total
+        assert self.gate.floating.free == self.gate.floating.size
 
     def _run_dry(self) -> None:
         while self._can_go_on():

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.actors.exchange.effects import (
     PRODUCER_FAILED_ERROR,
-    ChannelFailed,
     ChannelFailureKind,
-    GateEffect,
     ReleaseBatch,
-    RequestPartition,
-    RetryRequest,
     TellProducer,
+    TurnAway,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
-from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, CheckpointBarrier, EndOfData, EndOfPartition
+from flykka.messages.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+)
 from tests.actors.exchange.builders import (
     PRODUCERS,
     announcement,
     batch,
     error,
+    failure_of,
     gate_descriptor,
     partition_id,
     requested_gate,
@@ -45,22 +50,6 @@ def cancel(channel: int = 0) -> TellProducer:
         task_manager=PRODUCERS,
         message=CancelPartitionRequest(partition_id=partition_id(channel), subpartition=0),
     )
-
-
-def failure_of(effects: list[GateEffect]) -> ChannelFailed:
-    assert isinstance(effects[0], ChannelFailed)
-    return effects[0]
-
-
-def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
-    gate = InputGate(gate_descriptor(2), exclusive_credit=3, floating_credit=9)
-
-    assert gate.request_partitions() == [
-        RequestPartition(
-            channel=channel, task_manager=PRODUCERS, partition_id=partition_id(channel), subpartition=0, credit=3
-        )
-        for channel in (0, 1)
-    ]
 
 
 def test_channels_with_data_are_read_in_turns() -> None:
@@ -180,45 +169,6 @@ def test_an_event_needs_no_credit() -> None:
     assert gate.on_buffer(response(BARRIER, 1)) == []
 
 
-def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() -> None:
-    gate = requested_gate()
-
-    delays = []
-    for _ in range(8):
-        (effect,) = gate.on_error(error(not_found=True))
-        assert isinstance(effect, RetryRequest)
-        delays.append(effect.delay_ms)
-        gate.retry(effect.channel)
-
-    assert delays == [100, 200, 400, 800, 1600, 3200, 6400, 10_000]
-    assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
-
-
-def test_a_retry_asks_as_the_first_request_did() -> None:
-    gate = InputGate(gate_descriptor(1))
-    asked = gate.request_partitions()
-    gate.on_error(error(not_found=True))
-
-    assert gate.retry(0) == asked
-
-
-def test_a_retry_that_comes_too_late_is_ignored() -> None:
-    gate = requested_gate()
-    gate.on_error(error(not_found=True))
-    gate.release()
-
-    (effect,) = gate.retry(0)
-
-    assert isinstance(effect, Ignore)
-
-
-def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> None:
-    gate = requested_gate()
-    gate.on_buffer(response(batch()))
-
-    assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
-
-
 @pytest.mark.parametrize(
     ("type_name", "kind"),
     [
@@ -255,16 +205,42 @@ def test_a_released_gate_cancels_what_may_still_come_and_releases_what_has_come(
 
     assert effects == [cancel(0), ReleaseBatch(batch=batch("a"))]
     assert late == [cancel(0), ReleaseBatch(batch=batch("b"))]
-    assert gate.poll() is None
+    with pytest.raises(AssertionError, match="released"):
+        gate.poll()
 
 
-def test_an_element_of_a_subpartition_that_nobody_reads_is_dropped() -> None:
+def test_one_channel_may_be_released_and_the_others_read_on_with_its_credits() -> None:
+    gate = requested_gate(2, exclusive=1, floating=1)
+    gate.on_backlog(announcement(1, channel=0))
+    gate.on_backlog(announcement(1, channel=1))
+    gate.on_buffer(response(batch("a"), 0, channel=0))
+    gate.on_buffer(response(batch("b"), 0, channel=1))
+
+    effects = gate.release_channel(0)
+    gate.check()
+
+    assert effects == [cancel(0), credit(1, 1), ReleaseBatch(batch=batch("a"))]
+    assert [channel for channel, _ in iter(gate.poll, None)] == [1]
+
+
+def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     gate = requested_gate()
 
     effects = gate.on_buffer(response(batch(), channel=7))
 
-    assert isinstance(effects[0], Ignore)
-    assert effects[1:] == [ReleaseBatch(batch=batch())]
+    stop = CancelPartitionRequest(partition_id=partition_id(7), subpartition=0)
+    assert effects == [TurnAway(message=stop), ReleaseBatch(batch=batch())]
+
+
+def test_a_batch_without_rows_takes_a_number_but_no_credit_and_is_not_read() -> None:
+    gate = requested_gate(exclusive=1)
+
+    effects = gate.on_buffer(response(replace(batch("empty"), rows=0), 0))
+    gate.on_buffer(response(batch("next"), 1))
+    gate.check()
+
+    assert effects == [ReleaseBatch(batch=replace(batch("empty"), rows=0))]
+    assert gate.poll() == (0, batch("next"))
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Refuse, ReleaseBatch, Send
-from flykka.actors.exchange.result_partition import ResultPartition
+from flykka.actors.exchange.buffer_pool import LocalBufferPool
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import (
     BacklogAnnouncement,
@@ -17,7 +18,7 @@ from flykka.messages.exchange import (
     Watermark,
 )
 from flykka.messages.failure import SerializedThrowable
-from tests.actors.exchange.builders import CONSUMER, batch, partition, partition_id, sent
+from tests.actors.exchange.builders import CONSUMER, batch, descriptor, partition, partition_id, sent
 
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
@@ -50,7 +51,7 @@ def filled(*names: str) -> ResultPartition:
     return output
 
 
-def error_of(effects: list[Send | Refuse | ReleaseBatch | Ignore]) -> ErrorResponse:
+def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
     (effect,) = effects
     assert isinstance(effect, Send | Refuse)
     assert isinstance(effect.response, ErrorResponse)
@@ -140,11 +141,40 @@ def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None
     ]
 
 
-def test_a_partition_is_back_pressured_when_more_than_the_limit_waits_unsent() -> None:
-    output = filled("a", "b")
+def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
+    output = ResultPartition(descriptor(), LocalBufferPool(2))
+    output.add_batch(batch("a"))
+    with_one = output.is_available
+    output.add_batch(batch("b"))
+    with_two = output.is_available
 
-    assert not output.is_back_pressured(2)
-    assert output.is_back_pressured(1)
+    output.request(0, 1, CONSUMER)
+
+    assert (with_one, with_two, output.is_available) == (True, False, True)
+
+
+def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_worked_off_first() -> None:
+    output = ResultPartition(descriptor(), LocalBufferPool(1))
+    for name in ("a", "b", "c"):
+        output.add_batch(batch(name))
+    output.request(0, 2, CONSUMER)
+
+    with_one_left = output.is_available
+    output.add_credit(0, 1)
+
+    assert (with_one_left, output.is_available) == (False, True)
+
+
+def test_one_reader_that_takes_nothing_does_not_fill_an_output_of_many() -> None:
+    output = partition(subpartitions=20)
+    for number in range(MAX_BUFFERS_PER_CHANNEL):
+        assert output.is_available
+        output.add_batch(batch(f"{number}", subpartition=3))
+
+    slow = output.is_available
+    output.request(3, 1, CONSUMER)
+
+    assert (slow, output.is_available) == (False, True)
 
 
 def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.exchange.effects import ReleaseBatch, RequestPartition
+from flykka.actors.exchange.effects import ReleaseBatch, RequestPartition, TurnAway
 from flykka.actors.exchange.input_gate import EndOfDataStatus
 from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.actors.ignore import Ignore
@@ -91,7 +91,7 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     dropped = inputs.on_buffer(response(batch()))
     others = inputs.on_backlog(announcement(1)) + inputs.on_error(error())
 
-    assert isinstance(dropped[0], Ignore)
+    assert isinstance(dropped[0], TurnAway)
     assert dropped[1:] == [ReleaseBatch(batch=batch())]
     assert all(isinstance(effect, Ignore) for effect in others)
     assert inputs.is_finished

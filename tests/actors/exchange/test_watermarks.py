@@ -1,12 +1,11 @@
-"""Watermarks: the minimum over channels, idleness, and what a source may say."""
+"""Watermarks of several channels: the minimum, and idleness."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.exchange.watermarks import BoundedOutOfOrdernessGenerator, WatermarkValve
+from flykka.actors.exchange.watermarks import WatermarkValve
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
 
 IDLE = WatermarkStatus(idle=True)
@@ -134,30 +133,3 @@ def test_without_idleness_the_valve_is_the_plain_minimum(inputs: list[tuple[int,
         valve.on_watermark(channel, watermark)
 
         assert valve.watermark_ms == min(highest)
-
-
-def test_a_source_is_behind_its_latest_row_by_the_delay_and_one() -> None:
-    generator = BoundedOutOfOrdernessGenerator(10)
-
-    assert [generator.on_batch(20), generator.on_batch(15), generator.on_batch(None), generator.on_batch(500)] == [
-        at(9),
-        None,
-        None,
-        at(489),
-    ]
-
-
-def test_event_times_that_never_go_back_need_no_delay() -> None:
-    assert BoundedOutOfOrdernessGenerator(0).on_batch(20) == at(19)
-
-
-def test_a_watermark_does_not_fall_below_the_beginning_of_time() -> None:
-    generator = BoundedOutOfOrdernessGenerator(10)
-
-    assert generator.on_batch(WATERMARK_MIN + 2) is None
-    assert generator.watermark_ms == WATERMARK_MIN
-
-
-def test_a_negative_delay_is_refused() -> None:
-    with pytest.raises(ValueError, match="delay of a watermark"):
-        BoundedOutOfOrdernessGenerator(-1)

@@ -114,7 +114,7 @@ class Harness:
 
 
 def source(**vertex: Any) -> Harness:
-    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=100, **vertex))
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, **{"watermark_delay_ms": 100, **vertex}))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
     task.feed(StartTask(), BridgeOpened(), request)
     return task
@@ -143,13 +143,13 @@ def finished(stage: int, *outputs: str, event_time_max: int | None = None) -> St
     return StageFinished(stage=stage, outputs=made, event_time_max=event_time_max)
 
 
-def trigger(checkpoint_id: int, *, is_final: bool = False) -> TriggerCheckpoint:
-    options = CheckpointOptions(is_final=is_final)
+def trigger(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) -> TriggerCheckpoint:
+    options = CheckpointOptions(is_final=is_final, drain=drain)
     return TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
 
 
-def barrier(checkpoint_id: int, *, is_final: bool = False) -> CheckpointBarrier:
-    options = CheckpointOptions(is_final=is_final)
+def barrier(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) -> CheckpointBarrier:
+    options = CheckpointOptions(is_final=is_final, drain=drain)
     return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
 
 

@@ -3,10 +3,18 @@
 import pytest
 
 from flykka.actors.execution.attempt_life import AttemptLife
-from flykka.actors.execution.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.execution.effects import (
+    EndAttempt,
+    StartCancellationTimer,
+    TaskEffect,
+    TellBridge,
+    TellJobMaster,
+)
+from flykka.actors.execution.task_cancellation import INTERVAL_MS
 from flykka.actors.ignore import Ignore
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.stage import CloseBridge
 from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 
@@ -16,7 +24,7 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 
 def running() -> AttemptLife:
     life = AttemptLife(ATTEMPT)
-    life.deploy()
+    life.deploy(TaskCancellationSettings())
     life.run()
     return life
 
@@ -28,7 +36,7 @@ def report(state: ExecutionState, failure: SerializedThrowable | None = None) ->
 
 def test_running_is_reported_when_the_bridge_is_ready() -> None:
     life = AttemptLife(ATTEMPT)
-    life.deploy()
+    life.deploy(TaskCancellationSettings())
 
     effects = life.run()
 
@@ -50,7 +58,8 @@ def test_an_end_closes_the_bridge_first_and_is_reported_when_it_is_closed(end, c
     closing: list[TaskEffect] = end(life)
     closed = life.bridge_closed()
 
-    assert closing == [TellBridge(message=CloseBridge(cancel=cancel))]
+    watched = [StartCancellationTimer(delay_ms=INTERVAL_MS)] if cancel else []
+    assert closing == [TellBridge(message=CloseBridge(cancel=cancel)), *watched]
     assert closed == [reported, EndAttempt()]
     assert not life.is_running
 
@@ -84,7 +93,7 @@ def test_a_bridge_that_dies_while_closing_is_closed() -> None:
 
 def test_an_attempt_cancelled_while_it_restores_never_runs() -> None:
     life = AttemptLife(ATTEMPT)
-    life.deploy()
+    life.deploy(TaskCancellationSettings())
     life.cancel()
 
     effects = life.run()
@@ -107,5 +116,5 @@ def test_an_attempt_has_not_finished_before_its_bridge_has_closed(end, reported)
     closing: list[TaskEffect] = end(life)
     closed = life.bridge_closed()
 
-    assert closing == [TellBridge(message=CloseBridge(cancel=True))]
+    assert closing == [TellBridge(message=CloseBridge(cancel=True)), StartCancellationTimer(delay_ms=INTERVAL_MS)]
     assert closed == [reported, EndAttempt()]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from flykka.actors.state.operator_state import elements_of
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointAborted
-from flykka.messages.codec import decode
 from flykka.messages.exchange import WATERMARK_MAX, EndOfData, EndOfPartition, Watermark
 from flykka.messages.job_graph import FiringMode
-from flykka.messages.source import NoMoreSplits, SplitReaderState
+from flykka.messages.source import NoMoreSplits, UnreadSplit
 from flykka.messages.stage import CheckpointCommitted, CloseBridge, ReadSplits, RunStage, SnapshotState
 from tests.actors.execution.task_machine import (
     ATTEMPT,
@@ -52,7 +52,9 @@ def test_the_splits_that_a_stopped_source_holds_are_in_its_last_checkpoint() -> 
 
     [acknowledged] = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
     assert acknowledged.state is not None
-    assert decode(acknowledged.state.operators[0].operator_state) == SplitReaderState(splits=(split("c"),))
+    assert elements_of(acknowledged.state.operators, "SourceReaderState", UnreadSplit) == [
+        UnreadSplit(split=split("c"), number=0)
+    ]
 
 
 def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
@@ -87,6 +89,37 @@ def test_a_source_that_was_at_its_end_says_so_when_the_stop_was_given_up() -> No
     effects = task.feed(aborted(1))
 
     assert down(effects) == [Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
+
+
+def test_a_source_that_is_drained_ends_data_and_event_time_before_its_last_barrier() -> None:
+    task = source()
+    task.feed(splits("a"), finished(0, "rows", event_time_max=1_000))
+
+    effects = task.feed(trigger(1, is_final=True, drain=True), finished(1))
+
+    assert down(effects) == [
+        Watermark(timestamp_ms=WATERMARK_MAX),
+        EndOfData(),
+        barrier(1, is_final=True, drain=True),
+    ]
+
+
+def test_a_source_that_was_drained_reads_nothing_any_more_even_when_the_stop_was_given_up() -> None:
+    task = source()
+    task.feed(trigger(1, is_final=True, drain=True), splits("a"), finished(0))
+
+    effects = task.feed(aborted(1))
+
+    assert not [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
+
+
+def test_a_source_at_its_end_that_is_drained_says_so_once() -> None:
+    task = source()
+    task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
+
+    effects = task.feed(trigger(1, is_final=True, drain=True), finished(0))
+
+    assert down(effects) == [barrier(1, is_final=True, drain=True)]
 
 
 def test_windows_that_are_open_at_a_stop_do_not_fire() -> None:

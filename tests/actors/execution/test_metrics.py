@@ -7,13 +7,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.exchange.result_partition import partition_pool
+from flykka.actors.execution.effects import TellJobMaster
 from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.metrics import Activity, TaskMeter
-from flykka.actors.execution.task_outputs import UNSENT_BATCHES_LIMIT
 from flykka.messages.exchange import Watermark
 from flykka.messages.job_graph import FiringMode, OperatorKind
 from flykka.messages.stage import BridgeClosed, BridgeOpened
-from flykka.messages.task import CancelTask, MetricsDue, TaskIOMetrics
+from flykka.messages.task import CancelTask, MetricsDue, ReportTaskMetrics, TaskIOMetrics
 from tests.actors.execution.task_machine import (
     ATTEMPT,
     Harness,
@@ -59,6 +60,15 @@ def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> 
     assert reported.rows_out == 7
 
 
+def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
+    task = source()
+
+    effects = task.feed(trigger(1), finished(0), durable(1))
+
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
+
+
 def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:
     task = source()
 
@@ -85,7 +95,7 @@ def test_two_stages_at_once_do_not_count_twice() -> None:
 
 def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
     task = unread()
-    full = range(UNSENT_BATCHES_LIMIT + 1)
+    full = range(partition_pool(subpartitions=1).size)
     task.feed(splits(*(f"file-{number}" for number in full)))
     for stage in full:
         task.feed(finished(stage, f"batch-{stage}"))
@@ -97,6 +107,24 @@ def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
 
     assert times(without_input) == (0, 0, 10)
     assert times(with_input) == (0, 400, 10)
+
+
+def test_batches_that_wait_for_their_reader_are_the_output_queue() -> None:
+    task = unread()
+    task.feed(splits("a"), finished(0, "rows"))
+
+    assert metrics(task.feed(MetricsDue())).output_queue_length == 1
+
+
+def test_batches_that_are_not_processed_yet_are_the_input_queue() -> None:
+    task = window(FiringMode.ON_WATERMARK)
+    task.arrive(0, batch("a"), batch("b"))
+    both = metrics(task.feed(MetricsDue()))
+
+    task.feed(finished(0))
+
+    assert both.input_queue_length == 2
+    assert metrics(task.feed(MetricsDue())).input_queue_length == 1
 
 
 def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
@@ -116,9 +144,9 @@ def test_windows_that_fire_with_the_checkpoint_have_no_watermark_before_event_ti
     task = window(FiringMode.ON_CHECKPOINT)
 
     task.arrive(0, batch("rows"), barrier(1))
-    before = task.feed(finished(0), finished(1), durable(1))
+    before = task.feed(finished(0), finished(1), durable(1), MetricsDue())
     task.arrive(0, Watermark(timestamp_ms=899), barrier(2))
-    after = task.feed(finished(2), durable(2))
+    after = task.feed(finished(2), durable(2), MetricsDue())
 
     assert (metrics(before).watermark_ms, metrics(after).watermark_ms) == (None, 899)
 

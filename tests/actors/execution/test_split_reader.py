@@ -1,8 +1,16 @@
 """The splits a source subtask holds."""
 
+from dataclasses import replace
+
+from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.messages.ids import OperatorId, SplitId
+from flykka.messages.job_graph import OperatorKind
 from flykka.messages.source import FileSplit
+from flykka.messages.stage import BridgeClosed
+from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
+from tests.actors.execution.task_machine import SOURCE, Harness, descriptor, to_job_master
 
 
 def split(name: str) -> FileSplit:
@@ -38,7 +46,7 @@ def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
     held.next()
 
     restored = reader()
-    restored.restore(held.snapshot())
+    restored.restore([held.snapshot()])
 
     assert [restored.next(), restored.next(), restored.next()] == [split("b"), split("c"), None]
 
@@ -54,3 +62,39 @@ def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None
     assert not before
     assert held.exhausted
     assert held.splits_to_request() == 0
+
+
+def test_the_splits_of_several_readers_are_read_in_the_order_in_which_they_were_handed_out() -> None:
+    first, second = reader(), reader()
+    first.add((split("0"), split("3")), numbers=(0, 3))
+    second.add((split("1"), split("2")), numbers=(1, 2))
+
+    merged = reader()
+    merged.restore([second.snapshot(), first.snapshot()])
+
+    assert [merged.next() for _ in range(4)] == [split("0"), split("1"), split("2"), split("3")]
+
+
+def test_what_another_operator_of_the_chain_has_kept_is_not_the_readers() -> None:
+    other = SplitReader(OperatorId("other"), 4)
+    other.add((split("a"),))
+
+    restored = reader()
+    restored.restore([other.snapshot()])
+
+    assert not restored.has_unread
+
+
+def test_a_source_whose_splits_cannot_be_read_fails_and_is_not_restarted_into_the_same() -> None:
+    damaged = OperatorListState(name="SourceReaderState", elements=(b"damaged",))
+    state = OperatorSubtaskState(operator_id=SOURCE, operator_state=(damaged,))
+    deployed = replace(descriptor(OperatorKind.SOURCE), restore=TaskStateSnapshot(operators=(state,)))
+    task = Harness(deployed)
+
+    effects = task.feed(StartTask(), BridgeClosed())
+
+    [reported] = [told.state for told in to_job_master(effects) if isinstance(told, UpdateTaskExecutionState)]
+    assert reported.state is ExecutionState.FAILED
+    assert reported.failure is not None
+    assert reported.failure.message.startswith("the checkpoint's list 'SourceReaderState' of operator source")
+    assert reported.failure.suppress_restarts

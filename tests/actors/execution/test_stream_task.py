@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flykka.actors.execution.effects import EndAttempt, TellPeer
 from flykka.actors.execution.events import StartTask
-from flykka.actors.execution.stream_task import SPLITS_AHEAD
+from flykka.actors.execution.source_reading import SPLITS_AHEAD
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,

@@ -17,6 +17,8 @@ def node(
     publishes_per_checkpoint: bool = False,
     event_time: bool = False,
     watermark_delay_ms: int | None = None,
+    automatic: bool = False,
+    co_location: str | None = None,
 ) -> StreamNode:
     """An operator that is named like its uid."""
     return StreamNode(
@@ -31,6 +33,8 @@ def node(
         publishes_per_checkpoint=publishes_per_checkpoint,
         event_time=event_time,
         watermark_delay_ms=watermark_delay_ms,
+        has_automatic_uid=automatic,
+        co_location_group=co_location,
     )
 
 
@@ -49,7 +53,7 @@ def keyed(source: str, target: str) -> StreamEdge:
     return edge(source, target, ShipStrategy.HASH, OperatorRef(uid=f"{source}-keys", fingerprint=""))
 
 
-def program(arrows: str, *given: StreamNode, sinks: str = "", keys: str = "") -> StreamGraph:
+def program(arrows: str, *given: StreamNode, sinks: str = "", keys: str = "", chaining: bool = True) -> StreamGraph:
     """The program of these arrows; `given` replaces the plain operators, `keys` names targets of keyed edges.
 
     Operators into which no arrow leads are sources.
@@ -57,7 +61,7 @@ def program(arrows: str, *given: StreamNode, sinks: str = "", keys: str = "") ->
     pairs = [tuple(arrow.strip().split(" > ")) for arrow in arrows.split(",")]
     own = {each.uid: each for each in given}
     targets = {target for _, target in pairs}
-    graph = StreamGraph()
+    graph = StreamGraph(chaining_enabled=chaining)
     for uid in dict.fromkeys(uid for pair in pairs for uid in pair):
         kind = OperatorKind.SINK if uid in sinks.split() else OperatorKind.STATELESS
         graph.add_node(own.get(uid, node(uid, kind if uid in targets else OperatorKind.SOURCE)))

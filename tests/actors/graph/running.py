@@ -11,6 +11,7 @@ from flykka.actors.graph.events import (
     SchedulingRequested,
     SlotAllocated,
     TaskStateUpdated,
+    VerticesFinalized,
 )
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.scheduling.restart_strategy import restart_strategy
@@ -72,6 +73,10 @@ class Running:
         because = cause or (failure() if state is ExecutionState.FAILED else None)
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
         return self.tell(TaskStateUpdated(update=update))
+
+    def finalize(self, cause: SerializedThrowable | None = None) -> list[Effect]:
+        """What the vertices do once, when all tasks have finished, is done, or has failed."""
+        return self.tell(VerticesFinalized(version=self.graph.version, cause=cause))
 
     def report_all(self, state: ExecutionState) -> list[Effect]:
         """Every live attempt reports the same."""

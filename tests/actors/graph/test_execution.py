@@ -80,6 +80,15 @@ def test_cancelling_twice_tells_the_task_once() -> None:
     assert second == []
 
 
+def test_what_was_cancelled_before_it_was_deployed_has_been_canceling_for_a_moment() -> None:
+    execution = made()
+
+    execution.cancel(now=2)
+
+    assert execution.state is ExecutionState.CANCELED
+    assert execution.timestamps[ExecutionState.CANCELING] == execution.timestamps[ExecutionState.CANCELED] == 2
+
+
 def test_an_attempt_that_never_asked_for_a_slot_leaves_none() -> None:
     assert [type(effect) for effect in made().cancel(now=1)] == [ExecutionMoved]
 

@@ -9,6 +9,7 @@ from flykka.actors.graph.effects import (
     CoordinateTasks,
     Deploy,
     ExecutionMoved,
+    FinalizeVertices,
     JobStatusMoved,
     StartRestartTimer,
 )
@@ -21,7 +22,9 @@ from flykka.actors.graph.events import (
     SlotAllocated,
     SlotAllocationFailed,
     SuspensionRequested,
+    VerticesFinalized,
 )
+from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.messages.job import JobStatus
@@ -132,6 +135,21 @@ def test_every_attempt_is_deployed_with_its_own_state() -> None:
     assert {descriptor.restored_checkpoint_id for descriptor in descriptors} == {7}
 
 
+def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_producers_hear_of_it() -> None:
+    running = Running()
+    running.schedule()
+
+    taken_over = {JobVertexId("sink"): 64}
+    running.tell(RestoreStateReady(version=1, checkpoint_id=7, states={}, max_parallelism=taken_over))
+    running.give_slots()
+
+    descriptors = [deploy.descriptor for deploy in running.made(Deploy)]
+    [coordinated] = running.made(CoordinateTasks)
+    assert [descriptor.vertex.max_parallelism for descriptor in descriptors] == [128, 128, 64]
+    assert [output.max_parallelism for descriptor in descriptors for output in descriptor.outputs] == [64, 64]
+    assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
+
+
 def test_a_slot_that_comes_too_late_is_returned() -> None:
     running = Running()
     running.schedule()
@@ -156,13 +174,44 @@ def test_a_slot_that_cannot_be_had_is_a_failure_of_the_job() -> None:
 # The end
 
 
-def test_a_job_whose_tasks_have_all_finished_is_finished() -> None:
+def test_a_job_whose_tasks_have_all_finished_is_finished_when_its_vertices_are_finalized() -> None:
     running = Running()
     running.run()
 
+    for attempt in ("job_source_0_0", "job_source_1_0", "job_sink_0_0"):
+        running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+    running.report_all(ExecutionState.FINISHED)
+    asked = running.effects[-1]
+    running.finalize()
+    again = running.finalize()
+
+    assert asked == FinalizeVertices(version=1, vertices=running.graph.job_graph.vertices, has_read_all=True)
+    assert running.made(JobStatusMoved)[-1] == JobStatusMoved(status=JobStatus.FINISHED)
+    assert len(running.made(FinalizeVertices)) == 1
+    assert [type(effect) for effect in again] == [Ignore]
+
+
+def test_a_finalization_that_fails_fails_the_job_which_may_begin_again() -> None:
+    running = Running()
+    running.run()
     running.report_all(ExecutionState.FINISHED)
 
-    assert running.effects[-1] == JobStatusMoved(status=JobStatus.FINISHED)
+    running.finalize(failure("the marker cannot be written"))
+    late = running.tell(VerticesFinalized(version=1))
+
+    assert running.graph.status is JobStatus.RESTARTING
+    assert running.graph.failure_cause == failure("the marker cannot be written")
+    assert [type(effect) for effect in late] == [Ignore]
+
+
+def test_a_job_that_fails_is_not_finalized() -> None:
+    running = Running()
+    running.run()
+
+    running.report("job_source_0_0", ExecutionState.FAILED)
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.made(FinalizeVertices) == []
 
 
 def test_when_the_last_task_has_read_everything_it_is_said_once() -> None:

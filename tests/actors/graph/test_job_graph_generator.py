@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.actors.errors import GraphError
-from flykka.actors.graph.job_graph_generator import job_graph, operator_id, vertex_id
+from flykka.actors.graph.job_graph_generator import job_graph
+from flykka.actors.graph.operator_ids import operator_id, vertex_id
 from flykka.actors.graph.stream_graph import ChainingStrategy, StreamGraph, StreamNode
 from flykka.actors.graph.validation import check_job_graph
 from flykka.messages.ids import JobId
@@ -15,13 +18,14 @@ from flykka.messages.job_graph import (
     JobGraph,
     JobVertex,
     OperatorKind,
+    ResourceSpec,
     ShipStrategy,
 )
 from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
-from tests.actors.graph.programs import edge, node, program
+from tests.actors.graph.programs import edge, keyed, node, program
 
 
-def generated(graph: StreamGraph, *, chaining: bool = True) -> JobGraph:
+def generated(graph: StreamGraph) -> JobGraph:
     made = job_graph(
         graph,
         job_id=JobId("job"),
@@ -29,7 +33,6 @@ def generated(graph: StreamGraph, *, chaining: bool = True) -> JobGraph:
         checkpointing=CheckpointingSettings(directory="/checkpoints"),
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
-        chaining_enabled=chaining,
     )
     check_job_graph(made)
     return made
@@ -77,7 +80,10 @@ def test_an_operator_with_two_inputs_begins_a_vertex() -> None:
     made = generated(program("a > both, b > both"))
 
     assert chains(made) == [["a"], ["b"], ["both"]]
-    assert [edge.source for edge in made.vertices[2].inputs] == [vertex_id("a"), vertex_id("b")]
+    assert [edge.source for edge in made.vertices[2].inputs] == [
+        vertex_id(operator_id("a")),
+        vertex_id(operator_id("b")),
+    ]
 
 
 def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
@@ -105,7 +111,7 @@ def test_an_operator_says_how_far_it_lets_itself_be_chained(
 
 
 def test_without_chaining_every_operator_is_a_vertex() -> None:
-    assert chains(generated(program("in > map, map > out"), chaining=False)) == [["in"], ["map"], ["out"]]
+    assert chains(generated(program("in > map, map > out", chaining=False))) == [["in"], ["map"], ["out"]]
 
 
 # Outputs
@@ -132,7 +138,7 @@ def test_a_stream_that_is_read_twice_has_two_outputs() -> None:
 
 def test_ids_depend_on_the_uid_and_on_nothing_else() -> None:
     fused = generated(program("in > map, map > out"))
-    apart = generated(program("new > in, in > map, map > out"), chaining=False)
+    apart = generated(program("new > in, in > map, map > out", chaining=False))
 
     assert vertex_of(fused, "map").operators[1].operator_id == vertex_of(apart, "map").operators[0].operator_id
 
@@ -239,3 +245,35 @@ def test_a_source_carries_its_watermark_delay() -> None:
     made = generated(program("in > out", late))
 
     assert made.vertices[0].watermark_delay_ms == 3_600_000
+
+
+# Slots
+
+
+def test_where_slots_are_not_shared_every_vertex_has_its_own() -> None:
+    graph = StreamGraph(slot_sharing_enabled=False)
+    graph.add_node(source("in"))
+    graph.add_node(node("sum"))
+    graph.add_edge(keyed("in", "sum"))
+
+    groups = [vertex.slot_sharing_group for vertex in generated(graph).vertices]
+
+    assert len(set(groups)) == 2
+
+
+def test_one_task_cannot_be_co_located_with_two_groups() -> None:
+    graph = program("in > map", source("in"), node("map", co_location="b"))
+    own = program("in > map", node("in", OperatorKind.SOURCE, co_location="a"), node("map", co_location="b"))
+
+    assert generated(graph).vertices[0].co_location_group == "b"
+    with pytest.raises(GraphError, match=r"'a' \(in\), 'b' \(map\)"):
+        generated(own)
+
+
+def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
+    needs = ResourceSpec(cpu_millis=100, heap_mib=50)
+    graph = program("in > map, map > sum", source("in"), replace(node("map"), resources=needs), keys="sum")
+    more = program("in > map", replace(source("in"), resources=needs), replace(node("map"), resources=needs))
+
+    assert [vertex.resources for vertex in generated(graph).vertices] == [needs, ResourceSpec()]
+    assert generated(more).vertices[0].resources == ResourceSpec(cpu_millis=200, heap_mib=100)

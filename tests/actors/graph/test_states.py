@@ -12,10 +12,13 @@ from flykka.actors.graph.states import (
     EXECUTION_TERMINAL,
     JOB_MOVES,
     JOB_TERMINAL,
+    TASK_MOVES,
     execution_may_move,
     execution_state_diagram,
     job_may_move,
     job_status_diagram,
+    task_state_diagram,
+    terminal_table,
 )
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
@@ -52,7 +55,20 @@ def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
     assert "    CANCELED --> [*]" in execution
 
 
-@pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram])
+def test_a_task_moves_only_where_its_attempt_may_be_told_so() -> None:
+    reported = {(source, target) for source, targets in TASK_MOVES.items() for target in targets}
+
+    # CREATED to CANCELING is the TaskManager's own: what it has not begun, the JobMaster cancels at once.
+    assert {move for move in reported if not execution_may_move(*move)} == {
+        (ExecutionState.CREATED, ExecutionState.CANCELING)
+    }
+
+
+def test_the_table_of_ends_in_the_documentation_is_that_of_the_code() -> None:
+    assert terminal_table() in (Path(__file__).parents[3] / "docs" / "states.md").read_text()
+
+
+@pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram, task_state_diagram])
 def test_the_diagrams_of_the_documentation_are_those_of_the_tables(diagram: Callable[[], str]) -> None:
     documented = (Path(__file__).parents[3] / "docs" / "states.md").read_text()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from flykka.actors.errors import GraphError
-from flykka.actors.graph.stream_graph import StreamGraph
+from flykka.actors.graph.stream_graph import StreamGraph, StreamNode
 from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
 from tests.actors.graph.programs import edge, node, program
 
@@ -37,10 +38,24 @@ def test_a_stream_united_with_itself_is_two_inputs() -> None:
     assert len(set(graph.inputs("b"))) == 2
 
 
+def hashed(uid: str) -> StreamNode:
+    return replace(node(uid), uid_hash="0" * 32)
+
+
+def add_both(graph: StreamGraph, *nodes: StreamNode) -> None:
+    for each in nodes:
+        graph.add_node(each)
+
+
 REFUSED: dict[str, tuple[Callable[[StreamGraph], object], str]] = {
     "a uid is taken": (lambda graph: graph.add_node(node("b")), "'b'"),
     "no parallelism": (lambda graph: graph.add_node(node("d", parallelism=0)), "'d' is 0"),
-    "maximum too small": (lambda graph: graph.add_node(node("d", parallelism=4, max_parallelism=3)), "'d' is 3"),
+    "no maximum": (lambda graph: graph.add_node(node("d", max_parallelism=0)), "'d' is 0"),
+    "maximum too large": (lambda graph: graph.add_node(node("d", max_parallelism=32_769)), "'d' is 32769"),
+    "a uid hash is taken": (
+        lambda graph: add_both(graph, hashed("d"), hashed("e")),
+        "'d' and 'e' have one uid hash",
+    ),
     "unknown source": (lambda graph: graph.add_edge(edge("nobody", "b")), "'nobody'"),
     "unknown target": (lambda graph: graph.add_edge(edge("a", "nobody")), "'nobody'"),
     "into a source": (lambda graph: graph.add_edge(edge("b", "a")), "'b' -> 'a'"),

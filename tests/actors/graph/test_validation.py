@@ -9,9 +9,10 @@ import pytest
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.validation import check_job_graph
 from flykka.messages.ids import JobVertexId
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import JobGraph, ResultPartitionType, ScheduleMode, ShipStrategy
 from tests.actors.graph.graphs import graph_of, vertex
 
+BLOCKING = ResultPartitionType.BLOCKING
 SOURCE, SINK = vertex("source", outputs=1), vertex("sink", reads=("source",))
 
 UNFIT: dict[str, tuple[JobGraph, str]] = {
@@ -22,14 +23,34 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         "uid 'sink' stands twice",
     ),
     "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
-    "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source' has parallelism 0"),
-    "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "maximum 128"),
+    "no slots": (graph_of(replace(SOURCE, slot_sharing_group=""), SINK), "'source' is in no slot sharing group"),
+    "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source': the parallelism is 0"),
+    "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "above the maximum parallelism 128"),
     "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
     "an output that is not there": (
         graph_of(replace(SOURCE, outputs=()), SINK),
         "'sink' reads output 0 of 'source': none",
     ),
     "two readers of an output": (graph_of(SOURCE, SINK, vertex("other", reads=("source",))), "two readers"),
+    "forward to another parallelism": (
+        graph_of(SOURCE, vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD)),
+        "'source' has 1 subtasks and 'sink' has 2",
+    ),
+    "an output that is read when it is written": (
+        graph_of(SOURCE, replace(SINK, inputs=(replace(SINK.inputs[0], result_partition_type=BLOCKING),))),
+        "a BLOCKING output of 'source'",
+    ),
+    "scheduled piece by piece": (
+        replace(graph_of(SOURCE, SINK), schedule_mode=ScheduleMode.LAZY_FROM_SOURCES),
+        "LAZY_FROM_SOURCES",
+    ),
+    "co-located in two slots": (
+        graph_of(
+            replace(SOURCE, co_location_group="together"),
+            replace(SINK, co_location_group="together", slot_sharing_group="apart"),
+        ),
+        "'source' and 'sink' are in the co-location group 'together'",
+    ),
     "nobody reads an output": (graph_of(SOURCE), "nobody reads output 0 of the vertex 'source'"),
 }
 

@@ -7,15 +7,26 @@ import pytest
 from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
 from flykka.actors.state.assignment import assign
 from flykka.actors.state.key_groups import key_groups_of
+from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
-from flykka.messages.state import KeyGroupRange, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state import (
+    ExclusiveStateHandle,
+    KeyGroupRange,
+    OperatorListState,
+    OperatorStateMode,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
 
 MAX = 128
 
 
-def vertex(name: str, *operators: str, parallelism: int = 2, max_parallelism: int = MAX) -> JobVertex:
+def vertex(
+    name: str, *operators: str, parallelism: int = 2, max_parallelism: int = MAX, configured: bool = False
+) -> JobVertex:
     return JobVertex(
         vertex_id=JobVertexId(name),
         name=name,
@@ -30,6 +41,7 @@ def vertex(name: str, *operators: str, parallelism: int = 2, max_parallelism: in
         ),
         parallelism=parallelism,
         max_parallelism=max_parallelism,
+        is_max_parallelism_configured=configured,
     )
 
 
@@ -38,14 +50,20 @@ def keyed(operator: str, *shared: str, subtask: int = 0, parallelism: int = 2) -
         operator_id=OperatorId(operator),
         shared=tuple(SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1) for name in shared),
         key_groups=key_groups_of(subtask, MAX, parallelism),
+        keyed_state=b"bound",
     )
 
 
-def opaque(operator: str, data: bytes = b"offsets") -> OperatorSubtaskState:
-    return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=data)
+def listed(
+    operator: str, *elements: str, name: str = "list", mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
+) -> OperatorSubtaskState:
+    state = OperatorListState(name=name, elements=tuple(each.encode() for each in elements), mode=mode)
+    return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=(state,))
 
 
-def checkpoint(*subtasks: tuple[OperatorSubtaskState, ...] | None, vertex_id: str = "old") -> CompletedCheckpoint:
+def checkpoint(
+    *subtasks: tuple[OperatorSubtaskState, ...] | None, coordinators: tuple[str, ...] = ()
+) -> CompletedCheckpoint:
     return CompletedCheckpoint(
         job_id=JobId("job"),
         checkpoint_id=4,
@@ -53,7 +71,7 @@ def checkpoint(*subtasks: tuple[OperatorSubtaskState, ...] | None, vertex_id: st
         duration_ms=0,
         task_states=tuple(
             TaskStateEntry(
-                vertex_id=JobVertexId(vertex_id),
+                vertex_id=JobVertexId("old"),
                 subtask=subtask,
                 parallelism=len(subtasks),
                 max_parallelism=MAX,
@@ -61,96 +79,146 @@ def checkpoint(*subtasks: tuple[OperatorSubtaskState, ...] | None, vertex_id: st
             )
             for subtask, operators in enumerate(subtasks)
         ),
+        coordinator_states=tuple(
+            OperatorCoordinatorState(operator_id=OperatorId(each), data=b"") for each in coordinators
+        ),
     )
+
+
+def assigned(
+    state: CompletedCheckpoint, *vertices: JobVertex, allow_non_restored_state: bool = False
+) -> dict[tuple[str, int], tuple[OperatorSubtaskState, ...]]:
+    made = assign(state, vertices, allow_non_restored_state=allow_non_restored_state)
+    return {place: snapshot.operators for place, snapshot in made.states.items()}
 
 
 def test_at_the_same_parallelism_each_subtask_gets_its_own_back() -> None:
-    states = [(opaque("source", b"0"), keyed("window", "x")), (opaque("source", b"1"), keyed("window", "y", subtask=1))]
+    states = [(listed("source", "0"), keyed("window", "x")), (listed("source", "1"), keyed("window", "y", subtask=1))]
 
-    assigned = assign(checkpoint(*states), [vertex("old", "source", "window")])
+    made = assigned(checkpoint(*states), vertex("old", "source", "window"))
 
-    assert assigned == {
-        (JobVertexId("old"), 0): TaskStateSnapshot(operators=states[0]),
-        (JobVertexId("old"), 1): TaskStateSnapshot(operators=states[1]),
-    }
-
-
-def test_an_operator_keeps_all_its_parts() -> None:
-    parts = (opaque("source", b"reader"), opaque("source", b"bridge"))
-
-    assigned = assign(checkpoint(parts), [vertex("old", "source", parallelism=1)])
-
-    assert assigned[JobVertexId("old"), 0].operators == parts
+    assert made == {("old", 0): states[0], ("old", 1): states[1]}
 
 
 def test_state_follows_its_operator_into_another_chain() -> None:
-    states = (opaque("a", b"a"), opaque("b", b"b"))
+    states = (listed("a", "a"), listed("b", "b"))
 
-    assigned = assign(checkpoint(states), [vertex("v1", "b", parallelism=1), vertex("v2", "new", "a", parallelism=1)])
+    made = assigned(checkpoint(states), vertex("v1", "b", parallelism=1), vertex("v2", "new", "a", parallelism=1))
 
-    assert assigned == {
-        (JobVertexId("v1"), 0): TaskStateSnapshot(operators=(states[1],)),
-        (JobVertexId("v2"), 0): TaskStateSnapshot(operators=(states[0],)),
-    }
+    assert made == {("v1", 0): (states[1],), ("v2", 0): (states[0],)}
 
 
 def test_subtasks_without_state_are_left_out() -> None:
-    assigned = assign(checkpoint((opaque("a"),), None), [vertex("old", "a"), vertex("stateless", "map")])
+    made = assigned(checkpoint((listed("a", "1"),), None), vertex("old", "a"), vertex("stateless", "map"))
 
-    assert list(assigned) == [(JobVertexId("old"), 0)]
+    assert list(made) == [("old", 0)]
 
 
-def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches() -> None:
-    states = [(keyed("window", "x", subtask=0, parallelism=3),), (keyed("window", "y", subtask=1, parallelism=3),)]
+def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_these() -> None:
+    states = [(keyed("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
 
-    assigned = assign(
-        checkpoint(*states, (keyed("window", "z", subtask=2, parallelism=3),)), [vertex("old", "window", parallelism=2)]
+    made = assigned(checkpoint(*states), vertex("old", "window", parallelism=2))
+
+    read = {
+        subtask: [(state.key_groups, [handle.state_id for handle in state.shared]) for state in pieces]
+        for (_, subtask), pieces in made.items()
+    }
+    assert read == {
+        0: [(KeyGroupRange(start=0, end=42), ["x"]), (KeyGroupRange(start=43, end=63), ["y"])],
+        1: [(KeyGroupRange(start=64, end=85), ["y"]), (KeyGroupRange(start=86, end=127), ["z"])],
+    }
+    assert all(state.keyed_state == b"bound" for pieces in made.values() for state in pieces)
+
+
+def test_what_a_window_operator_has_fired_is_handed_on_where_it_holds_no_row() -> None:
+    made = assigned(
+        checkpoint((keyed("window"),), (keyed("window", subtask=1),)), vertex("old", "window", parallelism=1)
     )
 
-    read = [
-        (state.key_groups, [handle.state_id for handle in state.shared])
-        for snapshot in assigned.values()
-        for state in snapshot.operators
+    assert [state.keyed_state for state in made["old", 0]] == [b"bound", b"bound"]
+
+
+def test_the_elements_of_a_list_are_dealt_out_anew() -> None:
+    state = checkpoint((listed("sink", "a", "b", "c"),), (listed("sink", "d"),))
+
+    made = assigned(state, vertex("old", "sink", parallelism=4))
+
+    elements = [
+        [element for part in made["old", subtask] for each in part.operator_state for element in each.elements]
+        for subtask in range(4)
     ]
-    assert read == [
-        (KeyGroupRange(start=0, end=63), ["x", "y"]),
-        (KeyGroupRange(start=64, end=127), ["y", "z"]),
-    ]
+    assert elements == [[b"a"], [b"b"], [b"c"], [b"d"]]
 
 
-def test_state_that_several_subtasks_refer_to_is_handed_on_once() -> None:
-    states = [(keyed("window", "x", subtask=0),), (keyed("window", "x", subtask=1),)]
+def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None:
+    states = [(listed("op", name, mode=OperatorStateMode.UNION),) for name in "ab"]
 
-    assigned = assign(checkpoint(*states), [vertex("old", "window", parallelism=1)])
+    made = assigned(checkpoint(*states), vertex("old", "op"))
 
-    [state] = assigned[JobVertexId("old"), 0].operators
-    assert [handle.state_id for handle in state.shared] == ["x"]
-
-
-def test_an_operators_own_bytes_cannot_be_divided() -> None:
-    with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) .* parallelism 1 and cannot start with 2"):
-        assign(checkpoint((opaque("source"),)), [vertex("old", "source", parallelism=2)])
+    for subtask in range(2):
+        [state] = made["old", subtask]
+        assert [each.elements for each in state.operator_state] == [(b"a",), (b"b",)]
 
 
-def test_an_operator_without_anything_in_its_state_may_be_rescaled() -> None:
+def test_an_operator_without_anything_in_its_state_is_given_nothing() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("map"))
 
-    assert assign(checkpoint((empty,)), [vertex("old", "map", parallelism=2)]) == {}
+    assert assigned(checkpoint((empty,)), vertex("old", "map", parallelism=2)) == {}
 
 
-def test_the_number_of_key_groups_has_to_stay() -> None:
-    with pytest.raises(RescaleNotSupportedError, match="divided into 128 key groups, the job wants 256"):
-        assign(
-            checkpoint((keyed("window", "x", parallelism=1),)),
-            [vertex("old", "window", parallelism=1, max_parallelism=256)],
-        )
+def test_a_derived_number_of_key_groups_is_replaced_by_that_of_the_checkpoint() -> None:
+    made = assign(
+        checkpoint((keyed("window", "x", parallelism=1),)),
+        [vertex("old", "window", parallelism=1, max_parallelism=256)],
+    )
+
+    assert made.max_parallelism == {"old": MAX}
+    assert made.states[JobVertexId("old"), 0].operators[0].key_groups == KeyGroupRange(start=0, end=MAX - 1)
+
+
+def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() -> None:
+    wider = vertex("old", "window", parallelism=1, max_parallelism=256, configured=True)
+
+    with pytest.raises(RescaleNotSupportedError, match=r"Window \(window\) ran with the maximum parallelism 128.* 256"):
+        assign(checkpoint((keyed("window", "x", parallelism=1),)), [wider])
+
+
+def test_nobody_runs_more_parallel_than_the_checkpoint_has_key_groups() -> None:
+    too_wide = vertex("old", "source", parallelism=129, max_parallelism=256)
+
+    with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
+        assign(checkpoint((listed("source", "1"),)), [too_wide])
 
 
 def test_state_is_not_lost_unless_that_is_allowed() -> None:
-    state = checkpoint((opaque("a"), opaque("gone")))
+    state = checkpoint((listed("a", "1"), listed("gone", "2")))
     vertices = [vertex("old", "a", parallelism=1)]
 
     with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: gone"):
         assign(state, vertices)
 
-    assert list(assign(state, vertices, allow_non_restored_state=True)) == [(JobVertexId("old"), 0)]
+    made = assign(state, vertices, allow_non_restored_state=True)
+    assert list(made.states) == [(JobVertexId("old"), 0)]
+    assert made.non_restored == ("gone",)
+
+
+def test_a_source_whose_splits_nobody_would_go_on_with_is_not_lost_unnoticed() -> None:
+    with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: source"):
+        assign(checkpoint((), coordinators=("source",)), [vertex("old", "a", parallelism=1)])
+
+
+def test_an_operator_that_is_gone_and_held_nothing_is_not_missed() -> None:
+    empty = OperatorSubtaskState(operator_id=OperatorId("gone"), operator_state=(OperatorListState(name="list"),))
+
+    assert assigned(checkpoint((empty,)), vertex("old", "a", parallelism=1)) == {}
+
+
+def test_files_that_belong_to_the_checkpoint_alone_go_with_the_keyed_state_they_are_of() -> None:
+    copied = ExclusiveStateHandle(path="copy", size_bytes=1)
+    state = OperatorSubtaskState(
+        operator_id=OperatorId("window"), key_groups=key_groups_of(0, MAX, 1), exclusive=(copied,)
+    )
+
+    made = assigned(checkpoint((state,)), vertex("old", "window", parallelism=2))
+
+    assert [piece.exclusive for pieces in made.values() for piece in pieces] == [(copied,), (copied,)]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flykka.actors.state.key_groups import intersection, key_groups_of, owner
+from flykka.actors.errors import GraphError
+from flykka.actors.state.key_groups import intersection, key_group_range, key_groups_of, owner
 from flykka.messages.state import KeyGroupRange
 
 GROUPS = st.integers(1, 60).flatmap(lambda most: st.tuples(st.just(most), st.integers(1, most)))
@@ -48,6 +49,13 @@ def test_an_intersection_holds_what_is_in_both(
 
     assert intersection(_range(left), _range(right)) == expected
     assert intersection(_range(right), _range(left)) == expected
+
+
+def test_there_are_no_key_groups_below_the_first() -> None:
+    assert key_group_range(3, 2) is None
+
+    with pytest.raises(GraphError, match="from -3 to 2"):
+        key_group_range(-3, 2)
 
 
 def _range(ends: tuple[int, int]) -> KeyGroupRange:

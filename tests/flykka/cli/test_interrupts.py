@@ -50,6 +50,16 @@ def test_once_stops_the_job_and_what_waits_for_it_goes_on(
     assert [type(message) for message in job.told[1:]] == [StopJob]
 
 
+def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.SimpleQueue[str]) -> None:
+    with one_job(savepoint_directory="/savepoints") as job, Interrupts(lambda: running(job.client), said.put):
+        signal.raise_signal(signal.SIGINT)
+        job.client.wait(timeout=10)
+
+    stop = job.told[-1]
+    assert isinstance(stop, StopJob)
+    assert stop.savepoint_directory == "/savepoints"
+
+
 def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
     with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put) as interrupts:
         signal.raise_signal(interrupt)

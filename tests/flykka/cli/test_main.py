@@ -127,3 +127,35 @@ def test_help_does_not_wait_for_spark_to_be_loaded() -> None:
     run = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], cwd=HOUSE, capture_output=True, text=True, check=True)
 
     assert run.stderr == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "restored",
+    [[], ["--from-savepoint", "/before"], ["-s", "/before", "-n"], ["--from-checkpoint=latest"]],
+)
+def test_what_was_stopped_with_a_savepoint_starts_from_it(restored: list[str]) -> None:
+    command_line = ["run", "app.py", *restored, "--parallelism", "2", "--", "-s", "theirs"]
+
+    words = continuing(command_line, "/savepoints/savepoint-ab12cd-1")
+
+    expected = "flykka run app.py --parallelism 2 --from-savepoint /savepoints/savepoint-ab12cd-1 -- -s theirs"
+    assert words == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--from-checkpoint", "latest", "--from-savepoint", "/s"], "give --from-checkpoint or --from-savepoint, not"),
+        (["--allow-non-restored-state"], "--allow-non-restored-state needs a savepoint"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "app.py").write_text("")
+
+    with pytest.raises(SystemExit) as left:
+        main(["run", str(tmp_path / "app.py"), *options])
+
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err

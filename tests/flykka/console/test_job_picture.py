@@ -12,6 +12,7 @@ from flykka.jobs.job_details import (
     CheckpointStatistics,
     JobDetails,
     JobVertexDetails,
+    Latency,
     Restart,
     TimeShares,
 )
@@ -84,6 +85,19 @@ def test_what_matters_less_gives_way_to_the_name_on_a_narrow_terminal(width: int
     shown_titles = vertices(long, width=width)[0]
 
     assert [title.strip().replace(" ", "_") for title in shown_titles] == titles.split()
+
+
+def test_batches_that_wait_before_and_behind_a_vertex_are_seen_on_a_wide_terminal() -> None:
+    waiting = replace(BUSY, input_queue_length=3, output_queue_length=12)
+
+    assert cells(waiting, width=200)["queued"] == "3|12"
+
+
+def test_latency_has_a_column_where_it_is_tracked() -> None:
+    tracked = replace(BUSY, latency=Latency(median_ms=120, p99_ms=900))
+
+    assert cells(tracked, width=200)["latency"] == "120 ms"
+    assert "latency" not in cells(BUSY, width=200)
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flykka.jobs.job_client import JobClient
 from flykka.messages.failure import SerializedThrowable
@@ -111,11 +111,12 @@ class OneJob:
 
 
 @contextmanager
-def one_job(*, stops: bool = True) -> Iterator[OneJob]:
+def one_job(*, stops: bool = True, savepoint_directory: str | None = None) -> Iterator[OneJob]:
+    checkpointing = replace(GRAPH.checkpointing, savepoint_directory=savepoint_directory)
     told: list[Message] = []
     clients: list[Ref] = []
     with ActorSystem("one-job") as system:
         desk: ActorRef = system.spawn(Props(JobManagerDesk, told, clients, stops=stops), "job-manager")
-        client = JobClient(system, desk, GRAPH)
+        client = JobClient(system, desk, replace(GRAPH, checkpointing=checkpointing))
         client.wait_submitted(timeout=10)
         yield OneJob(client, told, clients[0])

@@ -8,20 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
 from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.jobs.checkpoints import UnreadableCheckpoint, check_restorable, find_checkpoint, list_checkpoints
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import JobGraph
-from flykka.messages.state import KeyGroupRange, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state import (
+    KeyGroupRange,
+    OperatorListState,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
 from tests.actors.graph.graphs import graph_of, vertex
 
 GRAPH = graph_of(vertex("source", outputs=1), vertex("sums", reads=("source",)))
 
 
 def state(operator: str, parallelism: int = 1) -> TaskStateEntry:
-    own = OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=b"splits")
+    splits = OperatorListState(name="splits", elements=(b"one",))
+    own = OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=(splits,))
     return TaskStateEntry(
         vertex_id=JobVertexId(operator),
         subtask=0,
@@ -118,7 +125,9 @@ def test_a_checkpoint_may_be_named_from_the_working_directory(tmp_path: Path, mo
 def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> None:
     [path] = written(tmp_path, checkpoint("a", 7, 300))
 
-    with pytest.raises(CheckpointNotFoundError, match=r"gone' is no checkpoint: there is no such file or folder"):
+    with pytest.raises(
+        CheckpointNotFoundError, match=r"gone' is no checkpoint or savepoint: there is no such file or folder"
+    ):
         find_checkpoint(str(tmp_path / "gone"), "")
     with pytest.raises(CheckpointNotFoundError, match=f"the newest checkpoint below it is '{path}'"):
         find_checkpoint(str(tmp_path), "")
@@ -126,10 +135,22 @@ def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> 
         find_checkpoint(str(tmp_path / "a"), "")
 
 
+def test_who_names_the_directory_of_savepoints_is_told_which_are_in_it(tmp_path: Path) -> None:
+    for number in range(7):
+        folder = initialize_savepoint(str(tmp_path), f"savepoint-a-{number}")
+        CheckpointStorage(folder).write_metadata(checkpoint("a", number, 300), folder)
+
+    with pytest.raises(CheckpointNotFoundError) as refused:
+        find_checkpoint(str(tmp_path), "")
+
+    assert f"savepoints are below it: '{tmp_path}/savepoint-a-0', " in str(refused.value)
+    assert str(refused.value).endswith("/savepoint-a-4' and 2 more")
+
+
 def test_a_folder_without_metadata_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "chk-1").mkdir()
 
-    with pytest.raises(CheckpointNotFoundError, match=r"it is neither the folder of a checkpoint \(chk-<n>\) nor its"):
+    with pytest.raises(CheckpointNotFoundError, match=r"of a checkpoint \(chk-<n>\) or a savepoint .* nor its"):
         find_checkpoint(str(tmp_path / "chk-1"), "")
 
 
@@ -170,7 +191,10 @@ def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there
     with pytest.raises(CheckpointError, match=r"job 'job' cannot continue from '.*chk-3'") as refused:
         check_restorable(kept(tmp_path, GRAPH, state("source"), state("sums")), renamed)
 
-    assert "operators that the job does not have: 'sums' (sums). The job has 'source', 'totals'" in str(refused.value)
+    assert (
+        "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
+        " The job has 'source', 'totals'; give its operators the uids that they had"
+    ) in str(refused.value)
 
 
 def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:
@@ -181,8 +205,10 @@ def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:
 
 
 def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operator(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"source \(source\) has state that cannot be divided: it ran with"):
-        check_restorable(kept(tmp_path, GRAPH, state("source", parallelism=2)), GRAPH)
+    wide = graph_of(replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",)))
+
+    with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
+        check_restorable(kept(tmp_path, GRAPH, state("source")), wide)
 
 
 def test_keyed_state_may_be_divided_anew(tmp_path: Path) -> None:

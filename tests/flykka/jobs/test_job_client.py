@@ -13,8 +13,8 @@ from flykka.errors import (
     JobStoppingError,
     JobSubmissionError,
 )
-from flykka.jobs.client_actor import JobExecutionResult
 from flykka.jobs.job_client import JobClient
+from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.messages.job import (
     CancelJob,
     CancellationFailure,

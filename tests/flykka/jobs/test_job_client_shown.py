@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from flykka.errors import JobExecutionError
-from flykka.jobs.checkpoint_frame import checkpoint_frame
+from flykka.jobs.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
 from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_statistics import StatsSummary, VertexCheckpointStatistics
+from flykka.messages.ids import JobVertexId
 from flykka.messages.job import CheckpointAborted, JobResultFailure, JobResultSuccess, JobStatus
 from tests.flykka.jobs.job_desk import BOOM, JOB, Cluster, accepted, completed
 
@@ -25,6 +29,33 @@ def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> No
     assert table["duration_ms"].isna().tolist() == [False, True]
     assert table["triggered"].isna().tolist() == [False, True]
     assert (table["ended"] - table["triggered"]).iloc[0] == pd.Timedelta(milliseconds=int(table["duration_ms"].iloc[0]))
+
+
+def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Cluster) -> None:
+    client = cluster.submit()
+    vertex_id = JobVertexId("v")
+    took = StatsSummary(minimum=1, maximum=9, average=4)
+    measured = VertexCheckpointStatistics(
+        vertex_id=vertex_id,
+        parallelism=2,
+        acknowledged=2,
+        duration_ms=70,
+        size_bytes=1_000,
+        incremental_bytes=100,
+        processed_bytes=10,
+        persisted_bytes=0,
+        start_delay_ms=took,
+        alignment_ms=took,
+        sync_ms=took,
+        async_ms=took,
+    )
+
+    cluster.say(accepted(), replace(completed(1), vertices=(measured,)), completed(2))
+
+    table = vertex_checkpoint_frame(client.details.checkpoints, {vertex_id: "counts"})
+    [row] = table.to_dict("records")
+    assert (row["checkpoint_id"], row["vertex"], row["subtasks"], row["size_bytes"]) == (1, "counts", 2, 1_000)
+    assert (row["alignment_ms_avg"], row["alignment_ms_max"]) == (4, 9)
 
 
 def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Cluster) -> None:

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from flykka.errors import ClusterError
-from flykka.jobs.client_actor import JobExecutionResult
 from flykka.jobs.job_client import JobClient
+from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_history import HISTORY
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import (

@@ -97,6 +97,18 @@ def windows(details: JobDetails) -> JobVertexDetails:
     return details.vertices[1]
 
 
+def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> None:
+    waiting = TaskIOMetrics(input_queue_length=2, output_queue_length=5)
+    reported = [
+        MetricsReported(job_id=JOB, attempt=attempt_id(JOB, WINDOWS, subtask, 0), task_name="windows", metrics=waiting)
+        for subtask in range(2)
+    ]
+
+    running = windows(told(*(execution(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported))
+
+    assert (running.input_queue_length, running.output_queue_length) == (4, 10)
+
+
 def test_before_anything_is_told_the_plan_is_there() -> None:
     details = told(now=5_000)
 

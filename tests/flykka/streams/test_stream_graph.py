@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from flykka.actors.errors import GraphError
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.actors.graph.stream_graph import StreamGraph
 from flykka.actors.graph.validation import check_job_graph
@@ -186,8 +187,8 @@ def test_a_program_that_cannot_be_connected_names_the_operator(spark: SparkSessi
     program = Program()
     bids(spark, program).select("price").set_parallelism(4).set_max_parallelism(2)
 
-    with pytest.raises(ProgramError, match="'stateless-2'"):
-        graph_of(program)
+    with pytest.raises(GraphError, match="'stateless-2'"):
+        job_of(program)
 
 
 def test_subtasks_of_one_sharing_group_share_slots(spark: SparkSession) -> None:

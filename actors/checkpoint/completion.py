@@ -1,0 +1,140 @@
+"""How a pending checkpoint ends: it completes, subsumes those before it, or is given up.
+
+Mirrors completePendingCheckpoint and abortPendingCheckpoint of Flink's CheckpointCoordinator. Whatever the end is, it
+is told to the tasks, to whoever asked for the checkpoint, and to those who listen, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.checkpoint import effects
+from flykka.actors.checkpoint.coordinator_state import CoordinatorState
+from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
+from flykka.actors.checkpoint.final_checkpoint import FinalPhase
+from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.actors.checkpoint.trigger import CheckpointTrigger
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.failure import SerializedThrowable
+
+Effects = Iterator[CoordinatorEffect]
+
+
+class CheckpointCompletion:
+    """Ends checkpoints."""
+
+    def __init__(self, state: CoordinatorState, trigger: CheckpointTrigger) -> None:
+        self._state = state
+        self._trigger = trigger
+
+    def complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
+        """Its metadata is durable: nothing can go wrong any more."""
+        checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
+        self._state.pendings.remove(pending)
+        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
+        self._state.failures.succeed(checkpoint_id)
+        stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
+        # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
+        is_jobs = not properties.is_savepoint or properties.is_final
+        if is_jobs or self._state.rules.savepoints_commit:
+            for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
+                yield effects.NotifyComplete(
+                    attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
+                )
+        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats)
+        if pending.request_id is not None:
+            yield effects.ReportSavepointCompleted(
+                request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
+            )
+        if is_jobs or self._state.rules.savepoints_in_store:
+            needed_from = self._state.pendings.needed_from(checkpoint_id)
+            yield from self._state.stored.retain(checkpoint, needed_from=needed_from)
+            yield from self._subsume(checkpoint_id, now)
+        yield from self._trigger.on_completed(properties, now)
+        yield from self._trigger.resume(now)
+
+    def abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
+        """Every pending checkpoint is given up."""
+        for pending in self._state.pendings:
+            yield from self.abort(pending, CheckpointFailure(reason=reason), now)
+
+    def abort(
+        self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int, *, by_task: bool = False
+    ) -> Effects:
+        """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own."""
+        # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
+        is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
+        assert pending.properties.can_be_subsumed or not is_overtaken
+        self._state.pendings.remove(pending)
+        if not pending.has_reached_tasks:
+            self._trigger.give_way()
+        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
+        self._state.stats.report_failed(pending.checkpoint_id, now, failure.reason)
+        yield from self._notify_aborted(pending)
+        yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=failure.reason)
+        yield from self._discard(pending)
+        fails_job = self._fails_job(pending, failure.reason, by_task=by_task)
+        if pending.properties.is_final:
+            yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
+        elif pending.request_id is not None:
+            yield effects.ReportSavepointFailed(request_id=pending.request_id, failure=failure)
+        if fails_job:
+            yield effects.FailJob(cause=_fatal(pending, failure))
+
+    def discard_unwritten(self, target_location: str | None) -> Effects:
+        """The metadata of a checkpoint that was given up before could not be written."""
+        yield from self._state.stored.dispose(checkpoints=_folder(target_location))
+
+    def _subsume(self, completed_id: int, now: int) -> Effects:
+        for pending in self._state.pendings:
+            if pending.checkpoint_id < completed_id and pending.properties.can_be_subsumed:
+                yield from self.abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
+
+    def _notify_aborted(self, pending: PendingCheckpoint) -> Effects:
+        if not pending.has_reached_tasks:
+            return
+        latest = self._state.stored.store.latest
+        for attempt in self._state.tasks.alive(task.attempt for task in pending.plan.to_wait_for):
+            yield effects.NotifyAborted(
+                attempt=attempt,
+                checkpoint_id=pending.checkpoint_id,
+                latest_completed_id=latest.checkpoint_id if latest else None,
+                timestamp_ms=pending.timestamp_ms,
+            )
+
+    def _discard(self, pending: PendingCheckpoint) -> Effects:
+        # While the metadata is being written there, the folder of a savepoint is left to the end of that.
+        is_left = pending.checkpoint_id in self._state.stored.writing
+        folder = () if is_left else _folder(pending.properties.options.target_location)
+        yield from self._state.stored.dispose(checkpoints=folder, state=pending.exclusive_state())
+
+    def _fails_job(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> bool:
+        properties = pending.properties
+        is_aborted_stop = properties.is_final and self._trigger.final.phase is FinalPhase.PENDING
+        if is_aborted_stop and self._trigger.final.stop is not None:
+            # It is told to whoever stops the job. Sources that were drained will read nothing any more.
+            return properties.options.drain and pending.has_reached_tasks
+        if properties.is_savepoint and not by_task:
+            # Nobody is helped by a failover where a savepoint could not be written.
+            return False
+        return self._state.failures.fail(pending.checkpoint_id, reason)
+
+
+def _folder(target_location: str | None) -> tuple[str, ...]:
+    return () if target_location is None else (target_location,)
+
+
+def _fatal(pending: PendingCheckpoint, failure: CheckpointFailure) -> SerializedThrowable:
+    cause = failure.cause
+    because = f": {cause.type_name}: {cause.message}" if cause else ""
+    what = (
+        "the job was drained, and its last checkpoint failed,"
+        if pending.properties.options.drain
+        else "more checkpoints failed than are tolerable, the last one"
+    )
+    return SerializedThrowable(
+        type_name="CheckpointError",
+        message=f"{what} {pending.checkpoint_id} with {failure.reason}{because}",
+        stack_trace=cause.stack_trace if cause else "",
+    )

@@ -1,0 +1,35 @@
+"""What the parts of a coordinator share: the job, its attempts, and its checkpoints."""
+
+from __future__ import annotations
+
+from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
+from flykka.actors.checkpoint.pending import CoordinatedJob
+from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
+from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
+from flykka.actors.checkpoint.properties import for_checkpoint
+from flykka.actors.checkpoint.request_decider import CheckpointLoad
+from flykka.actors.checkpoint.rules import CoordinatorRules
+from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
+from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
+from flykka.messages.job_graph import CheckpointingSettings
+
+
+class CoordinatorState:
+    """One per coordinator, made by it and used by its parts alone."""
+
+    def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings, rules: CoordinatorRules) -> None:
+        self.job = job
+        self.settings = settings
+        self.rules = rules
+        self.tasks = CheckpointPlanCalculator(after_tasks_finish=rules.checkpoints_after_tasks_finish)
+        self.pendings = PendingCheckpoints()
+        store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
+        self.stored = StoredCheckpoints(store, prefers_checkpoints=rules.prefers_checkpoints)
+        self.failures = CheckpointFailureManager(settings.tolerable_failures, rules.counted_failures)
+        self.stats = CheckpointStatsTracker()
+
+    @property
+    def load(self) -> CheckpointLoad:
+        """What is under way beside a request that is just being triggered."""
+        return CheckpointLoad(pending=len(self.pendings), cleaning=self.stored.disposals)

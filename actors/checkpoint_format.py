@@ -1,0 +1,42 @@
+"""The form of a file in the checkpoint storage: magic, format version, length and CRC-32 of the rest; then the rest."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from flykka.actors.errors import CheckpointFormatError, CheckpointVersionError
+
+FORMAT_VERSION = 1
+
+_MAGIC = b"FLYKKA\r\n"
+_HEADER = struct.Struct(">8sHQI")
+
+
+def packed(body: bytes) -> bytes:
+    """The file that holds this."""
+    return _HEADER.pack(_MAGIC, FORMAT_VERSION, len(body), zlib.crc32(body)) + body
+
+
+def unpacked(path: str, data: bytes) -> bytes:
+    """What the file at `path` holds.
+
+    Raises:
+        CheckpointFormatError: the file is not one of ours, or not whole.
+        CheckpointVersionError: a newer version wrote it.
+    """
+    if not data.startswith(_MAGIC):
+        raise CheckpointFormatError(f"{path}: not a file of flykka")
+    if len(data) < _HEADER.size:
+        raise CheckpointFormatError(f"{path}: cut off within its header")
+    _, version, length, crc = _HEADER.unpack_from(data)
+    if version > FORMAT_VERSION:
+        raise CheckpointVersionError(
+            f"{path}: a newer flykka wrote it: format version {version}, known up to {FORMAT_VERSION}"
+        )
+    body = data[_HEADER.size :]
+    if len(body) != length:
+        raise CheckpointFormatError(f"{path}: {length} bytes were written, {len(body)} are there")
+    if zlib.crc32(body) != crc:
+        raise CheckpointFormatError(f"{path}: altered since it was written (CRC)")
+    return body

@@ -1,0 +1,279 @@
+"""A pool of buffers: how many batches one result partition, or the floating credits of one gate, may hold.
+
+A buffer is room for one batch. A pool has a size that may change, takes its buffers from a provider as they are needed,
+and keeps what is given back for its own next use, unless it holds more than its size: then the provider has it back at
+once. Who waits for a buffer is a listener and is offered what comes back, in turn. Where bytes are bounded too, a pool
+that holds its share of bytes has no buffer to give, however few its batches are. Follows Flink's LocalBufferPool, where
+a waiting thread is what a listener is here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from flykka.actors.errors import BufferPoolDestroyedError
+
+
+class NotificationResult(Enum):
+    """What a listener makes of a buffer that it is offered (Flink's BufferListener.NotificationResult)."""
+
+    BUFFER_NOT_USED = "not used"
+    BUFFER_USED_NO_NEED_FOR_MORE = "used, and it was the last one needed"
+    BUFFER_USED_NEED_MORE = "used, and another one is needed"
+
+
+class BufferListener(Protocol):
+    """Waits for buffers of a pool."""
+
+    def buffer_available(self) -> NotificationResult:
+        """Here is one."""
+
+    def buffer_pool_destroyed(self) -> None:
+        """None will come."""
+
+
+class BufferProvider(Protocol):
+    """Where the buffers of a pool come from."""
+
+    def settle(self) -> None:
+        """See to it that the sizes of its pools are right."""
+
+    def take_buffer(self) -> bool:
+        """Hand out one buffer; False where there is none."""
+
+    def give_back_buffers(self, count: int) -> None:
+        """Buffers come back."""
+
+
+class GrantedBuffers:
+    """The provider of a pool whose whole size is granted to it by somebody who keeps the books elsewhere."""
+
+    def settle(self) -> None:
+        """Sizes are told, not computed."""
+
+    def take_buffer(self) -> bool:
+        """What is within the size of the pool is there."""
+        return True
+
+    def give_back_buffers(self, count: int) -> None:
+        """Nothing to do: whoever granted them counts sizes only."""
+
+
+Listener = TypeVar("Listener", bound=BufferListener)
+
+
+class LocalBufferPool(Generic[Listener]):
+    """A pool of `size` buffers, between `minimum` and `maximum` (None: as many as there are).
+
+    `bytes_per_buffer` bounds the bytes of its batches to that much for each buffer of its size. No channel of it may
+    hold more than `max_buffers_per_channel`: one slow reader does not take everything.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        minimum: int = 0,
+        maximum: int | None = None,
+        provider: BufferProvider | None = None,
+        bytes_per_buffer: int | None = None,
+        max_buffers_per_channel: int | None = None,
+    ) -> None:
+        if minimum < 0 or (maximum is not None and maximum < minimum):
+            raise ValueError(f"a pool needs from 0 to its maximum of buffers, not {minimum} to {maximum}")
+        if size < minimum:
+            raise ValueError(f"a pool needs at least {minimum} buffers, not {size}")
+        self.minimum = minimum
+        self.maximum = maximum
+        self.held = 0
+        self.bytes_held = 0
+        self.is_destroyed = False
+        self._size = size if maximum is None else min(size, maximum)
+        self._idle = 0
+        self._provider: BufferProvider = provider or GrantedBuffers()
+        self._listeners: deque[Listener] = deque()
+        self._bytes_per_buffer = bytes_per_buffer
+        self._max_buffers_per_channel = max_buffers_per_channel
+        self._by_channel: Counter[int] = Counter()
+        self._full_channels = 0
+
+    @property
+    def size(self) -> int:
+        """How many buffers it may hold now."""
+        self._provider.settle()
+        return self._size
+
+    @property
+    def last_size(self) -> int:
+        """What its size was when sizes were worked out last."""
+        return self._size
+
+    @property
+    def idle(self) -> int:
+        """Buffers that it holds and nobody uses."""
+        self._provider.settle()
+        return self._idle
+
+    @property
+    def used(self) -> int:
+        """Buffers in use."""
+        return self.held - self._idle
+
+    @property
+    def free(self) -> int:
+        """Buffers that it could give out, as far as its size goes."""
+        return max(self.size - self.used, 0)
+
+    @property
+    def is_available(self) -> bool:
+        """A buffer can be taken, and no channel has all it may have."""
+        self._provider.settle()
+        return self._has_bytes and not self._full_channels and (self._idle > 0 or self.held < self._size)
+
+    def take(self, channel: int | None = None, size_bytes: int = 0) -> bool:
+        """Take a buffer, for a batch of `size_bytes`; False where there is none.
+
+        Raises:
+            BufferPoolDestroyedError: the pool is no more.
+        """
+        self._provider.settle()
+        if self.is_destroyed and not self._idle:
+            raise BufferPoolDestroyedError("the buffer pool is destroyed, and no buffer can be taken from it")
+        if not self._has_bytes or not (self._take_idle() or self._take_from_provider()):
+            return False
+        self._use(channel, size_bytes)
+        return True
+
+    def take_overdraft(self, channel: int | None = None, size_bytes: int = 0) -> None:
+        """Take a buffer for a batch that is made already, beyond the size where need be: it is the first to go back."""
+        if self._idle:
+            self._idle -= 1
+        else:
+            self.held += 1
+        self._use(channel, size_bytes)
+
+    def take_up_to(self, wanted: int) -> int:
+        """Take up to `wanted` buffers; how many there were."""
+        taken = 0
+        while taken < wanted and self.take():
+            taken += 1
+        return taken
+
+    def wait(self, listener: Listener) -> bool:
+        """Offer `listener` the next buffer that comes back and that nobody before it needs.
+
+        False where it need not wait, because there is one, or waits in vain, because the pool is destroyed.
+        """
+        if self.is_destroyed or self._idle:
+            return False
+        self._listeners.append(listener)
+        return True
+
+    def give_back(self, channel: int | None = None, size_bytes: int = 0) -> Listener | None:
+        """A buffer comes back; the listener that has it now, if there is one."""
+        assert self.used > 0, "a buffer came back twice"
+        self._provider.settle()
+        self.bytes_held -= size_bytes
+        self._leave_channel(channel)
+        if self.is_destroyed or self.held > self._size:
+            self._return_to_provider(1)
+            return None
+        self._idle += 1
+        return self._offer_idle() if self._listeners else None
+
+    def resize(self, size: int) -> list[Listener]:
+        """Hold `size` buffers from now on; the listeners that have one now.
+
+        What is idle beyond the size goes back at once, what is in use when it comes back.
+
+        Raises:
+            BufferPoolDestroyedError: the pool is no more.
+            ValueError: it needs more.
+        """
+        if self.is_destroyed:
+            raise BufferPoolDestroyedError("the buffer pool is destroyed, and cannot be given another size")
+        if size < self.minimum:
+            raise ValueError(f"a buffer pool needs at least {self.minimum} buffers, and was to be given {size}")
+        self._size = size if self.maximum is None else min(size, self.maximum)
+        excess = min(self._idle, self.held - self._size)
+        if excess > 0:
+            self._idle -= excess
+            self._return_to_provider(excess)
+        served: list[Listener] = []
+        while self._listeners and self._take_from_provider():
+            self._idle += 1
+            listener = self._offer_idle()
+            if listener is not None:
+                served.append(listener)
+        return served
+
+    def destroy(self) -> None:
+        """Give back what is idle, and the rest as it comes back; who waits is told."""
+        if self.is_destroyed:
+            return
+        self.is_destroyed = True
+        idle, self._idle = self._idle, 0
+        self._return_to_provider(idle)
+        while self._listeners:
+            self._listeners.popleft().buffer_pool_destroyed()
+
+    def check(self) -> None:
+        """Assert that no buffer is lost or counted twice."""
+        assert 0 <= self._idle <= self.held
+        assert self.bytes_held >= 0
+        assert self.is_destroyed or not self._idle or self.held <= self._size, "what is idle beyond the size goes back"
+
+    @property
+    def _has_bytes(self) -> bool:
+        return self._bytes_per_buffer is None or self.bytes_held < self._bytes_per_buffer * max(self._size, 1)
+
+    def _offer_idle(self) -> Listener | None:
+        """Offer an idle buffer to who waits, in turn; the listener that has it now."""
+        while self._idle and self._has_bytes and self._listeners:
+            listener = self._listeners.popleft()
+            # Taken before it is offered: a listener may give it back at once, and it is then the next one's.
+            self._idle -= 1
+            result = listener.buffer_available()
+            if result is NotificationResult.BUFFER_USED_NEED_MORE:
+                self._wait_on(listener)
+            if result is not NotificationResult.BUFFER_NOT_USED:
+                return listener
+            self._idle += 1
+        return None
+
+    def _take_idle(self) -> bool:
+        if not self._idle:
+            return False
+        self._idle -= 1
+        return True
+
+    def _take_from_provider(self) -> bool:
+        if self.held >= self._size or not self._provider.take_buffer():
+            return False
+        self.held += 1
+        return True
+
+    def _return_to_provider(self, count: int) -> None:
+        self.held -= count
+        self._provider.give_back_buffers(count)
+
+    def _use(self, channel: int | None, size_bytes: int) -> None:
+        self.bytes_held += size_bytes
+        if channel is None or self._max_buffers_per_channel is None:
+            return
+        self._by_channel[channel] += 1
+        self._full_channels += self._by_channel[channel] == self._max_buffers_per_channel
+
+    def _leave_channel(self, channel: int | None) -> None:
+        if channel is None or self._max_buffers_per_channel is None:
+            return
+        self._full_channels -= self._by_channel[channel] == self._max_buffers_per_channel
+        self._by_channel[channel] -= 1
+
+    def _wait_on(self, listener: Listener) -> None:
+        if self.is_destroyed:
+            listener.buffer_pool_destroyed()
+        else:
+            self._listeners.append(listener)

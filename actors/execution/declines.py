@@ -1,0 +1,26 @@
+"""How a task says that it will not take part in a checkpoint."""
+
+from __future__ import annotations
+
+from flykka.actors.execution.effects import TellJobMaster
+from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.task import TaskDeploymentDescriptor
+
+
+def decline(
+    descriptor: TaskDeploymentDescriptor,
+    checkpoint_id: int,
+    reason: CheckpointDeclineReason,
+    cause: SerializedThrowable | None = None,
+) -> TellJobMaster:
+    """Tell the coordinator, through the JobMaster, why this attempt gives the checkpoint up."""
+    return TellJobMaster(
+        message=DeclineCheckpoint(
+            job_id=descriptor.job_id,
+            attempt=descriptor.attempt,
+            checkpoint_id=checkpoint_id,
+            reason=reason,
+            cause=cause,
+        )
+    )

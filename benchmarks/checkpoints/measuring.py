@@ -1,0 +1,127 @@
+"""Runs a job of one topology on a cluster of its own, and times its submission and its checkpoints."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+
+from benchmarks.checkpoints.data_plane import InstantDataPlane
+from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, Topology, job_graph
+from flykka.jobs.job_client import JobClient
+from flykka.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.coordination import PeriodicTriggerDue
+from flykka.messages.task import ExecutionState
+from flykka.runtime.ref import ActorRef
+
+SECONDS_AT_MOST = 120.0
+"""What takes longer has failed."""
+
+_LOOK_S = 0.005
+_LOOK_S_PER_TASK = 20e-6
+"""Between two looks at the states of the tasks; a look at many takes its time too."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Of one checkpoint, in ms: on the clock, and of all the processor's time that the process has spent meanwhile."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+@dataclass
+class Measured:
+    """Seconds from the submission until all tasks run, the checkpoints, and what the garbage collector took of them."""
+
+    submit_s: float
+    checkpoints: list[Times] = field(default_factory=list)
+    gc_ms: float = 0.0
+
+
+def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
+    """One job, its warm-up and the checkpoints that count.
+
+    The cluster is the product's, with its flight recorder on; its TaskManagers are there before the job is submitted.
+
+    Raises:
+        TimeoutError: the job does not start or end, or a checkpoint does not complete.
+    """
+    plane = InstantDataPlane()
+    settings = ClusterSettings(
+        task_managers=TASK_MANAGERS,
+        slots_per_task_manager=topology.slots_per_task_manager,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+    )
+    with TemporaryDirectory(prefix="flykka-benchmark-") as folder, LocalCluster(plane, settings) as cluster:
+        _wait_until(lambda: len(cluster.task_managers()) == TASK_MANAGERS, _LOOK_S, "the TaskManagers do not start")
+        plane.opened.begin(topology.tasks)
+        begun = time.perf_counter()
+        client = cluster.submit(job_graph(topology, folder))
+        # Before that there is nothing to look for, and each look costs those who are looked at.
+        plane.opened.wait(SECONDS_AT_MOST)
+        look_s = max(_LOOK_S, _LOOK_S_PER_TASK * topology.tasks)
+        _wait_until(lambda: _all_run(client, topology), look_s, f"not all {topology.tasks} tasks run")
+        measured = Measured(submit_s=time.perf_counter() - begun)
+        say(f"{topology.name}: all tasks run after {measured.submit_s:.2f} s")
+        coordinator = cluster.system.find(f"/user/job-manager/job-{client.job_id}/checkpoint-coordinator")
+        assert coordinator is not None, "a running job has a coordinator"
+        for _ in range(topology.warm_up):
+            _checkpoint(coordinator, plane, client, topology)
+        with _collections(measured):
+            for _ in range(topology.checkpoints):
+                measured.checkpoints.append(_checkpoint(coordinator, plane, client, topology))
+                say(f"{topology.name}: {measured.checkpoints[-1].wall_ms:.1f} ms")
+        client.cancel(timeout=SECONDS_AT_MOST)
+        _wait_until(client.done, look_s, "the job does not end")
+    return measured
+
+
+def _checkpoint(coordinator: ActorRef, plane: InstantDataPlane, client: JobClient, topology: Topology) -> Times:
+    """From what the timer of the periodic checkpoints tells, until every Task has heard that it is complete."""
+    completed = client.details.checkpoints_completed
+    plane.committed.begin(topology.tasks)
+    cpu, begun = time.process_time(), time.perf_counter()
+    coordinator.tell(PeriodicTriggerDue())
+    wall = plane.committed.wait(SECONDS_AT_MOST) - begun
+    cpu = time.process_time() - cpu
+    _wait_until(lambda: client.details.checkpoints_completed > completed, _LOOK_S, "the client does not hear of it")
+    # What a checkpoint leaves to be done, such as the deletion of the one before, is not the next one's.
+    time.sleep(max(_LOOK_S, wall / 2))
+    return Times(wall_ms=wall * 1_000, cpu_ms=cpu * 1_000)
+
+
+def _all_run(client: JobClient, topology: Topology) -> bool:
+    running = sum(vertex.subtasks.get(ExecutionState.RUNNING, 0) for vertex in client.details.vertices)
+    return running == topology.tasks
+
+
+def _wait_until(holds: Callable[[], bool], look_s: float, complaint: str) -> None:
+    deadline = time.monotonic() + SECONDS_AT_MOST
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{complaint} within {SECONDS_AT_MOST:.0f} s")
+        time.sleep(look_s)
+
+
+@contextmanager
+def _collections(measured: Measured) -> Iterator[None]:
+    """Add up the time of the garbage collector, which is left on as it is in the product."""
+    began = 0.0
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = time.perf_counter()
+        else:
+            measured.gc_ms += (time.perf_counter() - began) * 1_000
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(note)

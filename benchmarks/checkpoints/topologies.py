@@ -1,0 +1,138 @@
+"""What is measured: sources and sinks, so many, and how they are wired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from flykka.local_cluster import HEARTBEAT_INTERVAL_MS
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+    ShipStrategy,
+)
+
+NEVER_MS = 24 * 3_600_000
+"""The interval of the periodic checkpoints: they are on, and the measuring is there before the first."""
+
+TASK_MANAGERS = 4
+"""So many share the tasks, whatever their number."""
+
+MAX_PARALLELISM = 32_768
+
+HEARTBEAT_TIMEOUT_MS = 50_000
+"""Flink's: on a busy machine ten thousand tasks may take longer to start than the ten seconds of a local cluster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """`parallelism` sources and as many sinks; the checkpoints that count, and those before them that do not.
+
+    `target_ms` is what the median is to stay below, `flink_ms` what Flink 2.3 took on two such cores with a keyed
+    shuffle, `submit_target_s` the limit from the submission until every task runs.
+    """
+
+    name: str
+    parallelism: int
+    wiring: ShipStrategy
+    checkpoints: int
+    warm_up: int
+    target_ms: float | None = None
+    flink_ms: float | None = None
+    submit_target_s: float | None = None
+
+    @property
+    def tasks(self) -> int:
+        """Sources and sinks together."""
+        return 2 * self.parallelism
+
+    @property
+    def channels(self) -> int:
+        """Between sources and sinks."""
+        return self.parallelism if self.wiring is ShipStrategy.FORWARD else self.parallelism**2
+
+    @property
+    def slots_per_task_manager(self) -> int:
+        """A source and a sink share a slot."""
+        return -(-self.parallelism // TASK_MANAGERS)
+
+    def scaled(self, scale: float) -> Self:
+        """With so many times the checkpoints, one at the least."""
+        return replace(self, checkpoints=max(1, round(self.checkpoints * scale)), warm_up=round(self.warm_up * scale))
+
+
+TOPOLOGIES = (
+    Topology(
+        name="16",
+        parallelism=8,
+        wiring=ShipStrategy.FORWARD,
+        checkpoints=200,
+        warm_up=50,
+        target_ms=3.0,
+        flink_ms=4.0,
+        submit_target_s=0.5,
+    ),
+    Topology(
+        name="256",
+        parallelism=128,
+        wiring=ShipStrategy.FORWARD,
+        checkpoints=50,
+        warm_up=10,
+        target_ms=25.0,
+        flink_ms=96.0,
+    ),
+    Topology(
+        name="10000",
+        parallelism=5_000,
+        wiring=ShipStrategy.FORWARD,
+        checkpoints=10,
+        warm_up=2,
+        target_ms=1_000.0,
+        submit_target_s=5.0,
+    ),
+    Topology(
+        name="128x128",
+        parallelism=128,
+        wiring=ShipStrategy.HASH,
+        checkpoints=30,
+        warm_up=5,
+        flink_ms=96.0,
+    ),
+)
+
+
+def job_graph(topology: Topology, directory: str) -> JobGraph:
+    """The sources read nothing, for a checkpoint of a quiet job is the control plane's alone."""
+    return JobGraph(
+        job_id=JobId(f"bench-{topology.name}"),
+        name=f"{topology.name} tasks",
+        vertices=(
+            _vertex("source", OperatorKind.SOURCE, topology, outputs=1),
+            _vertex("sink", OperatorKind.SINK, topology, reads="source"),
+        ),
+        checkpointing=CheckpointingSettings(directory=directory, interval_ms=NEVER_MS),
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+    )
+
+
+def _vertex(
+    name: str, kind: OperatorKind, topology: Topology, *, outputs: int = 0, reads: str | None = None
+) -> JobVertex:
+    operator = Operator(operator_id=OperatorId(name), ref=OperatorRef(uid=name, fingerprint=name), name=name, kind=kind)
+    edge = None if reads is None else JobEdge(source=JobVertexId(reads), source_output=0, ship_strategy=topology.wiring)
+    return JobVertex(
+        vertex_id=JobVertexId(name),
+        name=name,
+        operators=(operator,),
+        parallelism=topology.parallelism,
+        max_parallelism=MAX_PARALLELISM,
+        inputs=() if edge is None else (edge,),
+        outputs=(operator.operator_id,) * outputs,
+    )

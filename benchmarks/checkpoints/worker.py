@@ -1,0 +1,58 @@
+"""One topology in a process of its own: `python -m benchmarks.checkpoints.worker NAME SCALE` prints what it took."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import partial
+
+from benchmarks.checkpoints.measuring import Measured, Times, measure
+from benchmarks.checkpoints.topologies import TOPOLOGIES, Topology
+
+
+class WorkerFailedError(Exception):
+    """A worker has measured nothing."""
+
+
+def measured_apart(topology: Topology, scale: float) -> Measured:
+    """Measure it in a process of its own, so that no topology runs among the garbage of another.
+
+    Raises:
+        WorkerFailedError: the process has said why.
+    """
+    command = [sys.executable, "-m", "benchmarks.checkpoints.worker", topology.name, str(scale)]
+    worker = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if worker.returncode:
+        raise WorkerFailedError(f"{topology.name}: the worker has ended with {worker.returncode}")
+    return from_json(worker.stdout)
+
+
+def to_json(measured: Measured) -> str:
+    """What a worker prints."""
+    return json.dumps(asdict(measured))
+
+
+def from_json(printed: str) -> Measured:
+    """What it has printed."""
+    fields = json.loads(printed)
+    return Measured(**{**fields, "checkpoints": [Times(**times) for times in fields["checkpoints"]]})
+
+
+def main(name: str, scale: str) -> int:
+    """Measure; the exit code."""
+    # The watchdog would tell of turns that start or end thousands of tasks.
+    logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
+    topology = next(each for each in TOPOLOGIES if each.name == name).scaled(float(scale))
+    try:
+        print(to_json(measure(topology, partial(print, file=sys.stderr, flush=True))))
+    except TimeoutError as late:
+        print(f"{name}: {late}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

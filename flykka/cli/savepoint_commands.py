@@ -1,0 +1,110 @@
+"""`flykka savepoint inspect`: a savepoint or a checkpoint as a table, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from flykka.cli.exit_codes import FAILED, OK
+from flykka.console.formats import NOTHING, format_bytes, format_count
+from flykka.console.output import Output
+from flykka.errors import CheckpointError
+from flykka.jobs.checkpoints import missing_state, read_checkpoint
+from flykka.jobs.savepoint_summary import OperatorSummary, operator_summaries
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.runtime.durations import format_ms
+
+
+def inspect(path: str, *, as_json: bool) -> int:
+    """Show what is at `path`; the exit code."""
+    try:
+        checkpoint = read_checkpoint(path)
+    except CheckpointError as unreadable:
+        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
+        return FAILED
+    operators, missing = operator_summaries(checkpoint), missing_state(checkpoint)
+    if as_json:
+        print(json.dumps(_as_json(checkpoint, operators, missing), indent=2))
+    else:
+        _show(checkpoint, operators)
+    if missing is not None:
+        print(f"flykka savepoint: {missing}", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+def _as_json(
+    checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...], missing: str | None
+) -> dict[str, Any]:
+    return {
+        "path": checkpoint.path,
+        "type": checkpoint.snapshot_type,
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "job_id": checkpoint.job_id,
+        "job_name": checkpoint.job_name or None,
+        "timestamp_ms": checkpoint.timestamp_ms,
+        "duration_ms": checkpoint.duration_ms,
+        "state_bytes": sum(operator.state_bytes for operator in operators),
+        "missing": missing,
+        "operators": [asdict(operator) for operator in operators],
+    }
+
+
+def _show(checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...]) -> None:
+    output = Output()
+    taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000, UTC)
+    size = format_bytes(sum(operator.state_bytes for operator in operators))
+    job = f"job {checkpoint.job_name!r} ({checkpoint.job_id})" if checkpoint.job_name else f"job {checkpoint.job_id}"
+    lines = [
+        f"{checkpoint.snapshot_type.lower()} {checkpoint.checkpoint_id} of {job}",
+        f"taken {taken:%Y-%m-%d %H:%M:%S} UTC in {format_ms(checkpoint.duration_ms)}, {size} of state",
+        f"at {checkpoint.path}",
+    ]
+    for line in lines:
+        output.print(Text(line), soft_wrap=True)
+    output.print(_table(operators))
+    for operator in operators:
+        for detail in _details(operator):
+            output.print(Text(detail), soft_wrap=True)
+
+
+def _table(operators: tuple[OperatorSummary, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("uid", "kind"):
+        table.add_column(column, overflow="fold")
+    for column in ("parallelism", "size"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    for operator in operators:
+        has_state = bool(operator.state_kinds)
+        table.add_row(
+            Text(_called(operator)),
+            Text(operator.kind.lower().replace("_", " ") if operator.kind else NOTHING),
+            f"{operator.parallelism} of {operator.max_parallelism}",
+            format_bytes(operator.state_bytes) if has_state else NOTHING,
+            Text("; ".join(operator.state_kinds) or "none"),
+        )
+    return table
+
+
+def _details(operator: OperatorSummary) -> Iterator[str]:
+    """What does not fit into a table: how the user has called it, and what its keyed state is made of."""
+    if operator.name is not None and operator.name != operator.uid:
+        yield f"{_called(operator)}: {operator.name}"
+    if (schema := operator.schema) is not None:
+        yield f"{_called(operator)}: keys ({schema.keys}), kept of each window ({schema.columns}), {schema.windows}"
+    if operator.files and operator.key_groups:
+        rows = "" if operator.rows is None else f", {format_count(operator.rows)} rows"
+        files = f"{operator.files} {'file' if operator.files == 1 else 'files'}"
+        yield f"{_called(operator)}: {operator.key_groups} key groups{rows} in {files}"
+
+
+def _called(operator: OperatorSummary) -> str:
+    return operator.uid or f"id {operator.operator_id}"

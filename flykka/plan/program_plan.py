@@ -1,0 +1,204 @@
+"""What is drawn of a program: operators, vertices, and tasks in their slots.
+
+Taken from the graphs that `execute` would submit, and from the machines that would run them, so that what is drawn is
+what would happen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.actors.graph.wiring import POINTWISE, channels
+from flykka.actors.scheduling.slot_sharing import SlotSharing
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId, attempt_id
+from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanNode:
+    """A box: the operators in it, in how many subtasks it runs, and what else there is to say."""
+
+    key: str
+    kind: OperatorKind
+    names: tuple[str, ...]
+    """Of the operators in it, in order."""
+    parallelism: int
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEdge:
+    """An arrow between two boxes, and how rows go along it."""
+
+    source: str
+    target: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanGraph:
+    """One of the graphs; the nodes are in topological order."""
+
+    title: str
+    summary: str
+    nodes: tuple[PlanNode, ...]
+    edges: tuple[PlanEdge, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSlot:
+    """A slot and the tasks that share it."""
+
+    group: str
+    number: int
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """Which subtasks of a vertex read which of another one."""
+
+    source: str
+    target: str
+    label: str
+    reads: tuple[tuple[int, ...], ...]
+    """For each reading subtask the subtasks that it reads; empty where each reads all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramPlan:
+    """Everything there is to draw of one job."""
+
+    name: str
+    stream: PlanGraph
+    job: PlanGraph
+    slots: tuple[PlanSlot, ...]
+    wiring: tuple[Wiring, ...]
+    tasks: int
+
+    @property
+    def execution_summary(self) -> str:
+        """How many tasks there are, and how many slots they need."""
+        return f"{_many(self.tasks, 'task')} in {_many(len(self.slots), 'slot')}"
+
+
+def program_plan(stream_graph: StreamGraph, job_graph: JobGraph) -> ProgramPlan:
+    """The plan of a program; the job graph was made of the stream graph."""
+    return ProgramPlan(
+        name=job_graph.name,
+        stream=_stream(stream_graph, job_graph),
+        job=_job(job_graph),
+        slots=_slots(job_graph),
+        wiring=tuple(
+            _wiring(_vertices(job_graph)[edge.source], vertex, edge)
+            for vertex in job_graph.vertices
+            for edge in vertex.inputs
+        ),
+        tasks=sum(vertex.parallelism for vertex in job_graph.vertices),
+    )
+
+
+def _stream(graph: StreamGraph, job_graph: JobGraph) -> PlanGraph:
+    order = graph.topological()
+    ids = {operator.ref.uid: operator.operator_id for vertex in job_graph.vertices for operator in vertex.operators}
+    edges = [edge for node in order for edge in graph.inputs(node.uid)]
+    return PlanGraph(
+        title="Stream graph",
+        summary=_many(len(order), "operator"),
+        nodes=tuple(_operator(node, ids[node.ref.uid]) for node in order),
+        edges=tuple(_stream_edge(edge) for edge in edges),
+    )
+
+
+def _operator(node: StreamNode, operator_id: OperatorId) -> PlanNode:
+    settings = (
+        f"max parallelism {node.max_parallelism}" if node.max_parallelism is not None else "",
+        f"slot sharing group {node.slot_sharing_group}" if node.slot_sharing_group is not None else "",
+        f"co-location group {node.co_location_group}" if node.co_location_group is not None else "",
+        f"chaining {node.chaining.lower()}" if node.chaining != "ALWAYS" else "",
+    )
+    # Who is given a uid later finds its state by the id that it had without one.
+    uid = ("no uid", f"id {operator_id}") if node.has_automatic_uid else (f"uid {node.uid}",)
+    return PlanNode(
+        key=node.uid,
+        kind=node.kind,
+        names=(node.name,),
+        parallelism=node.parallelism,
+        facts=tuple(filter(None, (f"parallelism {node.parallelism}", *uid, *settings))),
+    )
+
+
+def _stream_edge(edge: StreamEdge) -> PlanEdge:
+    return PlanEdge(source=edge.source_uid, target=edge.target_uid, label=edge.ship_strategy.lower())
+
+
+def _job(job_graph: JobGraph) -> PlanGraph:
+    return PlanGraph(
+        title="Job graph",
+        summary=f"{_many(len(job_graph.vertices), 'vertex', 'vertices')}: operators in one box run as one task",
+        nodes=tuple(_vertex(vertex) for vertex in job_graph.vertices),
+        edges=tuple(
+            PlanEdge(source=edge.source, target=vertex.vertex_id, label=edge.ship_strategy.lower())
+            for vertex in job_graph.vertices
+            for edge in vertex.inputs
+        ),
+    )
+
+
+def _vertex(vertex: JobVertex) -> PlanNode:
+    facts = [f"parallelism {vertex.parallelism} of {vertex.max_parallelism}", f"group {vertex.slot_sharing_group}"]
+    if vertex.co_location_group is not None:
+        facts.append(f"co-location group {vertex.co_location_group}")
+    return PlanNode(
+        key=vertex.vertex_id,
+        kind=vertex.operators[-1].kind if vertex.inputs else vertex.operators[0].kind,
+        names=tuple(operator.name for operator in vertex.operators),
+        parallelism=vertex.parallelism,
+        facts=(*facts, f"id {vertex.vertex_id}"),
+    )
+
+
+def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
+    names: dict[ExecutionAttemptId, str] = {}
+    wanted: list[tuple[str, int, ExecutionAttemptId]] = []
+    for vertex in job_graph.vertices:
+        for subtask in range(vertex.parallelism):
+            attempt = attempt_id(job_graph.job_id, vertex.vertex_id, subtask, 0)
+            names[attempt] = f"{vertex.operators[0].name} ({subtask + 1}/{vertex.parallelism})"
+            wanted.append((vertex.slot_sharing_group, subtask, attempt))
+    sharing = SlotSharing()
+    requested = sharing.request(1, wanted)
+    group_of = {attempt: (group, subtask) for group, subtask, attempt in wanted}
+    slots: list[PlanSlot] = []
+    for request_id in requested.request_ids:
+        occupants = sharing.occupants(request_id)
+        group, number = group_of[occupants[0]]
+        slots.append(PlanSlot(group=group, number=number + 1, tasks=tuple(names[each] for each in occupants)))
+    return tuple(sorted(slots, key=lambda slot: (slot.group, slot.number)))
+
+
+def _wiring(source: JobVertex, target: JobVertex, edge: JobEdge) -> Wiring:
+    reads: tuple[tuple[int, ...], ...] = ()
+    if edge.ship_strategy in POINTWISE:
+        reads = tuple(
+            tuple(
+                channel.producer
+                for channel in channels(edge.ship_strategy, source.parallelism, target.parallelism, consumer)
+            )
+            for consumer in range(target.parallelism)
+        )
+    return Wiring(
+        source=source.operators[0].name,
+        target=target.operators[0].name,
+        label=edge.ship_strategy.lower(),
+        reads=reads,
+    )
+
+
+def _vertices(job_graph: JobGraph) -> dict[JobVertexId, JobVertex]:
+    return {vertex.vertex_id: vertex for vertex in job_graph.vertices}
+
+
+def _many(number: int, one: str, more: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else more or one + 's'}"

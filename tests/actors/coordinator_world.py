@@ -1,0 +1,167 @@
+"""A CheckpointCoordinator below a JobMaster that keeps what it says, with tasks that say what a test has them say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.checkpoint import (
+    OperatorCoordinatorsSnapshotted,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.coordination import (
+    CoordinatedTask,
+    CoordinatedTasks,
+)
+from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId, OperatorId
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+)
+from flykka.messages.message import Message
+from flykka.messages.state import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.task import ExecutionState
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.checkpoint.coordinating import acknowledgement
+from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
+
+JOB = JobId("job")
+SESSION = LeaderSessionId("session")
+M = TypeVar("M", bound=Message)
+
+
+class JobMaster(Actor):
+    """Spawns the coordinator, keeps what it says, and snapshots no operator coordinators."""
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        storage: CheckpointStorage,
+        heard: list[Message],
+        hooks: tuple[MasterTriggerRestoreHook, ...],
+    ) -> None:
+        self._heard = heard
+        self._props = Props(CheckpointCoordinator, job_graph, storage, hooks)
+
+    def pre_start(self) -> None:
+        self._coordinator = self.context.spawn(self._props, "checkpoint-coordinator")
+
+    def handle_message(self, message: Message) -> None:
+        self._heard.append(message)
+        if isinstance(message, SnapshotOperatorCoordinators):
+            answer = OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=message.checkpoint_id, states=())
+            self._coordinator.tell(answer)
+
+
+class TaskManager(Actor):
+    """Keeps what it is told under the JobMaster's session; the kernel drops everything that claims another."""
+
+    def __init__(self, told: list[Message]) -> None:
+        self._told = told
+
+    def pre_start(self) -> None:
+        self.context.accept_session(SESSION)
+
+    def handle_message(self, message: Message) -> None:
+        self._told.append(message)
+
+
+class World:
+    """A coordinator below a JobMaster, tasks at one TaskManager, a storage in a folder of the test."""
+
+    def __init__(
+        self,
+        system: SeededSystem,
+        folder: Path,
+        *,
+        sources: bool = False,
+        hooks: tuple[MasterTriggerRestoreHook, ...] = (),
+        storage: CheckpointStorage | None = None,
+        **changed: object,
+    ) -> None:
+        settings = {"directory": str(folder), "interval_ms": 1_000, **changed}
+        self.system = system
+        self.folder = folder
+        self.storage = storage or CheckpointStorage(str(folder))
+        self.heard: list[Message] = []
+        self._told: list[Message] = []
+        self.task_manager = system.spawn(Props(TaskManager, self._told), "task-manager")
+        graph = JobGraph(
+            job_id=JOB,
+            name="job",
+            vertices=(_vertex(OperatorKind.SOURCE if sources else OperatorKind.STATELESS),),
+            checkpointing=CheckpointingSettings(**settings),  # type: ignore[arg-type]
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+            heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+        )
+        system.spawn(Props(JobMaster, graph, self.storage, self.heard, hooks), "job-master")
+        system.run_until_idle()
+        coordinator = system.find("/user/job-master/checkpoint-coordinator")
+        assert coordinator is not None
+        self.coordinator = coordinator
+
+    def tell(self, message: Message) -> None:
+        self.coordinator.tell(message)
+        self.system.run_until_idle()
+
+    def deploy(
+        self,
+        *attempts: str,
+        state: ExecutionState = ExecutionState.RUNNING,
+        leader_session_id: LeaderSessionId = SESSION,
+    ) -> None:
+        tasks = tuple(
+            CoordinatedTask(
+                attempt=ExecutionAttemptId(attempt),
+                vertex_id=JobVertexId("v"),
+                subtask=subtask,
+                parallelism=len(attempts),
+                max_parallelism=128,
+                task_manager=self.task_manager,
+                state=state,
+                is_source=subtask == 0,
+            )
+            for subtask, attempt in enumerate(attempts)
+        )
+        self.tell(CoordinatedTasks(job_id=JOB, tasks=tasks, leader_session_id=leader_session_id))
+
+    def complete(self, checkpoint_id: int, *attempts: str, shared: str | None = None) -> None:
+        for attempt in attempts:
+            self.tell(acknowledgement(attempt, checkpoint_id, None if shared is None else self.state(shared)))
+
+    def state(self, name: str) -> TaskStateSnapshot:
+        path = self.folder / "job" / "shared" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("rows")
+        handle = SharedStateHandle(state_id=name, path=str(path), rows=1, size_bytes=4)
+        return TaskStateSnapshot(
+            operators=(OperatorSubtaskState(operator_id=OperatorId("operator"), shared=(handle,)),)
+        )
+
+    def told(self) -> list[Message]:
+        """What the tasks were told since the last look."""
+        told = list(self._told)
+        self._told.clear()
+        return told
+
+    def heard_of(self, kind: type[M]) -> list[M]:
+        return [message for message in self.heard if isinstance(message, kind)]
+
+    def files(self) -> list[str]:
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+
+
+def _vertex(kind: OperatorKind) -> JobVertex:
+    operator = Operator(
+        operator_id=OperatorId("operator"), ref=OperatorRef(uid="operator", fingerprint=""), name="operator", kind=kind
+    )
+    return JobVertex(vertex_id=JobVertexId("v"), name="v", operators=(operator,), parallelism=1, max_parallelism=128)

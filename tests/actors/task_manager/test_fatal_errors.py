@@ -1,0 +1,90 @@
+"""A task that does not end when it is cancelled, and what becomes of its TaskManager."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job_graph import TaskCancellationSettings
+from flykka.messages.message import Message
+from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge
+from flykka.messages.task import CancelTask, ExecutionState, FatalErrorOccurred, TaskDeploymentDescriptor
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.task_manager_cluster import Cluster, NoData, connect
+
+SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
+
+
+class Stubborn(Actor):
+    """Closes when it has been told as often as it likes, which may be never."""
+
+    def __init__(self, told: list[Message], closes_when_told: int | None) -> None:
+        self._told = told
+        self._closes_when_told = closes_when_told
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case OpenBridge():
+                self.context.parent.tell(BridgeOpened())
+            case CloseBridge():
+                self._told.append(message)
+                if len(self._told) == self._closes_when_told:
+                    self.context.parent.tell(BridgeClosed())
+
+
+class StubbornData(NoData):
+    """A data plane whose work cannot be stopped at once."""
+
+    def __init__(self, closes_when_told: int | None) -> None:
+        self.told: list[Message] = []
+        self._closes_when_told = closes_when_told
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(Stubborn, self.told, self._closes_when_told)
+
+
+def cancelled(system: SeededSystem, data: StubbornData) -> Cluster:
+    cluster = Cluster(system, data_plane=data, task_cancellation=SOON)
+    connect(cluster)
+    cluster.submit("x")
+    cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    return cluster
+
+
+def test_a_bridge_that_closes_when_it_is_told_again_costs_nothing(system: SeededSystem) -> None:
+    data = StubbornData(closes_when_told=2)
+
+    cluster = cancelled(system, data)
+    system.advance(20)
+
+    assert data.told == [CloseBridge(cancel=True), CloseBridge(cancel=True)]
+    assert cluster.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
+    assert cluster.is_alive()
+
+
+def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> None:
+    data = StubbornData(closes_when_told=None)
+    published: list[Message] = []
+    system.event_stream.subscribe(published.append, FatalErrorOccurred)
+
+    cluster = cancelled(system, data)
+    system.advance(9)
+    alive_before = cluster.is_alive()
+    system.advance(1)
+
+    assert alive_before
+    assert not cluster.is_alive()
+    assert len(data.told) == 3
+    assert [type(error) for error in published] == [FatalErrorOccurred]
+    assert cluster.states() == [("x", ExecutionState.RUNNING)]
+
+
+def test_what_the_job_says_goes_before_what_the_task_manager_was_started_with(system: SeededSystem) -> None:
+    cluster = Cluster(system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0))
+    connect(cluster)
+
+    cluster.submit("x", cancellation=SOON)
+    cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    system.advance(10)
+
+    assert not cluster.is_alive()

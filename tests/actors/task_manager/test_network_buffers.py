@@ -1,0 +1,140 @@
+"""A TaskManager and its network buffers: who has how many, and what becomes of an attempt that does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.exchange import (
+    AddCredit,
+    BufferResponse,
+    BuffersResized,
+    CancelPartitionRequest,
+    ErrorResponse,
+    PartitionRequest,
+    ResumeConsumption,
+    TaskEventMessage,
+)
+from flykka.messages.ids import ExecutionAttemptId, partition_id
+from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.task import (
+    CancelTask,
+    ExecutionState,
+    ResultPartitionDescriptor,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.exchange.builders import batch
+from tests.actors.scheduling.descriptors import descriptor
+from tests.actors.task_manager_cluster import HERE, Cluster, connect
+
+
+def with_output(attempt: str, subpartitions: int = 1) -> TaskDeploymentDescriptor:
+    output = ResultPartitionDescriptor(
+        partition_id=partition_id(ExecutionAttemptId(attempt), 0),
+        output=0,
+        subpartitions=subpartitions,
+        ship_strategy=ShipStrategy.HASH,
+        max_parallelism=128,
+    )
+    return replace(descriptor(attempt), outputs=(output,))
+
+
+def submit(cluster: Cluster, attempt: str, subpartitions: int = 1) -> None:
+    deployed = with_output(attempt, subpartitions)
+    cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
+
+
+def connected_with(system: SeededSystem, network_buffers: int) -> Cluster:
+    cluster = Cluster(system, network=NetworkSettings(network_buffers=network_buffers))
+    connect(cluster)
+    return cluster
+
+
+def resized(cluster: Cluster) -> list[tuple[int, ...]]:
+    """The sizes of outputs that Tasks are told of from now on."""
+    told: list[tuple[int, ...]] = []
+
+    def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        if isinstance(message, BuffersResized):
+            told.append(message.buffers.outputs)
+
+    cluster.system.add_delivery_hook(note)
+    return told
+
+
+def test_an_attempt_whose_minimum_does_not_fit_fails_with_the_figures_and_its_slot_serves_the_next(
+    system: SeededSystem,
+) -> None:
+    cluster = connected_with(system, network_buffers=4)
+
+    submit(cluster, "wide", subpartitions=4)
+    submit(cluster, "narrow", subpartitions=3)
+
+    failed, running = (update.state for update in cluster.job_master.heard(UpdateTaskExecutionState))
+    assert failed.failure is not None
+    assert failed.failure.type_name == "InsufficientNetworkBuffersError"
+    assert "Source: flights (1) cannot run on task-manager-1" in failed.failure.message
+    assert "required 5, but only 4 available" in failed.failure.message
+    assert (failed.attempt, failed.state) == ("wide", ExecutionState.FAILED)
+    assert (running.attempt, running.state) == ("narrow", ExecutionState.RUNNING)
+
+
+def test_an_attempt_that_ends_leaves_its_buffers_to_the_next(system: SeededSystem) -> None:
+    cluster = connected_with(system, network_buffers=4)
+    submit(cluster, "first", subpartitions=3)
+
+    cluster.say(CancelTask(attempt=ExecutionAttemptId("first")))
+    submit(cluster, "second", subpartitions=3)
+
+    assert cluster.states()[-2:] == [("first", ExecutionState.CANCELED), ("second", ExecutionState.RUNNING)]
+
+
+def test_tasks_that_share_are_told_of_each_other_once_when_all_have_come(system: SeededSystem) -> None:
+    cluster = connected_with(system, network_buffers=6)
+    told = resized(cluster)
+
+    submit(cluster, "a")
+    submit(cluster, "b")
+    cluster.say(CancelTask(attempt=ExecutionAttemptId("b")))
+
+    assert told == [(3,), (3,), (4,)]
+
+
+def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_request_is_answered(
+    connected: Cluster,
+) -> None:
+    gone = partition_id(ExecutionAttemptId("gone"), 0)
+    connected.job_master.say(connected.task_manager, AddCredit(partition_id=gone, subpartition=0, credit=1))
+    connected.job_master.say(connected.task_manager, CancelPartitionRequest(partition_id=gone, subpartition=0))
+    event = TaskEventMessage(partition_id=gone, subpartition=0, event=ResumeConsumption())
+    connected.job_master.say(connected.task_manager, event)
+
+    request = PartitionRequest(partition_id=gone, subpartition=0, credit=1, consumer=connected.job_master.ref)
+    connected.job_master.say(connected.task_manager, request)
+
+    assert connected.is_alive()
+    assert connected.job_master.expect(ErrorResponse).partition_not_found
+
+
+def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(connected: Cluster) -> None:
+    connected.submit("x")
+    [name] = connected.tasks()
+    task = connected.system.find(f"/user/{HERE}/{name}")
+    assert task is not None
+    stray = BufferResponse(
+        partition_id=partition_id(ExecutionAttemptId("stranger"), 0),
+        subpartition=3,
+        sequence_number=0,
+        buffer=batch(),
+        backlog=0,
+    )
+
+    connected.job_master.say(task, stray)
+
+    assert connected.job_master.expect(CancelPartitionRequest).subpartition == 3

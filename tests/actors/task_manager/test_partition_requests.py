@@ -1,0 +1,71 @@
+"""A Task and the TaskManager that it asks for a partition: an end without an answer is a failure of its own kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.messages.exchange import BufferResponse, PartitionRequest, Watermark
+from flykka.messages.ids import ExecutionAttemptId, partition_id
+from flykka.messages.task import (
+    ExecutionState,
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from tests.actors.peer import Peer
+from tests.actors.scheduling.descriptors import descriptor
+from tests.actors.task_manager_cluster import Cluster
+
+WANTED = partition_id(ExecutionAttemptId("producer"), 0)
+
+
+def submit_reader(cluster: Cluster, producers: Peer) -> None:
+    channel = InputChannelDescriptor(partition_id=WANTED, subpartition=0, task_manager=producers.ref)
+    reader = replace(descriptor("reader"), inputs=(InputGateDescriptor(gate=0, channels=(channel,)),))
+    cluster.say(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
+
+
+def last_state(cluster: Cluster) -> UpdateTaskExecutionState:
+    return cluster.job_master.heard(UpdateTaskExecutionState)[-1]
+
+
+def test_a_task_manager_that_ends_before_it_has_answered_fails_who_asked_and_the_partition_is_named(
+    connected: Cluster,
+) -> None:
+    producers = Peer(connected.system, "producers")
+    submit_reader(connected, producers)
+
+    connected.system.kill(producers.ref)
+    connected.system.run_until_idle()
+
+    state = last_state(connected).state
+    assert state.failure is not None
+    assert (state.state, state.failure.type_name) == (ExecutionState.FAILED, "PartitionConnectionError")
+    assert WANTED in state.failure.message
+
+
+def test_a_task_manager_that_has_ended_already_does_the_same(connected: Cluster) -> None:
+    producers = Peer(connected.system, "producers")
+    connected.system.kill(producers.ref)
+
+    submit_reader(connected, producers)
+
+    failure = last_state(connected).state.failure
+    assert failure is not None
+    assert failure.type_name == "PartitionConnectionError"
+
+
+def test_one_that_has_answered_is_the_job_masters_to_miss(connected: Cluster) -> None:
+    producers = Peer(connected.system, "producers")
+    submit_reader(connected, producers)
+    request = producers.expect(PartitionRequest)
+    answer = BufferResponse(
+        partition_id=WANTED, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=1), backlog=0
+    )
+    producers.say(request.consumer, answer)
+
+    connected.system.kill(producers.ref)
+    connected.system.run_until_idle()
+
+    assert last_state(connected).state.state is ExecutionState.RUNNING

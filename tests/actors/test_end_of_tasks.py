@@ -1,0 +1,76 @@
+"""What the JobMaster does when all tasks have finished, and what it tells a task that misses its producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
+from flykka.messages.job import JobResultFailure, JobResultSuccess
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.ref import Ref
+from flykka.messages.task import (
+    ExecutionState,
+    NotifyEndOfData,
+    PartitionProducerState,
+    RequestPartitionProducerState,
+    SubmitTask,
+)
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB
+from tests.actors.job_cluster import JobCluster
+
+SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(11) as system:
+        yield JobCluster(system, tmp_path)
+
+
+def finish(cluster: JobCluster, *, reads_all: bool = True) -> Ref:
+    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=0)), slots=1)
+    for attempt in (SOURCE, SINK) if reads_all else ():
+        cluster.tell_job_master(NotifyEndOfData(attempt=attempt))
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, ExecutionState.FINISHED)
+    return task_manager
+
+
+def test_the_vertices_are_finalized_once_before_the_job_is_finished(cluster: JobCluster) -> None:
+    finish(cluster)
+
+    assert cluster.data_plane.finalized == [JobVertexId("source"), JobVertexId("sink")]
+    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_a_job_that_has_not_read_all_is_to_be_continued_and_nothing_of_it_is_final(cluster: JobCluster) -> None:
+    finish(cluster, reads_all=False)
+
+    assert cluster.data_plane.finalized == []
+    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobCluster) -> None:
+    cluster.data_plane.finalization_failures.append(OSError("the folder is gone"))
+
+    finish(cluster)
+
+    (failed,) = cluster.heard(cluster.client, JobResultFailure)
+    assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")
+
+
+def test_a_task_that_does_not_find_its_producer_is_told_how_it_is(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    wanted, unknown = ResultPartitionId(f"{SOURCE}:0"), ResultPartitionId("foreign_source_0_0:0")
+
+    for partition in (wanted, unknown):
+        cluster.tell_job_master(RequestPartitionProducerState(attempt=SINK, partition_id=partition))
+
+    known, nobody = cluster.heard(task_manager, PartitionProducerState)
+    assert (known.partition_id, known.state) == (wanted, ExecutionState.RUNNING)
+    assert nobody.failure is not None
+    assert len(cluster.heard(task_manager, SubmitTask)) == 2

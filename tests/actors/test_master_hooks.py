@@ -1,0 +1,118 @@
+"""What master hooks may be, and what becomes of what they raise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from flykka.actors.errors import MasterHookError
+from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
+from flykka.messages.checkpoint import MasterState
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.job_cluster import JobCluster
+
+
+class Hook(MasterTriggerRestoreHook):
+    def __init__(self, identifier: str, answer: Any = None) -> None:
+        self._identifier = identifier
+        self._answer = answer
+        self.calls: list[Any] = []
+
+    @property
+    def identifier(self) -> str:
+        return self._identifier
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> bytes | None:
+        self.calls.append(("trigger", checkpoint_id, timestamp_ms))
+        return self._answers()
+
+    def restore_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
+        self.calls.append(("restore", checkpoint_id, state))
+        self._answers()
+
+    def reset(self) -> None:
+        self.calls.append("reset")
+
+    def close(self) -> None:
+        self.calls.append("close")
+        self._answers()
+
+    def _answers(self) -> bytes | None:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return cast("bytes | None", self._answer)
+
+
+def test_who_wants_nothing_back_leaves_no_state() -> None:
+    states = MasterHooks([Hook("a", b"state"), Hook("b")]).trigger(7, 1_000)
+
+    assert states == (MasterState(identifier="a", data=b"state"),)
+
+
+def test_of_two_with_one_name_the_first_stays() -> None:
+    first, second = Hook("a"), Hook("a")
+    hooks = MasterHooks([first])
+
+    assert hooks.add(second) is False
+    assert list(hooks) == [first]
+
+
+@pytest.mark.parametrize("identifier", ["", "  ", cast("str", None), cast("str", 7)])
+def test_a_hook_without_a_name_is_refused(identifier: str) -> None:
+    with pytest.raises(MasterHookError, match="the master hook Hook has the identifier"):
+        MasterHooks([Hook(identifier)])
+
+
+def test_what_is_no_hook_is_refused() -> None:
+    with pytest.raises(MasterHookError, match="has to be a MasterTriggerRestoreHook, not 'hook'"):
+        MasterHooks([cast("MasterTriggerRestoreHook", "hook")])
+
+
+def test_a_hook_that_raises_is_named_with_the_checkpoint() -> None:
+    hooks = MasterHooks([Hook("a", ValueError("broken"))])
+
+    with pytest.raises(MasterHookError, match="'a' failed for checkpoint 7") as raised:
+        hooks.trigger(7, 0)
+    with pytest.raises(MasterHookError, match="'a' could not go back to checkpoint 7"):
+        hooks.restore(7, [("a", None)])
+
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_only_bytes_can_be_stored() -> None:
+    with pytest.raises(MasterHookError, match="'a' returned str for checkpoint 7"):
+        MasterHooks([Hook("a", "text")]).trigger(7, 0)
+
+
+def test_without_a_checkpoint_they_are_reset() -> None:
+    hook = Hook("a")
+
+    MasterHooks([hook]).restore(None, [("a", None)])
+
+    assert hook.calls == ["reset"]
+
+
+def test_all_are_closed_whatever_one_of_them_raises() -> None:
+    first, last = Hook("a", ValueError("broken")), Hook("b")
+
+    with pytest.raises(ValueError, match="broken"):
+        MasterHooks([first, last]).close()
+
+    assert last.calls == ["close"]
+
+
+def test_a_job_has_them_reset_when_it_starts_and_closed_when_it_has_ended(tmp_path: Path) -> None:
+    hook = Hook("a")
+    with SeededSystem(3) as system:
+        cluster = JobCluster(system, tmp_path)
+        cluster.data_plane.hooks.append(hook)
+        cluster.run(cluster.graph(), slots=1)
+        cluster.cancel()
+        for attempt in ("job_source_0_0", "job_sink_0_0"):
+            cluster.report(ExecutionAttemptId(attempt), ExecutionState.CANCELED)
+
+    assert hook.calls == ["reset", "close"]

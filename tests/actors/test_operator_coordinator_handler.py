@@ -1,0 +1,130 @@
+"""Splits between a JobMaster and the readers: what comes too late, twice, or from others takes none and loses none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, OperatorCoordinatorState
+from flykka.messages.coordination import RestoreState
+from flykka.messages.ids import ExecutionAttemptId, OperatorId
+from flykka.messages.job import CheckpointCompleted, JobResultFailure, JobStatus, JobStatusChanged, SubmitJob
+from flykka.messages.job_graph import JobGraph, RestartStrategyConfiguration
+from flykka.messages.source import AddSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB, failure
+from tests.actors.job_cluster import JobCluster, split
+
+SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(5) as system:
+        yield JobCluster(system, tmp_path / "checkpoints", files=3)
+
+
+def ask(cluster: JobCluster, attempt: str = SOURCE, count: int = 1) -> None:
+    cluster.tell_job_master(
+        RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=OperatorId("source"), count=count)
+    )
+
+
+def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    ask(cluster, SINK)
+
+    assert cluster.heard(task_manager, AddSplits) == []
+
+
+def test_an_attempt_that_nobody_knows_takes_no_split(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    ask(cluster, "job_source_0_7")
+    ask(cluster, "another-job_source_0_0")
+
+    assert cluster.heard(task_manager, AddSplits) == []
+
+
+def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    cluster.cancel()
+
+    ask(cluster)
+
+    assert cluster.heard(task_manager, AddSplits) == []
+
+
+def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next(cluster: JobCluster) -> None:
+    graph = cluster.graph(restart=RestartStrategyConfiguration(attempts=1, delay_ms=0))
+    task_manager = cluster.run(graph, slots=1)
+    ask(cluster, count=9)
+
+    cluster.report(SOURCE, ExecutionState.FAILED, failure())
+    cluster.report(SINK, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+    before = len(cluster.heard(task_manager, AddSplits))
+    ask(cluster, "job_source_0_1", count=1)
+
+    handed = cluster.heard(task_manager, AddSplits)[before:]
+    assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (split("file-0"),))]
+
+
+def test_a_look_that_is_told_twice_hands_nothing_out_twice(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    again = SplitsDiscovered(
+        operator_id=OperatorId("source"), splits=(split("file-0"),), finished=False, begun_at=b"", position=b"1"
+    )
+
+    cluster.tell_job_master(again)
+    ask(cluster, count=9)
+    cluster.system.advance(60_000)
+
+    handed = [each.split_id for told in cluster.heard(task_manager, AddSplits) for each in told.splits]
+    assert handed == ["file-0", "file-1", "file-2"]
+
+
+def test_a_restore_that_is_told_twice_takes_nothing_back_from_running_readers(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+    ask(cluster)
+
+    cluster.tell_job_master(RestoreState(job_id=JOB, checkpoint=None, version=1))
+    ask(cluster, count=9)
+    cluster.system.advance(60_000)
+
+    handed = [each.split_id for told in cluster.heard(task_manager, AddSplits) for each in told.splits]
+    assert handed == ["file-0", "file-1", "file-2"]
+
+
+def test_a_checkpoint_whose_state_of_a_source_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
+    cluster.run(checkpointed(cluster), slots=1)
+    cluster.system.advance(60)
+    for attempt in (SOURCE, SINK):
+        cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=1, state=None))
+    storage = CheckpointStorage(str(cluster.folder))
+    kept = storage.read_metadata(cluster.last(cluster.client, CheckpointCompleted).path)
+    garbage = OperatorCoordinatorState(operator_id=OperatorId("source"), data=b"garbage")
+    bad = storage.write_metadata(replace(kept, coordinator_states=(garbage,)), str(cluster.folder / "bad"))
+    cluster.cancel()
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, ExecutionState.CANCELED)
+
+    cluster.job_manager.tell(SubmitJob(job_graph=checkpointed(cluster), client=cluster.client, restore_path=bad))
+    cluster.accept_job_master()
+    cluster.system.advance(60_000)
+
+    failed = cluster.last(cluster.client, JobResultFailure)
+    assert failed.cause.type_name == "RestoreError"
+    assert "the checkpoint's state of a source cannot be read" in failed.cause.message
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.FAILED
+
+
+def checkpointed(cluster: JobCluster) -> JobGraph:
+    graph = cluster.graph(restart=RestartStrategyConfiguration(attempts=3, delay_ms=0))
+    return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=50))

@@ -1,0 +1,124 @@
+"""What a job begins with: its own last checkpoint, or one that it is given, whole or without what nobody has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.ids import OperatorId
+from flykka.messages.job import CheckpointCompleted, JobRestored, JobResultFailure, SubmitJob
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.source import AddSplits
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import failure
+from tests.actors.job_cluster import JobCluster, split
+from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(5) as system:
+        yield JobCluster(system, tmp_path / "checkpoints", files=3)
+
+
+def retained(cluster: JobCluster) -> str:
+    """The checkpoint of a job that was cancelled, with state of the operator `source`, where it was kept."""
+    cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
+    cluster.system.advance(60)
+    acknowledge(cluster, SOURCE)
+    acknowledge(cluster, SINK)
+    storage = CheckpointStorage(str(cluster.folder))
+    completed = storage.read_metadata(cluster.last(cluster.client, CheckpointCompleted).path)
+    kept = storage.write_metadata(completed, str(cluster.folder / "kept"))
+    cluster.cancel()
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, ExecutionState.CANCELED)
+    return kept
+
+
+def test_a_checkpoint_that_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
+    nowhere = str(cluster.folder / "nowhere")
+
+    cluster.job_manager.tell(SubmitJob(job_graph=cluster.graph(), client=cluster.client, restore_path=nowhere))
+
+    assert nowhere in cluster.last(cluster.client, JobResultFailure).cause.message
+
+
+def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
+    task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
+    ask_for_splits(cluster)
+    cluster.system.advance(60)
+    acknowledge(cluster, SOURCE)
+    acknowledge(cluster, SINK)
+
+    cluster.report(SINK, ExecutionState.FAILED, failure())
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+    ask_for_splits(cluster, "job_source_0_1")
+    cluster.system.advance(100)
+
+    assert cluster.last(cluster.client, CheckpointCompleted).checkpoint_id == 1
+    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
+    assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
+    assert cluster.last(task_manager, AddSplits).splits == (split("file-1"),)
+
+
+def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:
+    elsewhere = retained(cluster)
+
+    cluster.job_manager.tell(SubmitJob(job_graph=checkpointed(cluster), client=cluster.client, restore_path=elsewhere))
+    cluster.accept_job_master()
+    task_manager = cluster.start_task_manager("tm-2")
+    cluster.offer("tm-2", 1)
+
+    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
+    assert cluster.deployed(task_manager)[0].restored_checkpoint_id == 1
+
+
+def with_another_source(job_graph: JobGraph) -> JobGraph:
+    source, sink = job_graph.vertices
+    (operator,) = source.operators
+    another = replace(operator, operator_id=OperatorId("another"))
+    return replace(job_graph, vertices=(replace(source, operators=(another,), outputs=(another.operator_id,)), sink))
+
+
+def start(cluster: JobCluster, path: str, *, allow_non_restored_state: bool) -> None:
+    cluster.job_manager.tell(
+        SubmitJob(
+            job_graph=with_another_source(checkpointed(cluster)),
+            client=cluster.client,
+            restore_path=path,
+            allow_non_restored_state=allow_non_restored_state,
+        )
+    )
+    cluster.accept_job_master()
+    cluster.start_task_manager("tm-2")
+    cluster.offer("tm-2", 1)
+
+
+def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
+    cluster: JobCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = retained(cluster)
+
+    with caplog.at_level(logging.INFO, logger="flykka"):
+        start(cluster, path, allow_non_restored_state=True)
+
+    assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
+    assert "skipped checkpoint state of operators that it does not have: source" in caplog.text
+
+
+def test_state_without_operator_is_refused_where_nobody_has_allowed_it(cluster: JobCluster) -> None:
+    path = retained(cluster)
+
+    start(cluster, path, allow_non_restored_state=False)
+
+    failed = cluster.last(cluster.client, JobResultFailure)
+    assert failed.cause.type_name == "StateWithoutOperatorError"
+    assert cluster.heard(cluster.client, JobRestored) == []

@@ -1,0 +1,188 @@
+"""A savepoint lies in one folder, may be moved, and says what is missing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage, discard_savepoint, initialize_savepoint
+from flykka.actors.errors import CheckpointDirectoryError, CheckpointStateMissingError
+from flykka.actors.state.operator_state import elements_of, list_state
+from flykka.messages.checkpoint import SnapshotType
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.message import Value
+from flykka.messages.operator_state import PendingFile, StagedBatch
+from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+
+NAME = "savepoint-job-1a2b3c4d-1"
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[None]:
+    yield
+    fsspec.filesystem("memory").store.clear()
+
+
+def savepoint(*operators: OperatorSubtaskState) -> CompletedCheckpoint:
+    entry = TaskStateEntry(
+        vertex_id=JobVertexId("v"),
+        subtask=0,
+        parallelism=1,
+        max_parallelism=128,
+        state=TaskStateSnapshot(operators=operators),
+    )
+    return CompletedCheckpoint(
+        job_id=JobId("job"),
+        checkpoint_id=3,
+        timestamp_ms=0,
+        duration_ms=1,
+        task_states=(entry,),
+        snapshot_type=SnapshotType.SAVEPOINT,
+    )
+
+
+def windows(path: str, size_bytes: int = 4) -> OperatorSubtaskState:
+    handle = ExclusiveStateHandle(path=path, size_bytes=size_bytes)
+    return OperatorSubtaskState(operator_id=OperatorId("windows"), exclusive=(handle,))
+
+
+def sink(*prepared: PendingFile | StagedBatch) -> OperatorSubtaskState:
+    return OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state("committables", prepared),))
+
+
+def written(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
+    """A savepoint in this folder, written by a storage of another directory, as it is read again."""
+    CheckpointStorage("memory://checkpoints").write_metadata(savepoint(*operators), folder)
+    return CheckpointStorage(folder).read_metadata(folder)
+
+
+def moved(tmp_path: Path, folder: str) -> CompletedCheckpoint:
+    target = tmp_path / "elsewhere" / "renamed"
+    target.parent.mkdir()
+    Path(folder).rename(target)
+    return CheckpointStorage(str(target)).read_metadata(str(target))
+
+
+def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
+    """A folder of state in a savepoint, named as Hadoop names it."""
+    state = Path(folder, name)
+    state.mkdir()
+    (state / "part-0").write_bytes(data)
+    return f"file:{state}"
+
+
+def test_a_savepoint_that_was_moved_refers_to_its_state_where_it_is_now(tmp_path: Path) -> None:
+    folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
+    written(folder, windows(with_state(folder)))
+
+    found = moved(tmp_path, folder)
+
+    [entry] = found.task_states
+    state = entry.state
+    assert state is not None
+    assert state.operators == (windows(f"file:{tmp_path}/elsewhere/renamed/state"),)
+    CheckpointStorage(found.path).check_state(found)
+
+
+def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish_to_does_not(tmp_path: Path) -> None:
+    folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
+    target = f"file:{tmp_path}/output/part-0"
+    copied = PendingFile(checkpoint_id=3, staged=f"file:{folder}/sink/0-part", target=target, in_savepoint=True)
+    batch = StagedBatch(checkpoint_id=3, path=f"file:{folder}/sink/1", schema="{}", in_savepoint=True)
+    written(folder, sink(copied, batch))
+
+    found = moved(tmp_path, folder)
+
+    [entry] = found.task_states
+    assert entry.state is not None
+    there = f"file:{tmp_path}/elsewhere/renamed/sink"
+    assert elements_of(entry.state.operators, "committables", Value) == [
+        replace(copied, staged=f"{there}/0-part"),
+        replace(batch, path=f"{there}/1"),
+    ]
+
+
+def test_a_checkpoint_names_its_files_by_their_addresses(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    shared = SharedStateHandle(state_id="s", path=f"file:{tmp_path}/job/shared/s", rows=1, size_bytes=1)
+    state = OperatorSubtaskState(operator_id=OperatorId("windows"), shared=(shared,))
+    taken = replace(savepoint(state), snapshot_type=SnapshotType.CHECKPOINT)
+
+    path = storage.write_metadata(taken)
+
+    assert storage.read_metadata(path) == replace(taken, path=path)
+
+
+def test_a_savepoint_may_lie_on_another_file_system_than_the_checkpoints(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path / "checkpoints"))
+    folder = initialize_savepoint("memory://savepoints", NAME)
+
+    path = storage.write_metadata(savepoint(), folder)
+    read = CheckpointStorage(path).read_metadata(path)
+    storage.drop_checkpoint(path)
+
+    assert path.endswith(f"savepoints/{NAME}")
+    assert read.checkpoint_id == 3
+    assert not fsspec.filesystem("memory").exists(f"/savepoints/{NAME}")
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(("data", "said"), [(None, "which is not there"), (b"ro", "of 4 bytes, of which 2 are there")])
+def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
+    data: bytes | None, said: str, tmp_path: Path
+) -> None:
+    folder = initialize_savepoint(str(tmp_path), NAME)
+    state = f"file:{folder}/state" if data is None else with_state(folder, data=data)
+    found = written(folder, windows(state))
+
+    with pytest.raises(CheckpointStateMissingError, match=f"^{folder}/_metadata refers to state in {state}, {said}$"):
+        CheckpointStorage(folder).check_state(found)
+
+
+def test_a_savepoint_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    folder = initialize_savepoint(str(tmp_path), NAME)
+
+    with pytest.raises(CheckpointDirectoryError, match=f"'{folder}' is there already"):
+        initialize_savepoint(str(tmp_path), NAME)
+
+
+def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CheckpointDirectoryError, match=r"the savepoint directory '.*file' cannot be written: it is a"):
+        initialize_savepoint(str(tmp_path / "file"), NAME)
+
+
+def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.makedirs", denied)
+
+    with pytest.raises(CheckpointDirectoryError, match="cannot be written: Permission denied"):
+        initialize_savepoint(str(tmp_path / "savepoints"), NAME)
+
+
+def test_an_address_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(CheckpointDirectoryError, match="the savepoint directory 'nowhere://x' cannot be used: "):
+        initialize_savepoint("nowhere://x", NAME)
+
+
+def test_what_comes_late_for_a_savepoint_that_was_given_up_takes_its_folder_with_it(tmp_path: Path) -> None:
+    folder = initialize_savepoint(str(tmp_path), NAME)
+    discard_savepoint(folder)
+    Path(folder).mkdir()
+    states = [with_state(folder, name) for name in ("a", "b")]
+    storage = CheckpointStorage("memory://checkpoints")
+
+    storage.discard(states[:1])
+    between = sorted(path.name for path in Path(folder).iterdir())
+    storage.discard(states[1:])
+
+    assert between == ["b"]
+    assert list(tmp_path.iterdir()) == []

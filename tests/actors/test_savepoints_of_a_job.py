@@ -1,0 +1,297 @@
+"""A client that wants a savepoint is answered once: with a folder that is complete, or with why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotType, TriggerCheckpoint
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.ids import ExecutionAttemptId, JobId
+from flykka.messages.job import (
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.graph.graphs import JOB, failure
+from tests.actors.job_cluster import JobCluster
+
+SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[JobCluster]:
+    with SeededSystem(3) as system:
+        yield JobCluster(system, tmp_path / "checkpoints")
+
+
+@pytest.fixture
+def savepoints(tmp_path: Path) -> Path:
+    """A directory that is not there yet."""
+    return tmp_path / "savepoints"
+
+
+def trigger(cluster: JobCluster, savepoints: Path, job_id: JobId = JOB) -> None:
+    wanted = TriggerSavepoint(job_id=job_id, client=cluster.client, savepoint_directory=str(savepoints))
+    cluster.job_manager.tell(wanted)
+    cluster.system.run_until_idle()
+
+
+def stop(cluster: JobCluster, savepoints: Path | None, *, drain: bool = False) -> None:
+    directory = None if savepoints is None else str(savepoints)
+    cluster.job_manager.tell(StopJob(job_id=JOB, client=cluster.client, savepoint_directory=directory, drain=drain))
+    cluster.system.run_until_idle()
+
+
+def acknowledge(cluster: JobCluster, checkpoint_id: int = 1) -> None:
+    """Both tasks have taken the snapshot."""
+    for attempt in (SOURCE, SINK):
+        cluster.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
+
+
+def report(cluster: JobCluster, state: ExecutionState) -> None:
+    for attempt in (SOURCE, SINK):
+        cluster.report(attempt, state)
+
+
+def read(path: str) -> CompletedCheckpoint:
+    return CheckpointStorage(path).read_metadata(path)
+
+
+def not_taken(cluster: JobCluster) -> str:
+    """Why there is no savepoint; it is said once."""
+    [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
+    return told.cause.message
+
+
+def not_stopped(cluster: JobCluster) -> str:
+    [told] = cluster.heard(cluster.client, StoppingFailure)
+    return told.cause.message
+
+
+def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: JobCluster, savepoints: Path) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    trigger(cluster, savepoints)
+    acknowledge(cluster)
+
+    [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    [folder] = savepoints.iterdir()
+    taken = read(told.savepoint_path)
+    assert told.savepoint_path == str(folder)
+    assert folder.name.startswith(f"savepoint-{JOB[:6]}-")
+    assert (taken.snapshot_type, taken.checkpoint_id, taken.job_name) == (SnapshotType.SAVEPOINT, 1, "job")
+    assert [operator.ref.uid for operator in taken.operators] == ["source", "sink"]
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    trigger(cluster, savepoints)
+    trigger(cluster, savepoints)
+    acknowledge(cluster, 2)
+    acknowledge(cluster, 1)
+
+    told = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    assert [read(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
+
+
+def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    trigger(cluster, savepoints)
+    acknowledge(cluster)
+
+    cluster.cancel()
+    report(cluster, ExecutionState.CANCELED)
+
+    [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    assert read(told.savepoint_path).checkpoint_id == 1
+    assert not (cluster.folder / JOB).exists()
+
+
+def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_checkpoint(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    graph = cluster.graph()
+    cluster.run(replace(graph, checkpointing=replace(graph.checkpointing, tolerable_failures=1)), slots=1)
+
+    trigger(cluster, savepoints)
+    cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
+
+    assert not_taken(cluster) == "the savepoint failed with CHECKPOINT_DECLINED: TestError: disk full"
+    assert list(savepoints.iterdir()) == []
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: JobCluster, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cluster.run(cluster.graph(), slots=1)
+
+    trigger(cluster, tmp_path / "file")
+
+    assert not_taken(cluster) == f"the savepoint directory {str(tmp_path / 'file')!r} cannot be written: it is a file"
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCluster, savepoints: Path) -> None:
+    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    trigger(cluster, savepoints)
+
+    cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+    cluster.system.advance(1)
+
+    assert "the savepoint failed with" in not_taken(cluster)
+    assert list(savepoints.iterdir()) == []
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
+    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(delay_ms=1_000)), slots=1)
+    cluster.report(SINK, ExecutionState.FAILED, failure())
+    cluster.report(SOURCE, ExecutionState.CANCELED)
+
+    trigger(cluster, savepoints)
+
+    assert not_taken(cluster).startswith("it is RESTARTING, and only of a RUNNING job")
+    assert not savepoints.exists()
+
+
+def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepoints: Path) -> None:
+    cluster.submit(cluster.graph())
+    cluster.accept_job_master()
+
+    trigger(cluster, savepoints)
+
+    assert not_taken(cluster) == (
+        "not all required tasks are currently running (NOT_ALL_REQUIRED_TASKS_RUNNING): try again when they are"
+    )
+    assert list(savepoints.iterdir()) == []
+
+
+def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
+    trigger(cluster, savepoints, JobId("another"))
+
+    assert not_taken(cluster) == "there is no job another that runs"
+
+
+def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    trigger(cluster, savepoints)
+
+    cluster.system.kill(cluster.registration.job_master)
+
+    assert not_taken(cluster) == "it has ended FAILED"
+
+
+def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(cluster: JobCluster, savepoints: Path) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    trigger(cluster, savepoints)
+
+    cluster.job_manager.stop(block=False)
+    cluster.system.run_until_idle()
+
+    assert not_taken(cluster) == "its cluster is shut down"
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
+    drain: bool, cluster: JobCluster, savepoints: Path
+) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
+
+    stop(cluster, savepoints, drain=drain)
+    acknowledge(cluster)
+    report(cluster, ExecutionState.FINISHED)
+
+    [folder] = savepoints.iterdir()
+    options = cluster.last(task_manager, TriggerCheckpoint).options
+    assert (options.is_final, options.drain, options.target_location) == (True, drain, str(folder))
+    assert cluster.heard(cluster.client, StoppingSuccess) == [StoppingSuccess(job_id=JOB, checkpoint_path=str(folder))]
+    assert cluster.heard(cluster.client, JobResultSuccess) == [
+        JobResultSuccess(job_id=JOB, checkpoint_path=str(folder))
+    ]
+    assert read(str(folder)).checkpoint_id == 1
+    assert not (cluster.folder / JOB).exists()
+
+
+def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    stop(cluster, savepoints)
+
+    stop(cluster, None)
+    refused = not_stopped(cluster)
+    stop(cluster, savepoints)
+    acknowledge(cluster)
+    report(cluster, ExecutionState.FINISHED)
+
+    assert refused == f"it stops already, with a savepoint in {str(savepoints)!r}"
+    assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
+    assert len(list(savepoints.iterdir())) == 1
+
+
+def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    stop(cluster, savepoints)
+    cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
+
+    assert not_stopped(cluster) == (
+        "its last savepoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job goes on"
+    )
+    assert list(savepoints.iterdir()) == []
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cluster.run(cluster.graph(), slots=1)
+
+    stop(cluster, tmp_path / "file")
+
+    assert "cannot be written: it is a file; the job goes on" in not_stopped(cluster)
+    assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
+
+
+def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
+    cluster: JobCluster, savepoints: Path
+) -> None:
+    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    stop(cluster, savepoints)
+    acknowledge(cluster)
+
+    cluster.report(SOURCE, ExecutionState.FINISHED)
+    cluster.report(SINK, ExecutionState.FAILED, failure("cannot publish"))
+    cluster.system.advance(1)
+
+    [folder] = savepoints.iterdir()
+    assert f"A savepoint has been created at {folder}: it is consistent" in not_stopped(cluster)
+    assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
+    assert read(str(folder)).checkpoint_id == 1

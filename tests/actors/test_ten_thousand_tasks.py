@@ -1,0 +1,113 @@
+"""However many tasks a job has, what is done for each of them does not grow: no message looks at all of the others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.job import (
+    CancelJob,
+    CheckpointCompleted,
+    ExecutionStateChanged,
+    JobResultFailure,
+    JobStatus,
+    SubmitJob,
+)
+from flykka.messages.job_graph import CheckpointingSettings, ShipStrategy
+from flykka.messages.task import ExecutionState
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Stage
+from tests.actors.graph.graphs import JOB, graph_of, vertex
+
+INTERVAL_MS = 1_000
+MAX_PARALLELISM = 32_768
+FEW, TEN_TIMES_AS_MANY = 20, 200
+
+
+class Job:
+    """Half of its tasks are sources, the others sinks, wired one to one. Each step ends when nothing is left to do."""
+
+    def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
+        self.tasks = tasks
+        self.stage = Stage(system, folder, slots=tasks // 4)
+        system.run_until_idle()
+
+    def submit(self) -> None:
+        parallelism = self.tasks // 2
+        source = vertex("source", parallelism, outputs=1)
+        sink = vertex("sink", parallelism, reads=("source",), ship_strategy=ShipStrategy.FORWARD)
+        graph = graph_of(*(replace(each, max_parallelism=MAX_PARALLELISM) for each in (source, sink)))
+        checkpointing = CheckpointingSettings(directory=str(self.stage.folder), interval_ms=INTERVAL_MS)
+        client = self.stage.client
+        client.say(
+            self.stage.job_manager,
+            SubmitJob(job_graph=replace(graph, checkpointing=checkpointing), client=client.ref, restore_path=None),
+        )
+
+    def checkpoint(self) -> None:
+        self.stage.system.advance(INTERVAL_MS)
+
+    def cancel(self) -> None:
+        client = self.stage.client
+        client.say(self.stage.job_manager, CancelJob(job_id=JOB, client=client.ref))
+
+    def running(self) -> int:
+        moved = self.stage.client.heard(ExecutionStateChanged)
+        return len({change.attempt for change in moved if change.state is ExecutionState.RUNNING})
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """How many functions of Python are called meanwhile; to resume a generator is to call it."""
+    calls = [0]
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        calls[0] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [Job.submit, Job.checkpoint, Job.cancel], ids=lambda step: step.__name__)
+def test_ten_times_the_tasks_are_ten_times_the_work_and_no_more(step: Callable[[Job], None], tmp_path: Path) -> None:
+    few, many = (_calls(step, tasks, tmp_path / str(tasks)) for tasks in (FEW, TEN_TIMES_AS_MANY))
+
+    assert many < 10 * few
+
+
+@pytest.mark.slow
+def test_ten_thousand_tasks_run_take_a_checkpoint_and_are_cancelled(tmp_path: Path) -> None:
+    with SeededSystem(1, serialize_messages=False) as system:
+        job = Job(system, tmp_path, 10_000)
+
+        job.submit()
+        assert job.running() == 10_000
+
+        job.checkpoint()
+        assert [completed.checkpoint_id for completed in job.stage.client.heard(CheckpointCompleted)] == [1]
+
+        job.cancel()
+        assert [result.status for result in job.stage.client.heard(JobResultFailure)] == [JobStatus.CANCELED]
+        assert job.stage.data_plane.released == [JOB]
+
+
+def _calls(step: Callable[[Job], None], tasks: int, folder: Path) -> int:
+    with SeededSystem(1, serialize_messages=False) as system:
+        job = Job(system, folder, tasks)
+        for before in (Job.submit, Job.checkpoint, Job.cancel):
+            if before is not step:
+                before(job)
+                continue
+            with counted_calls() as calls:
+                step(job)
+            break
+        return calls[0]

@@ -1,0 +1,202 @@
+"""Event time, latency and accumulators through the whole cast, in virtual time: idle sources, kills, every order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.execution.latency_stats import HISTORY_SIZE
+from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
+from flykka.messages.exchange import WATERMARK_MAX
+from flykka.messages.ids import JobId, OperatorId
+from flykka.messages.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
+from flykka.messages.job_graph import JobVertex, Operator, ShipStrategy
+from flykka.messages.message import Message
+from flykka.messages.source import SplitsDiscovered
+from flykka.messages.stage import BridgeClosed, ReadSplits, StageFinished
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import ALL_FILES, FILES, Bridge, Names, OneFileAtATime, Sink, Stage, is_a
+from tests.actors.graph.graphs import graph_of, vertex
+
+IDLE_TIMEOUT_MS = 700
+REPORT_MS = 500
+SILENCE_LOOKS = 20
+"""So often the source is looked at in vain behind its first file: five seconds of silence."""
+
+
+def rows(count: int) -> AccumulatorSnapshot:
+    return AccumulatorSnapshot(name="files", type=AccumulatorType.INT_COUNTER, count=count)
+
+
+class TimedBridge(Bridge):
+    """File number n has rows up to n seconds; files are counted."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
+        super().__init__(descriptor, sink)
+        self._files = 0
+
+    def _answers(self, message: Message) -> list[Message]:
+        answers = super()._answers(message)
+        match message:
+            case ReadSplits(splits=splits):
+                self._files += len(splits)
+                latest_ms = max(1000 * int(split.split_id.removeprefix("file-")) for split in splits)
+                return [
+                    replace(answer, event_time_max=latest_ms, accumulators=(rows(self._files),))
+                    for answer in answers
+                    if isinstance(answer, StageFinished)
+                ]
+            case _:
+                closed = BridgeClosed(accumulators=(rows(self._files),) if self._is_source else ())
+                return [closed if isinstance(answer, BridgeClosed) else answer for answer in answers]
+
+
+class Trickle:
+    """One file, then a long silence, then one file at each look."""
+
+    def __init__(self, operator_id: OperatorId) -> None:
+        self._files = OneFileAtATime(operator_id)
+        self._silent_looks = 0
+        self.interval_ms = self._files.interval_ms
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        if position == b"1" and self._silent_looks < SILENCE_LOOKS:
+            self._silent_looks += 1
+            return replace(self._files.discover(position), splits=(), finished=False, position=position)
+        return self._files.discover(position)
+
+
+class TimedNames(Names):
+    """A data plane whose files have event times, and come late."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(TimedBridge, descriptor, self.sink)
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> Trickle:  # type: ignore[override]
+        return Trickle(operator.operator_id)
+
+
+def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
+    source, sink = graph_of(
+        vertex("source", 2, outputs=1), vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH)
+    ).vertices
+    return replace(source, watermark_delay_ms=0, idle_timeout_ms=idle_timeout_ms), sink
+
+
+def watermarks(stage: Stage) -> list[int]:
+    """What the sinks have reported as their event time, of attempts that had one."""
+    reported = [told.metrics for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
+    return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        stage.submit(vertices=vertices(IDLE_TIMEOUT_MS), heartbeat_interval_ms=REPORT_MS)
+
+        stage.run(seconds=4)
+        in_silence = watermarks(stage)
+        stage.run(seconds=11)
+
+        # One subtask has read the file of second 0; the other none, and both are idle.
+        assert set(in_silence) == {-1}
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert watermarks(stage)[-1] == WATERMARK_MAX
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
+
+        stage.run(seconds=4)
+        in_silence = watermarks(stage)
+        stage.run(seconds=11)
+
+        assert in_silence == []
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_wake(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        kill = kill_when(system, "/user/task-manager-1", is_a(CheckpointCompleted))
+        stage.submit(vertices=vertices(IDLE_TIMEOUT_MS), heartbeat_interval_ms=REPORT_MS)
+
+        stage.run(seconds=25)
+
+        by_attempt: dict[str, list[int]] = {}
+        for told in stage.client.heard(MetricsReported):
+            if told.metrics.watermark_ms is not None:
+                by_attempt.setdefault(told.attempt, []).append(told.metrics.watermark_ms)
+        assert kill.done
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert all(reported == sorted(reported) for reported in by_attempt.values())
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS, latency_tracking_interval_ms=200)
+
+        stage.run(seconds=5)
+
+        at_sinks = [told for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
+        last = {told.attempt: told.metrics.latencies for told in at_sinks}
+        assert len(last) == 2
+        for latencies in last.values():
+            assert sorted((way.operator_id, way.subtask) for way in latencies) == [("source", 0), ("source", 1)]
+            # One consumer gets a marker at a time.
+            assert all(0 < way.count < HISTORY_SIZE for way in latencies)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
+
+        stage.run(seconds=3)
+
+        assert all(not told.metrics.latencies for told in stage.client.heard(MetricsReported))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
+
+        stage.run(seconds=15)
+
+        [success] = stage.client.heard(JobResultSuccess)
+        assert success.accumulators == AccumulatorResults(merged=(rows(FILES),))
+        assert any(told.accumulators for told in stage.client.heard(MetricsReported))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_attempts_before_a_failure_have_counted_is_in_no_result(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, TimedNames())
+        kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
+        stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
+
+        stage.run(seconds=25)
+
+        [success] = stage.client.heard(JobResultSuccess)
+        (files,) = success.accumulators.merged
+        assert kill.done
+        # The first file was read, and counted, by an attempt that has failed or was cancelled.
+        assert files.count < FILES
+        assert stage.data_plane.sink.published == ALL_FILES

@@ -1,0 +1,54 @@
+"""The whole cast with few network buffers: less is on its way at once, and still each file counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.job import CheckpointCompleted, JobResultFailure, JobStatus
+from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import ALL_FILES, Stage, is_a
+
+MINIMUM = 14
+"""Two slots, each with a source (two subpartitions and one more) and a sink (two channels of two buffers)."""
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        NetworkSettings(network_buffers=MINIMUM),
+        NetworkSettings(network_buffers=MINIMUM + 3, network_memory_bytes=1),
+        NetworkSettings(buffers_per_channel=1, floating_buffers_per_gate=0),
+    ],
+    ids=["no more than is needed", "a byte for all", "one batch at a time"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
+    network: NetworkSettings, seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path, network=network)
+        kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
+        stage.submit()
+
+        stage.run(seconds=15)
+
+        assert kill.done
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+def test_a_job_that_does_not_fit_fails_and_says_what_it_needs(tmp_path: Path) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
+        stage.submit(parallelism=4, restart_strategy=RestartStrategyConfiguration(attempts=0))
+
+        stage.run(seconds=5)
+
+        (failure,) = stage.client.heard(JobResultFailure)
+        assert failure.cause.type_name == "InsufficientNetworkBuffersError"
+        assert f"is currently set to {MINIMUM - 1} per TaskManager" in failure.cause.message

@@ -1,0 +1,147 @@
+"""The whole cast where a job goes on with another parallelism: no row is lost, none counts twice, none comes late."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from flykka.jobs.checkpoints import list_checkpoints
+from flykka.messages.checkpoint import NotifyCheckpointComplete
+from flykka.messages.ids import JobId
+from flykka.messages.job import CancelJob, CheckpointCompleted, JobResultSuccess, StoppingSuccess
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.message import Message
+from flykka.messages.task import SubmitTask
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Stage, is_a
+from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.peer import Utter
+
+RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+
+
+def stopped(stage: Stage, job: str) -> str:
+    """Stop a job and wait for the checkpoint that it leaves."""
+    stage.stop(job)
+    while not (heard := stage.client.heard(StoppingSuccess)):
+        stage.system.advance(10)
+    stage.run(seconds=1)
+    return heard[0].checkpoint_path
+
+
+def cancelled(stage: Stage, job: str) -> list[str]:
+    """Cancel a job and wait until it is gone; the checkpoints that it has left."""
+    cancel = CancelJob(job_id=JobId(job), client=stage.client.ref)
+    stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
+    stage.run(seconds=5)
+    return [checkpoint.path for checkpoint in list_checkpoints(str(stage.folder)).completed]
+
+
+@pytest.mark.parametrize("parallelisms", [(1, 2), (2, 4), (4, 1), (2, 3), (3, 2)])
+@pytest.mark.parametrize("after_ms", [100, 480, 700])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
+    parallelisms: tuple[int, int], after_ms: int, seed: int, tmp_path: Path
+) -> None:
+    before, after = parallelisms
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.submit("first", vertices=keyed_job(before))
+        system.advance(after_ms)
+        path = stopped(stage, "first")
+        published = len(plane.world.published)
+        stage.submit("second", restore_path=path, vertices=keyed_job(after))
+        stage.run(seconds=20)
+
+        assert published < len(ALL_ROWS)
+        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        path = None
+        for number, parallelism in enumerate((1, 2, 4)):
+            stage.submit(f"job-{number}", restore_path=path, vertices=keyed_job(parallelism))
+            system.advance(400)
+            path = stopped(stage, f"job-{number}")
+
+        stage.submit("last", restore_path=path, vertices=keyed_job(1))
+        stage.run(seconds=20)
+
+        assert stage.client.heard(JobResultSuccess)[-1].job_id == "last"
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("parallelisms", list(pairwise((1, 2, 4, 1))))
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
+    parallelisms: tuple[int, int], seed: int, tmp_path: Path
+) -> None:
+    before, after = parallelisms
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.checkpointing = {"retention": RETAINED}
+        stage.submit("first", vertices=keyed_job(before))
+        kill = kill_when(system, "/user/task-manager-1", is_a(NotifyCheckpointComplete))
+        while not kill.done:
+            system.advance(10)
+        [kept] = cancelled(stage, "first")
+        stage.submit("second", restore_path=kept, vertices=keyed_job(after))
+        stage.run(seconds=20)
+
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("moment", [SubmitTask, CheckpointCompleted, NotifyCheckpointComplete])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
+    moment: type[Message], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.submit("first", vertices=keyed_job(4))
+        system.advance(480)
+        path = stopped(stage, "first")
+        kill = kill_when(system, "/user/task-manager-1", is_a(moment))
+        stage.submit("second", restore_path=path, vertices=keyed_job(3))
+        stage.run(seconds=20)
+
+        assert kill.done
+        assert stage.client.heard(JobResultSuccess)[-1].job_id == "second"
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []
+
+
+@pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_whoever_owns_it_now(
+    parallelisms: tuple[int, int], seed: int, tmp_path: Path
+) -> None:
+    before, after = parallelisms
+    with SeededSystem(seed) as system:
+        plane = KeyedRows()
+        stage = Stage(system, tmp_path, plane)
+        stage.checkpointing = {"retention": RETAINED, "unaligned": True}
+        stage.submit("first", vertices=keyed_job(before))
+        while not stage.client.heard(CheckpointCompleted):
+            system.advance(10)
+        [kept] = cancelled(stage, "first")
+        stage.submit("second", restore_path=kept, vertices=keyed_job(after))
+        stage.run(seconds=20)
+
+        assert plane.world.recovered > 0
+        assert plane.world.rows() == ALL_ROWS
+        assert plane.world.late == []

@@ -1,0 +1,138 @@
+"""The whole cast while savepoints are taken and TaskManagers die: nothing is lost or counted twice, none is half."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.coordination import CheckpointFailuresExceeded, MetadataWritten
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId
+from flykka.messages.job import (
+    JobRestored,
+    JobResultSuccess,
+    JobStatus,
+    StoppingFailure,
+    StoppingSuccess,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import ALL_FILES, FILES, Stage, is_a
+
+
+def whole(savepoints: Path) -> list[str]:
+    """The savepoints below a directory; all of them are whole."""
+    folders = sorted(str(folder) for folder in savepoints.iterdir()) if savepoints.exists() else []
+    return [CheckpointStorage(folder).read_metadata(folder).path for folder in folders]
+
+
+@pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_is_stopped_with_a_savepoint_goes_on_from_where_that_was_moved_to(
+    after_ms: int, seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path / "checkpoints")
+        stage.submit("first")
+        system.advance(after_ms)
+        stage.stop("first", tmp_path / "savepoints")
+        system.advance(50)
+
+        stopped = Path(stage.client.expect(StoppingSuccess).checkpoint_path)
+        published = stage.data_plane.sink.published
+        stopped.rename(tmp_path / "moved")
+        stage.submit("second", restore_path=str(tmp_path / "moved"))
+        stage.run(seconds=5)
+
+        assert len(published) < FILES
+        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
+        assert stage.data_plane.sink.published == ALL_FILES
+        assert [path.name for path in (tmp_path / "moved").iterdir()] == ["_metadata"]
+
+
+@pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_half_savepoint(
+    moment: type[Message], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path / "checkpoints")
+        stage.submit()
+        system.advance(300)
+        kill = kill_when(system, "/user/task-manager-1", is_a(moment))
+        stage.stop(savepoints=tmp_path / "savepoints")
+
+        stage.run(seconds=10)
+
+        kept = whole(tmp_path / "savepoints")
+        why = stage.client.expect(StoppingFailure).cause.message
+        assert kill.done
+        assert why.startswith("it became FAILING meanwhile")
+        assert len(kept) == (1 if moment is NotifyCheckpointComplete else 0)
+        assert all(f"A savepoint has been created at {path}: it is consistent" in why for path in kept)
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_restart_from(
+    seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path / "checkpoints")
+        stage.submit()
+        system.advance(300)
+        failure = CheckpointFailuresExceeded(
+            job_id=JobId("job"), cause=SerializedThrowable(type_name="TestError", message="another task has failed")
+        )
+
+        def fail_job(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+            if isinstance(message, MetadataWritten):
+                remove()
+                job_master = system.find("/user/job-manager/job-job")
+                assert job_master is not None
+                job_master.tell(failure)
+
+        remove = system.add_delivery_hook(fail_job)
+        stage.stop(savepoints=tmp_path / "savepoints")
+        stage.run(seconds=10)
+
+        [kept] = whole(tmp_path / "savepoints")
+        assert f"A savepoint has been created at {kept}" in stage.client.expect(StoppingFailure).cause.message
+        assert [restored.checkpoint_id for restored in stage.client.heard(JobRestored)] == [1]
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("moment", [None, TriggerCheckpoint, AcknowledgeCheckpoint])
+@pytest.mark.parametrize("seed", range(3))
+def test_savepoints_of_a_job_that_goes_on_are_whole_or_not_there_and_change_nothing(
+    moment: type[Message] | None, seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path / "checkpoints")
+        stage.submit()
+        system.advance(300)
+        if moment is not None:
+            kill_when(system, "/user/task-manager-1", is_a(moment))
+        for _ in range(4):
+            stage.trigger_savepoint(tmp_path / "savepoints")
+            system.advance(270)
+
+        stage.run(seconds=10)
+
+        taken = [success.savepoint_path for success in stage.client.heard(TriggerSavepointSuccess)]
+        refused = stage.client.heard(TriggerSavepointFailure)
+        assert len(taken) + len(refused) == 4
+        assert bool(refused) == (moment is not None)
+        assert whole(tmp_path / "savepoints") == sorted(taken)
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES

@@ -1,0 +1,100 @@
+"""A whole job whose sink is slow: barriers overtake what piles up, and after a kill every row still counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.exchange import BufferResponse
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.job_graph import CheckpointingMode
+from flykka.messages.message import Message
+from flykka.messages.stage import ChannelStateWritten, HoldInFlight, WriteChannelState
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Stage, is_a
+from tests.actors.slow_cast import ALL_FILES, SlowNames
+
+UNALIGNED = {"unaligned": True}
+TIMING_OUT = {"unaligned": True, "aligned_timeout_ms": 300}
+
+
+def run(system: SeededSystem, folder: Path, **checkpointing: object) -> tuple[Stage, SlowNames]:
+    data_plane = SlowNames()
+    stage = Stage(system, folder, data_plane)
+    stage.checkpointing = {**checkpointing}
+    stage.submit()
+    stage.run(seconds=12)
+    return stage, data_plane
+
+
+def durations_ms(stage: Stage) -> list[int]:
+    return [completed.duration_ms for completed in stage.client.heard(CheckpointCompleted)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
+def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
+    seed: int, checkpointing: dict[str, object], tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as aligned, SeededSystem(seed) as unaligned:
+        slow, _ = run(aligned, tmp_path / "aligned")
+        fast, batches = run(unaligned, tmp_path / "unaligned", **checkpointing)
+
+        for stage in (slow, fast):
+            assert stage.statuses()[-1] is JobStatus.FINISHED
+            assert stage.data_plane.sink.published == ALL_FILES
+            assert stage.client.heard(CheckpointAborted) == []
+        assert durations_ms(fast)[0] < durations_ms(slow)[0]
+        assert batches.batches.files
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        TriggerCheckpoint,
+        HoldInFlight,
+        WriteChannelState,
+        ChannelStateWritten,
+        AcknowledgeCheckpoint,
+        CheckpointCompleted,
+        NotifyCheckpointComplete,
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
+def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_once(
+    moment: type[Message], seed: int, checkpointing: dict[str, object], tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        data_plane = SlowNames()
+        stage = Stage(system, tmp_path, data_plane)
+        stage.checkpointing = checkpointing
+        kill = kill_when(system, "/user/task-manager-2", is_a(moment))
+        stage.submit()
+
+        stage.run(seconds=25)
+
+        assert kill.done
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert data_plane.sink.published == ALL_FILES
+        if moment in (CheckpointCompleted, NotifyCheckpointComplete):
+            assert data_plane.batches.restored
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_at_least_once_loses_no_row(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        data_plane = SlowNames()
+        stage = Stage(system, tmp_path, data_plane)
+        stage.checkpointing = {"mode": CheckpointingMode.AT_LEAST_ONCE}
+        kill = kill_when(system, "/user/task-manager-2", is_a(BufferResponse))
+        stage.submit()
+
+        stage.run(seconds=25)
+
+        assert kill.done
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert set(data_plane.sink.published) == set(ALL_FILES)

@@ -1,0 +1,120 @@
+"""Jobs that follow each other, with whatever happens on the way: every row counts once, and no savepoint is half.
+
+Each is of another parallelism, begins from what the one before was stopped with, and takes savepoints. Sometimes two at
+once, while it checkpoints, or stops; and TaskManagers die. The seed decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.coordination import MetadataWritten, SavepointCompleted
+from flykka.messages.job import (
+    JobResultSuccess,
+    StoppingFailure,
+    StoppingSuccess,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.message import Message
+from flykka.messages.stage import CheckpointCommitted, SnapshotState, StateSnapshotted
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Stage, is_a
+from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+
+PARALLELISMS = (1, 2, 4, 1)
+MOMENTS: Sequence[type[Message]] = (
+    TriggerCheckpoint,
+    SnapshotState,
+    StateSnapshotted,
+    AcknowledgeCheckpoint,
+    MetadataWritten,
+    SavepointCompleted,
+    NotifyCheckpointComplete,
+    CheckpointCommitted,
+)
+CHECKPOINTS: Sequence[dict[str, Any]] = (
+    {},
+    {"max_concurrent": 2},
+    {"unaligned": True},
+    {"unaligned": True, "aligned_timeout_ms": 50},
+)
+
+
+class Upgrades:
+    """A stage on which one job follows another."""
+
+    def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
+        self.plane = KeyedRows()
+        self.stage = Stage(system, folder / "checkpoints", self.plane, slots=4)
+        self.savepoints = folder / "savepoints"
+        self.wanted = 0
+        self._moved = folder / "moved"
+        self._chance = Random(seed)
+        self._system = system
+        self.stage.checkpointing = {"tolerable_failures": 100, **self._chance.choice(CHECKPOINTS)}
+
+    def begin(self, job: str, parallelism: int, path: str | None) -> None:
+        """Submit a job, and let something happen to it."""
+        self.stage.submit(job, restore_path=path, vertices=keyed_job(parallelism))
+        self._system.advance(self._chance.choice((60, 200, 400)))
+        if self._chance.random() < 0.6:
+            kill_when(self._system, "/user/task-manager-1", is_a(self._chance.choice(MOMENTS)))
+        for _ in range(self._chance.choice((0, 1, 2))):
+            self._trigger_savepoint(job)
+            self._system.advance(self._chance.choice((0, 1, 30, 200)))
+
+    def stop(self, job: str) -> str:
+        """Stop a job, as often as it takes; the checkpoint or the savepoint, which is moved."""
+        for _ in range(10):
+            self.stage.stop(job, self._chance.choice((None, self.savepoints)))
+            if self._chance.random() < 0.3:
+                self._trigger_savepoint(job)
+            if (path := self._stopped()) is not None:
+                self.stage.run(seconds=2)
+                return path if "savepoint" not in path else str(Path(path).rename(f"{self._moved}-{job}"))
+            self._system.advance(300)
+        raise AssertionError(f"{job} cannot be stopped")
+
+    def _stopped(self) -> str | None:
+        for _ in range(1_000):
+            if self.stage.client.heard(StoppingFailure):
+                return None
+            if stopped := self.stage.client.heard(StoppingSuccess):
+                return stopped[0].checkpoint_path
+            self._system.advance(10)
+        raise AssertionError("whoever stops a job is not answered")
+
+    def _trigger_savepoint(self, job: str) -> None:
+        self.wanted += 1
+        self.stage.trigger_savepoint(self.savepoints, job)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_every_row_counts_once_and_no_savepoint_is_half(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        upgrades = Upgrades(system, seed, tmp_path)
+        client = upgrades.stage.client
+        path: str | None = None
+        for number, parallelism in enumerate(PARALLELISMS):
+            upgrades.begin(f"job-{number}", parallelism, path)
+            if number < len(PARALLELISMS) - 1:
+                path = upgrades.stop(f"job-{number}")
+        upgrades.stage.run(seconds=30)
+
+        taken = [success.savepoint_path for success in client.heard(TriggerSavepointSuccess)]
+        assert client.heard(JobResultSuccess)[-1].job_id == "job-3"
+        assert upgrades.plane.world.rows() == ALL_ROWS
+        assert upgrades.plane.world.late == []
+        assert len(taken) + len(client.heard(TriggerSavepointFailure)) == upgrades.wanted
+        there = [str(folder) for folder in upgrades.savepoints.glob("*")]
+        assert set(taken) <= {CheckpointStorage(folder).read_metadata(folder).path for folder in there}

@@ -1,0 +1,26 @@
+"""Which adapter translates the cases of which area."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.conformance.barrier_alignment import adapter as barrier_alignment
+from tests.conformance.case_files import Case
+from tests.conformance.checkpoint_coordinator import adapter as checkpoint_coordinator
+from tests.conformance.job_graph import adapter as job_graph
+from tests.conformance.key_groups import adapter as key_groups
+from tests.conformance.network import adapter as network
+from tests.conformance.states import adapter as states
+from tests.conformance.watermarks import adapter as watermarks
+
+ADAPTERS: dict[str, Callable[[Case], None]] = {
+    "01": checkpoint_coordinator.run,
+    "05": states.run,
+    "06": job_graph.run,
+    "02": barrier_alignment.run,
+    "07": key_groups.run,
+    "08": watermarks.run,
+    "09": network.run,
+}
+"""By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
+`UnknownWordError` where the case uses a word that it does not know."""

@@ -1,0 +1,1 @@
+"""Area 02: barriers at the input of one task."""

@@ -1,0 +1,44 @@
+"""Area 01: which machine a case is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.conformance.case_files import Case, UnknownWordError
+from tests.conformance.checkpoint_coordinator import (
+    failures_case,
+    gate_case,
+    hooks_case,
+    pending_case,
+    restore_case,
+    statistics_case,
+    store_case,
+)
+from tests.conformance.checkpoint_coordinator.coordinator_case import CoordinatorCase
+
+COMPONENTS: dict[str, Callable[[Case], None]] = {
+    "coordinator": lambda case: CoordinatorCase(case).run(),
+    "job": lambda case: CoordinatorCase(case).run(),
+    "request_gate": gate_case.run,
+    "failure_manager": failures_case.run,
+    "pending": pending_case.run,
+    "completed": store_case.run_completed,
+    "completed_list": store_case.run_completed_list,
+    "retention": store_case.run_retention,
+    "store": store_case.run_store,
+    "id_counter": store_case.run_id_counter,
+    "hooks": hooks_case.run,
+    "restore": restore_case.run,
+    "stats_counts": statistics_case.run_counts,
+    "stats_history": statistics_case.run_tracker,
+    "stats_tracker": statistics_case.run_tracker,
+    "stats_summary": statistics_case.run_summary,
+}
+
+
+def run(case: Case) -> None:
+    """Run one case of area 01."""
+    component = case["given"]["component"]
+    if component not in COMPONENTS:
+        raise UnknownWordError(f"component {component!r}")
+    COMPONENTS[component](case)

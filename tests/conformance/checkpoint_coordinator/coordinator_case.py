@@ -1,0 +1,322 @@
+"""Area 01, components `coordinator` and `job`: the words of a case as events, its wants as what the machine shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint.effects import TimerKind
+from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.final_checkpoint import Stop
+from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.actors.checkpoint.rules import CoordinatorRules
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.actors.state.handles import exclusive_state_of, shared_state_of
+from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
+from flykka.messages.ids import JobId
+from flykka.messages.job import JobStatus
+from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.task import ExecutionState
+from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.checkpoint_coordinator.words import reason, rules
+
+CONFIG = {
+    "interval_ms": "interval_ms",
+    "timeout_ms": "timeout_ms",
+    "min_pause_ms": "min_pause_ms",
+    "max_concurrent": "max_concurrent",
+    "tolerable_failures": "tolerable_failures",
+    "retain": "retained",
+}
+WORDS = {"do", "want", "task", "cp", "state", "job", "reason", "ms", "status"} | {
+    "kind",
+    "periodic",
+    "during_id_assignment",
+    "rpc",
+}
+"""What steps may say; those with words of their own look more closely."""
+
+DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_000_000}
+
+
+class CoordinatorCase:
+    """One case being run."""
+
+    def __init__(self, case: Case) -> None:
+        given = case["given"]
+        self._case = case
+        self._result: CheckpointDeclineReason | str = "ok"
+        match given["component"]:
+            case "coordinator":
+                self._world = self._coordinator(given)
+            case "job":
+                only_known_words("given", given, {"component", "tasks", "edges", "restart", "checkpointing"})
+                self._tasks = {name: task(name, ExecutionState.CREATED) for name in given["tasks"]}
+                self._world = Coordination(*self._tasks.values(), interval_ms=600_000, rules=_rules(case))
+            case component:
+                raise UnknownWordError(component)
+
+    def run(self) -> None:
+        for step in self._case["steps"]:
+            self._do(step)
+            self._check(step.get("want", {}))
+        self._check(self._case["expect"])
+
+    def _coordinator(self, given: dict[str, Any]) -> Coordination:
+        roles = {"trigger", "ack", "commit"}
+        others = {"component", "states", "not_executed", "config", "savepoint_mode", "store_fails"}
+        only_known_words("given", given, roles | others | {"checkpoints_after_tasks_finish"})
+        only_known_words("config", given.get("config", {}), set(CONFIG))
+        states = dict.fromkeys(given.get("not_executed", ()), ExecutionState.CREATED)
+        states |= {name: ExecutionState(state) for name, state in given.get("states", {}).items()}
+        self._tasks = {
+            name: task(
+                name,
+                states.get(name, ExecutionState.RUNNING),
+                is_source=name in given["trigger"],
+                acknowledges=name in given["ack"],
+                commits=name in given["commit"],
+            )
+            for name in dict.fromkeys(given["trigger"] + given["ack"] + given["commit"])
+        }
+        config = DEFAULTS | {CONFIG[word]: number for word, number in given.get("config", {}).items()}
+        world = Coordination(*self._tasks.values(), rules=_rules(self._case), **config)
+        world.storage_fails = given.get("store_fails", False)
+        return world
+
+    def _do(self, step: dict[str, Any]) -> None:
+        only_known_words(step["do"], step, WORDS)
+        self._result = "ok"
+        world = self._world
+        match step["do"]:
+            case "trigger":
+                self._trigger(step)
+            case "ack":
+                only_known_words("ack", step, {"do", "want", "task", "cp", "state", "job"})
+                job = JobId(step.get("job", "job"))
+                made = world.acknowledge(step["task"], step["cp"], _state(step.get("state")), job=job)
+                if any(isinstance(effect, effects.ReportAborted) for effect in made):
+                    self._result = "error"
+            case "decline":
+                only_known_words("decline", step, {"do", "want", "task", "cp", "reason"})
+                world.decline(step["task"], step["cp"], reason(step.get("reason", "CHECKPOINT_DECLINED")))
+            case "advance":
+                world.advance(step["ms"])
+            case "start_scheduler":
+                world.handle(events.SchedulerStarted())
+            case "stop_scheduler":
+                world.handle(events.SchedulerStopped())
+            case "abort_pending":
+                # Pending checkpoints go with the attempts that take them: here these go on.
+                world.handle(events.PendingAborted(reason=reason(step["reason"])))
+                world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
+            case "shutdown":
+                world.handle(events.Shutdown(job_status=JobStatus(step["status"])))
+            case "set_state":
+                self._set_state(step["task"], ExecutionState(step["state"]))
+            case "all_running":
+                for name in self._tasks:
+                    self._set_state(name, ExecutionState.RUNNING)
+            case "fail_task":
+                self._set_state(step["task"], ExecutionState.FAILED)
+            case "run_restart":
+                world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+                self._tasks = {name: replace(each, state=ExecutionState.CREATED) for name, each in self._tasks.items()}
+                world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
+            case "fail_job":
+                world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+            case "suspend_job":
+                world.handle(events.Shutdown(job_status=JobStatus.SUSPENDED))
+            case "finish_all_tasks":
+                for name in self._tasks:
+                    self._set_state(name, ExecutionState.FINISHED)
+                world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+            case word:
+                raise UnknownWordError(word)
+
+    def _set_state(self, name: str, state: ExecutionState) -> None:
+        if name in self._tasks:
+            self._tasks[name] = replace(self._tasks[name], state=state)
+        self._world.set_state(name, state)
+
+    def _do_all(self, steps: list[dict[str, Any]]) -> None:
+        for step in steps:
+            self._do(step)
+
+    def _trigger(self, step: dict[str, Any]) -> None:
+        only_known_words("trigger", step, {"do", "want", "kind", "periodic", "during_id_assignment", "rpc"})
+        self._world.while_an_id_is_drawn = lambda: self._do_all(step.get("during_id_assignment", []))
+        made = self._world.handle(_request(step))
+        declined = [effect.reason for effect in made if isinstance(effect, effects.TriggerDeclined)]
+        self._result = declined[-1] if declined else "ok"
+        for name, what in step.get("rpc", {}).items():
+            if what != "task finishes, trigger call fails":
+                raise UnknownWordError(what)
+            self._set_state(name, ExecutionState.FINISHED)
+            refused = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+            self._world.decline(name, max(self._world.machine.pending), refused)
+
+    def _check(self, wanted: dict[str, Any]) -> None:
+        for word, value in wanted.items():
+            assert self._shows(word, value) == value, word
+
+    def _shows(self, word: str, value: Any) -> Any:
+        world = self._world
+        pending = world.machine.pending
+        match word:
+            case "all_wants_hold":
+                return True
+            case "result":
+                named = value if value in ("ok", "error") else reason(value)
+                return value if self._result == named else self._result
+            case "pending":
+                return list(pending)
+            case "pending_count":
+                return len(pending)
+            case "completed":
+                return world.completed()
+            case "gone":
+                return [number for number in value if number not in pending and number < world.ids.get()]
+            case "timers":
+                return sum(kind is TimerKind.TIMEOUT for kind, _ in world.timers)
+            case "scheduler_armed":
+                return world.machine.is_scheduler_armed
+            case "acked":
+                # A finished task counts as acknowledged.
+                return {
+                    number: len(pending[int(number)].acknowledged) + len(pending[int(number)].plan.finished)
+                    for number in value
+                }
+            case "unacked":
+                return {number: len(pending[int(number)].awaited) for number in value}
+            case "futures":
+                return {number: self._future(int(number)) for number in value}
+            case _:
+                return self._has_told(word, value)
+
+    def _has_told(self, word: str, value: Any) -> Any:
+        world = self._world
+        disposed, registered = self._discarded(), self._registrations()
+        match word:
+            case "triggered":
+                sent = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.TriggerTask)]
+                return _in_any_order(sent, value)
+            case "triggered_ids":
+                return sorted({effect.checkpoint_id for effect in world.effects(effects.TriggerTask)})
+            case "notified_complete":
+                told = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.NotifyComplete)]
+                return _in_any_order(told, value)
+            case "abort_notifications":
+                aborts = [
+                    {"task": told.attempt, "cp": told.checkpoint_id, "latest_completed": told.latest_completed_id}
+                    for told in world.effects(effects.NotifyAborted)
+                ]
+                return _in_any_order(aborts, value)
+            case "abort_notified_tasks":
+                return _in_any_order([told.attempt for told in world.effects(effects.NotifyAborted)], value)
+            case "discarded":
+                return [name for name in value if disposed[name] == 1]
+            case "kept":
+                return [name for name in value if disposed[name] == 0]
+            case "shared_registered":
+                return [name for name in value if registered[_shared(name)] == 1]
+            case "not_shared_registered":
+                return [name for name in value if registered[_shared(name)] == 0]
+            case "aborted":
+                aborted = {str(told.checkpoint_id): told.reason for told in world.effects(effects.ReportAborted)}
+                wanted = {number: reason(name) for number, name in value.items()}
+                return value if wanted.items() <= aborted.items() else aborted
+            case "job_failures":
+                return len(world.effects(effects.FailJob))
+            case "coordinator_shut_down":
+                return any(
+                    declined.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
+                    for declined in world.trigger()
+                    if isinstance(declined, effects.TriggerDeclined)
+                )
+            case "id_counter_shut_down_with" | "store_shut_down_with":
+                # Counter and store live in the coordinator and end with it.
+                return world.machine.shut_down_with
+            case _:
+                raise UnknownWordError(word)
+
+    def _discarded(self) -> Counter[str]:
+        """How often each state was discarded, one by one or with all that was left of the job."""
+        world = self._world
+        discarded = Counter(world.disposed())
+        if world.effects(effects.DeleteJob):
+            checkpoints = [
+                report.checkpoint
+                for report in world.effects(effects.ReportCompleted)
+                if report.checkpoint.snapshot_type is SnapshotType.CHECKPOINT
+            ]
+            of_job = {handle.path for checkpoint in checkpoints for handle in exclusive_state_of(checkpoint)}
+            of_job |= {handle.path for checkpoint in checkpoints for handle in shared_state_of(checkpoint).values()}
+            discarded.update(of_job - discarded.keys())
+        return discarded
+
+    def _future(self, checkpoint_id: int) -> str:
+        stats = self._world.machine.stats.lookup(checkpoint_id)
+        assert stats is not None
+        words = {
+            CheckpointStatsStatus.IN_PROGRESS: "open",
+            CheckpointStatsStatus.COMPLETED: "done",
+            CheckpointStatsStatus.FAILED: "failed",
+        }
+        return words[stats.status]
+
+    def _registrations(self) -> Counter[str]:
+        completed = self._world.effects(effects.ReportCompleted)
+        return Counter(state_id for report in completed for state_id in shared_state_of(report.checkpoint))
+
+
+def _rules(case: Case) -> CoordinatorRules:
+    given, chosen = case["given"], rules(case)
+    in_store = chosen.savepoints_in_store
+    if "savepoint_mode" in given:
+        in_store = {"in_store": True, "apart": False}[given["savepoint_mode"]]
+    return replace(
+        chosen,
+        savepoints_in_store=in_store,
+        checkpoints_after_tasks_finish=given.get(
+            "checkpoints_after_tasks_finish", chosen.checkpoints_after_tasks_finish
+        ),
+    )
+
+
+def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:
+    """What was told, in the order of the case: the order between tasks is nobody's business."""
+    return wanted if sorted(told, key=str) == sorted(wanted, key=str) else told
+
+
+def _request(step: dict[str, Any]) -> CoordinatorEvent:
+    is_periodic = step.get("periodic", False)
+    match step.get("kind", "checkpoint"):
+        case "checkpoint":
+            return events.TriggerRequested(properties=for_checkpoint(), is_periodic=is_periodic)
+        case "savepoint":
+            return events.TriggerRequested(properties=for_savepoint(), is_periodic=is_periodic)
+        case "sync_savepoint":
+            return events.StopRequested(stop=Stop(target_location="savepoint"))
+        case kind:
+            raise UnknownWordError(kind)
+
+
+def _shared(name: str) -> str:
+    return f"shared part of {name}"
+
+
+def _state(word: Any) -> TaskStateSnapshot | None:
+    """A plain name is state of which a part is shared and a part is not; else the case says which is which."""
+    match word:
+        case None:
+            return None
+        case str(name):
+            return snapshot(exclusive=[name], shared=[_shared(name)])
+        case {"private": private, "shared": shared, **others} if not others:
+            return snapshot(exclusive=[private], shared=[shared])
+        case _:
+            raise UnknownWordError(word)

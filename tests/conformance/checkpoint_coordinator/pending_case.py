@@ -1,0 +1,109 @@
+"""Area 01, component `pending`: how a pending checkpoint ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint.effects import TimerKind
+from flykka.actors.checkpoint.final_checkpoint import Stop
+from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.messages.coordination import CheckpointTimedOut
+from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.checkpoint_coordinator.words import reason, rules
+
+GIVEN = {"component", "forced", "tasks", "collected_states", "kind"}
+
+
+def run(case: Case) -> None:
+    """Run one case."""
+    pending = _Pending(case)
+    for step in case["steps"]:
+        pending.do(step)
+        for word, value in step.get("want", {}).items():
+            assert pending.shows(word) == value, word
+    for word, value in case["expect"].items():
+        assert pending.shows(word) == value, word
+
+
+class _Pending:
+    def __init__(self, case: Case) -> None:
+        given = case["given"]
+        only_known_words("given", given, GIVEN)
+        collected = given.get("collected_states", ())
+        # One task more than acknowledges, where the case does not count them: it wants the checkpoint pending.
+        tasks = [task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
+        self._world = Coordination(*tasks, rules=rules(case), storage_answers=False, tolerable_failures=1_000)
+        self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
+        self._pending: PendingCheckpoint = self._world.machine.pending[1]
+        self._error: str | None = None
+        for number, name in enumerate(collected):
+            self._world.acknowledge(str(number), 1, snapshot(exclusive=[name]))
+
+    def do(self, step: dict[str, Any]) -> None:
+        only_known_words("step", step, {"do", "task", "state", "reason", "want"})
+        match step["do"]:
+            case "ack":
+                state = None if step.get("state") is None else snapshot()
+                self._world.acknowledge(str(step["task"]), 1, state)
+            case "abort":
+                self._abort(step["reason"])
+            case "finalize":
+                self._world.written(1)
+            case "run_async_cleanup":
+                pass  # What is to be deleted is told at once.
+            case "set_timeout_handle":
+                pass  # A pending checkpoint has had it since it began.
+            case word:
+                raise UnknownWordError(word)
+
+    def shows(self, word: str) -> Any:
+        world = self._world
+        match word:
+            case "fully_acknowledged":
+                return len(world.effects(effects.WriteMetadata)) == 1
+            case "future":
+                return _future(world)
+            case "discarded":
+                return world.disposed()
+            case "accepted":
+                return (TimerKind.TIMEOUT, 1) in world.timers
+            case "timeout_cancelled":
+                return not world.timers
+            case "operator_states_empty":
+                [written] = world.effects(effects.WriteMetadata)
+                return all(entry.state is None for entry in written.checkpoint.task_states)
+            case "can_be_subsumed":
+                return self._pending.properties.can_be_subsumed
+            case "error":
+                return self._error
+            case _:
+                raise UnknownWordError(word)
+
+    def _begin(self, kind: str, *, forced: bool) -> None:
+        match kind:
+            case "checkpoint":
+                self._world.trigger(for_checkpoint(forced=forced))
+            case "savepoint":
+                self._world.trigger(for_savepoint(forced=forced))
+            case "sync_savepoint":
+                self._world.handle(events.StopRequested(stop=Stop(target_location="savepoint")))
+            case _:
+                raise UnknownWordError(kind)
+
+    def _abort(self, why: str) -> None:
+        expired = reason(why) is reason("CHECKPOINT_EXPIRED")
+        event = CheckpointTimedOut(checkpoint_id=1) if expired else events.PendingAborted(reason=reason(why))
+        try:
+            self._world.handle(event)
+        except AssertionError:
+            # What cannot happen is an assertion here, and an IllegalStateException there.
+            self._error = "illegal state"
+
+
+def _future(world: Coordination) -> str:
+    if world.effects(effects.ReportCompleted):
+        return "done"
+    return "failed" if world.effects(effects.ReportAborted) else "open"

@@ -1,0 +1,202 @@
+"""Area 01, completed checkpoints: `store`, `completed`, `completed_list`, `retention`, `id_counter`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flykka.actors.checkpoint.checkpoint_handles import CheckpointHandles
+from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, checkpoints_match
+from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
+from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint, for_sync_savepoint
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from tests.actors.checkpoint.coordinating import Coordination, completed, snapshot, task
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+
+RETENTIONS = {
+    "NEVER_RETAIN_AFTER_TERMINATION": ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+    "RETAIN_ON_FAILURE": ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,
+    "RETAIN_ON_CANCELLATION": ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
+}
+
+NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+"""What the checkpoints of the store cases are."""
+
+FIRST_STORE = 1
+
+
+def run_store(case: Case) -> None:
+    """Run one case of `store`."""
+    given, expect = case["given"], case["expect"]
+    only_known_words("given", given, {"component", "retain", "ha", "stores", "discard_on_subsume_raises"})
+    if expect.get("construction_error"):
+        with pytest.raises(ValueError, match="at least one"):
+            CompletedCheckpointStore(given["retain"])
+        return
+    stores = _Stores(given)
+    for step in case["steps"]:
+        stores.do(step)
+    stores.check(expect)
+
+
+class _Stores:
+    def __init__(self, given: dict[str, Any]) -> None:
+        self._handles = CheckpointHandles() if given.get("ha") else None
+        self._retain = given["retain"]
+        self._stores = {number: self._new() for number in range(FIRST_STORE, FIRST_STORE + given.get("stores", 1))}
+        self._discarded: list[int] = []
+        self._last_added: int | None = None
+        self._shown = FIRST_STORE
+
+    def do(self, step: list[Any]) -> None:
+        *words, last = step
+        wants = last if isinstance(last, dict) else {}
+        self._shown = wants.get("store", FIRST_STORE)
+        store = self._stores[self._shown]
+        match words if isinstance(last, dict) else step:
+            case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
+                gone = store.add(completed(checkpoint_id, savepoint=kind == ["savepoint"]))
+                self._note(gone=[each for each in gone if store.is_discarded_when_subsumed(each)])
+                # Deleting is nobody's business inside `add`: it cannot fail by it, and so never raises here.
+                assert checkpoint_id in store or gone
+            case ["shutdown", str(status)]:
+                held = list(store)
+                kept = store.shutdown(JobStatus(status))
+                self._note(gone=[checkpoint for checkpoint in held if checkpoint not in kept])
+            case ["recover"]:
+                store = self._new()
+                self._stores[self._shown] = store
+                store.recover()
+            case _:
+                raise UnknownWordError(step)
+        self.check({word: value for word, value in wants.items() if word != "store"})
+
+    def check(self, wanted: dict[str, Any]) -> None:
+        for word, value in wanted.items():
+            assert self._shows(word) == value or (word == "after_each_add" and isinstance(value, str)), word
+
+    def _new(self) -> CompletedCheckpointStore:
+        return CompletedCheckpointStore(self._retain, NEVER_RETAINED, self._handles)
+
+    def _note(self, gone: list[CompletedCheckpoint]) -> None:
+        self._discarded += [checkpoint.checkpoint_id for checkpoint in gone]
+
+    def _shows(self, word: str) -> Any:
+        store = self._stores[self._shown]
+        match word:
+            case "latest" | "restored_from":
+                return store.latest and store.latest.checkpoint_id
+            case "latest_prefer_checkpoint" | "restored_from_if_prefer_checkpoint":
+                return store.latest_checkpoint and store.latest_checkpoint.checkpoint_id
+            case "all":
+                return [checkpoint.checkpoint_id for checkpoint in store]
+            case "count":
+                return len(store)
+            case "discarded":
+                return self._discarded
+            case "external_entry":
+                return self._handles is not None and bool(self._handles.ids)
+            case "external_lock":
+                return self._handles is not None and any(map(self._handles.is_held, self._handles.ids))
+            case "after_each_add":
+                return True
+            case _:
+                raise UnknownWordError(word)
+
+
+def run_completed(case: Case) -> None:
+    """Run one case of `completed`: state, folder and metadata of one checkpoint go together."""
+    only_known_words("given", case["given"], {"component", "discard_on"})
+    [step] = case["steps"]
+    discard_on = set(case["given"]["discard_on"])
+    match step:
+        case {"do": "subsume"} if "subsumed" in discard_on:
+            discarded = _what_a_subsumed_checkpoint_leaves()
+        case {"do": "subsume"}:
+            store = CompletedCheckpointStore(1, _properties(discard_on))
+            store.add(completed(1))
+            [subsumed] = store.add(completed(2))
+            discarded = [] if not store.is_discarded_when_subsumed(subsumed) else ["chk-1", "state 1"]
+        case {"do": "shutdown", "status": str(status), **others} if not others:
+            store = CompletedCheckpointStore(1, _properties(discard_on))
+            store.add(completed(1))
+            discarded = [] if store.shutdown(JobStatus(status)) else ["chk-1", "state 1"]
+        case _:
+            raise UnknownWordError(step)
+
+    # The address of a checkpoint is its folder, the metadata in it.
+    names = {"state_discarded": "state 1", "location_disposed": "chk-1", "metadata_disposed": "chk-1"}
+    only_known_words("expect", case["expect"], set(names))
+    assert {word: names[word] in discarded for word in case["expect"]} == case["expect"]
+
+
+def _what_a_subsumed_checkpoint_leaves() -> list[str]:
+    world = Coordination(task("a"))
+    for checkpoint_id in (1, 2):
+        world.trigger()
+        world.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))
+    return world.disposed()
+
+
+def _properties(discard_on: set[str]) -> CheckpointProperties:
+    statuses = frozenset(JobStatus(word) for word in discard_on - {"subsumed"})
+    return CheckpointProperties(discard_subsumed="subsumed" in discard_on, discarded_when=statuses)
+
+
+def run_completed_list(case: Case) -> None:
+    """Run one case of `completed_list`."""
+    given = case["given"]
+    only_known_words("given", given, {"component", "left", "right"})
+    only_known_words("expect", case["expect"], {"match"})
+    left, right = (
+        [completed(checkpoint_id, job=job) for job, checkpoint_id in given[side]] for side in ("left", "right")
+    )
+
+    assert checkpoints_match(left, right) is case["expect"]["match"]
+
+
+def run_retention(case: Case) -> None:
+    """Run one case of `retention`."""
+    only_known_words("given", case["given"], {"component", "policy", "kind"})
+    only_known_words("expect", case["expect"], {"discarded_when", "forced"})
+    properties = _of_policy(case["given"].get("policy") or case["given"]["kind"])
+
+    shown: dict[str, Any] = {"forced": properties.forced}
+    if "discarded_when" in case["expect"]:
+        shown["discarded_when"] = {
+            word: properties.discard_subsumed if word == "subsumed" else JobStatus(word) in properties.discarded_when
+            for word in case["expect"]["discarded_when"]
+        }
+    assert {word: shown[word] for word in case["expect"]} == case["expect"]
+
+
+def _of_policy(word: str) -> CheckpointProperties:
+    match word.lower():
+        case "savepoint":
+            return for_savepoint()
+        case "sync_savepoint":
+            return for_sync_savepoint()
+        case _ if word in RETENTIONS:
+            return for_checkpoint(RETENTIONS[word])
+        case _:
+            raise UnknownWordError(word)
+
+
+def run_id_counter(case: Case) -> None:
+    """Run one case of `id_counter`."""
+    only_known_words("given", case["given"], {"component"})
+    only_known_words("expect", case["expect"], {"returns_as_listed"})
+    counter = CheckpointIdCounter()
+    for step in case["steps"]:
+        match step:
+            case ["get", int(wanted)]:
+                assert counter.get() == wanted
+            case ["get_and_increment", int(wanted)]:
+                assert counter.get_and_increment() == wanted
+            case ["set" | "set_count", int(first)]:
+                counter.skip_to(first)
+            case _:
+                raise UnknownWordError(step)

@@ -1,0 +1,1 @@
+"""Area 06: from a program to job vertices and their wiring."""

@@ -1,0 +1,1 @@
+"""Area 09: the exchange between tasks, kind by kind."""

@@ -1,0 +1,317 @@
+"""Area 09, gates and the union of gates: what is read, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from flykka.actors.exchange.barriers import BarrierAnnouncement
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
+from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.actors.exchange.union_input_gate import UnionInputGate
+from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
+from flykka.messages.task import InputGateDescriptor
+from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+
+PLENTY = 1000
+UNKNOWN = "unknown location"
+
+ERRORS = {
+    ChannelFailureKind.PARTITION_NOT_FOUND: "PARTITION_NOT_FOUND",
+    ChannelFailureKind.PRODUCER_FAILED: "CANCEL_TASK",
+    ChannelFailureKind.PARTITION_CONNECTION: "PARTITION_CONNECTION",
+}
+
+
+def _element(word: str | list[str]) -> Buffer:
+    match word:
+        case "data":
+            return batch()
+        case "end_of_data" | ["end_of_data", "drain"]:
+            return EndOfData(drain=True)
+        case ["end_of_data", "no_drain"]:
+            return EndOfData(drain=False)
+        case "end":
+            return EndOfPartition()
+        case "event":
+            return Watermark(timestamp_ms=0)
+        case "aligned_barrier":
+            return CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+        case "unaligned_barrier":
+            options = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+            return CheckpointBarrier(checkpoint_id=1, timestamp_ms=0, options=options)
+        case _:
+            raise UnknownWordError(f"element: {word}")
+
+
+def _known(channels: dict[str, Any]) -> InputGateDescriptor:
+    """A gate that knows its producers, but those whose location the case calls unknown."""
+    gate = gate_descriptor(len(channels))
+    located = zip(gate.channels, channels.values(), strict=True)
+    return replace(
+        gate,
+        channels=tuple(
+            replace(channel, task_manager=None) if word == UNKNOWN else channel for channel, word in located
+        ),
+    )
+
+
+def _word(buffer: Buffer | BarrierAnnouncement) -> str:
+    match buffer:
+        case BatchRef():
+            return "data"
+        case EndOfData():
+            return "end_of_data"
+        case EndOfPartition():
+            return "end"
+        case Watermark():
+            return "event"
+        case CheckpointBarrier(options=CheckpointOptions(alignment=AlignmentType.UNALIGNED)):
+            return "unaligned_barrier"
+        case CheckpointBarrier():
+            return "aligned_barrier"
+        case _:
+            raise UnknownWordError(f"element: {buffer}")
+
+
+class Feed:
+    """Gives elements to the channels of a gate, numbered as their producers would."""
+
+    def __init__(self, reader: InputGate | UnionInputGate) -> None:
+        self._reader = reader
+        self._next: dict[int, int] = {}
+
+    def give(self, channel: int, words: Iterable[str | list[str]]) -> None:
+        for word in words:
+            number = self._next.get(channel, 0)
+            self._next[channel] = number + 1
+            self._reader.on_buffer(response(_element(word), number, channel))
+            self._reader.check()
+
+
+class Gate:
+    """A gate that reads what the case gives to its channels."""
+
+    def __init__(self, given: Case) -> None:
+        only_known_words("given", given, {"kind", "channels", "notified_in_order"})
+        channels = given["channels"]
+        self.waiting_reader: str | None = None
+        self.declined: str | None = None
+        self.gate = InputGate(_known(channels), PLENTY, 0, initial_backoff_ms=0)
+        self.gate.request_partitions()
+        self.read: list[list[Any]] = []
+        self._statuses: list[EndOfDataStatus] = []
+        self._finished: list[bool] = []
+        self._feed = Feed(self.gate)
+        for channel in given.get("notified_in_order", range(len(given["channels"]))):
+            if channels[str(channel)] != UNKNOWN:
+                self._feed.give(channel, channels[str(channel)])
+
+    def poll(self) -> str | None:
+        element = self.gate.poll()
+        self.gate.check()
+        if element is None:
+            return None
+        channel, buffer = element
+        self.read.append([_word(buffer), channel, self.gate.has_data])
+        self._statuses.append(self.gate.end_of_data_status)
+        self._finished.append(self.gate.is_finished)
+        return _word(buffer)
+
+    def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "channel", "in", "checkpoint", "error", "want"})
+        match step:
+            case {"do": "read_blocking"}:
+                # Who waits is a task with nothing to read, which is told when that changes.
+                assert not self.gate.is_available
+                self.waiting_reader = "waits"
+            case {"do": "close"}:
+                self.gate.release()
+                if self.waiting_reader is not None:
+                    with pytest.raises(AssertionError):
+                        self.gate.poll()
+                    self.waiting_reader = "illegal_state"
+            case {"do": "checkpoint_started"}:
+                self.declined = None if self.gate.checkpoint_decline is None else "declined"
+            case {"do": "read_all"}:
+                while self.poll() is not None:
+                    pass
+            case {"do": "read", "want": wanted}:
+                self.poll()
+                assert self.gate.end_of_data_status.name == wanted
+            case {"do": "read"}:
+                self.poll()
+            case {"do": "poll", "want": wanted}:
+                assert self.poll() == wanted
+            case {"do": "available", "want": wanted}:
+                assert self.gate.is_available == wanted
+            case {"do": "data" | "end" | "event" | "aligned_barrier" | "unaligned_barrier" as word, "channel": channel}:
+                self._feed.give(channel, [word])
+            case {"do": "notify", "channel": channel}:
+                self.gate.on_backlog(announcement(0, channel))
+            case {"do": "channel_error", "channel": channel, "error": "PARTITION_NOT_FOUND"}:
+                text = f"{partition_id(channel)} is not here"
+                self.gate.on_error(error(message=text, channel=channel, not_found=True))
+            case {"do": "channel_error", "channel": channel, "error": "CANCEL_TASK"}:
+                self.gate.on_error(error(PRODUCER_FAILED_ERROR, "the producer has failed", channel))
+            case _:
+                raise UnknownWordError(f"step: {step}")
+
+    def expect(self, word: str, wanted: Any) -> None:
+        match word:
+            case "read":
+                assert self.read == wanted
+            case "finished":
+                assert self.gate.is_finished == wanted
+            case "drained_after_read_index":
+                assert self._statuses.index(EndOfDataStatus.DRAINED) == wanted
+            case "not_finished_after_read_index":
+                assert not self._finished[wanted]
+            case "waiting_reader":
+                # Newer versions cancel the reader; the task is on its way to its end in both.
+                assert self.waiting_reader is not None
+                assert wanted.startswith(self.waiting_reader)
+            case "reader_returns":
+                assert (self.waiting_reader != "waits") == wanted
+            case "checkpoint":
+                assert self.declined == wanted
+            case "error":
+                assert error_word(self.gate) == wanted
+            case "error_names_partition":
+                assert self.gate.failure is not None
+                assert (partition_id() in self.gate.failure.cause.message) == wanted
+            case "all_wants_hold" | "the_first_availability_future_is_the_one_completed":
+                pass  # There is no future: who polls is told by the message that brings the data.
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+
+def run_gate(case: Case) -> None:
+    """Run a case about one gate."""
+    gate = Gate(case["given"])
+    for step in case["steps"]:
+        gate.do(step)
+    for word, wanted in case["expect"].items():
+        gate.expect(word, wanted)
+
+
+def error_word(gate: InputGate) -> str | None:
+    """What the cases call the failure of a gate."""
+    return None if gate.failure is None else ERRORS[gate.failure.kind]
+
+
+class Union:
+    """The gates of one task; their channels are numbered through."""
+
+    def __init__(self, given: Case) -> None:
+        only_known_words("given", given, {"kind", "gates", "notified"})
+        if given.get("notified") not in (None, "all channels of g1 in order, then all of g2"):
+            raise UnknownWordError(f"notified: {given['notified']}")
+        self.sizes = [len(channels) for channels in given["gates"].values()]
+        descriptors = [
+            gate_descriptor(size, number, sum(self.sizes[:number])) for number, size in enumerate(self.sizes)
+        ]
+        self.names = list(given["gates"])
+        self.union = UnionInputGate(descriptors, PLENTY, 0)
+        self.union.request_partitions()
+        self.read: list[list[Any]] = []
+        self._feed = Feed(self.union)
+        for number, words in enumerate(words for gate in given["gates"].values() for words in gate.values()):
+            self._feed.give(number, words)
+
+    def poll(self) -> str | None:
+        element = self.union.poll()
+        self.union.check()
+        if element is None:
+            return None
+        self.read.append([_word(element[1]), element[0]])
+        return _word(element[1])
+
+    def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "gate", "channel", "want"})
+        match step:
+            case {"do": "read_all"}:
+                while self.poll() is not None:
+                    pass
+            case {"do": "poll", "want": wanted}:
+                assert self.poll() == wanted
+            case {"do": "available", "want": wanted}:
+                assert (self.union.has_data or self.union.is_finished) == wanted
+            case {"do": "data" | "end" as word, "gate": gate, "channel": channel}:
+                self._feed.give(sum(self.sizes[: self.names.index(gate)]) + channel, [word])
+            case _:
+                raise UnknownWordError(f"step: {step}")
+
+    def expect(self, word: str, wanted: Any) -> None:
+        match word:
+            case "all_wants_hold":
+                pass
+            case "read":
+                assert self.read == wanted
+            case "finished":
+                assert self.union.is_finished == wanted
+            case "channel_index":
+                assert wanted == "channels of g2 are numbered after those of g1"
+                numbered = [number for number, size in enumerate(self.sizes) for _ in range(size)]
+                assert [self.union.gate_of(channel) for channel in range(self.union.channel_count)] == numbered
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+
+def run_union_gate(case: Case) -> None:
+    """Run a case about the gates of one task."""
+    union = Union(case["given"])
+    for step in case["steps"]:
+        union.do(step)
+    for word, wanted in case["expect"].items():
+        union.expect(word, wanted)
+
+
+def run_gate_property(case: Case) -> None:
+    """Run a case about fairness: no channel is read twice while another that has data waits for its turn."""
+    given = case["given"]
+    only_known_words(
+        "given", given, {"kind", "channels", "data_per_channel", "then", "channel_kind", "start", "refill"}
+    )
+    [step] = case["steps"]
+    only_known_words("step", step, {"do", "times"})
+    if step["do"] not in ("read_all", "read"):
+        raise UnknownWordError(f"step: {step}")
+    channels = given["channels"]
+    every = count = 0
+    gate = InputGate(gate_descriptor(channels), PLENTY, 0)
+    gate.request_partitions()
+    feed = Feed(gate)
+    random = Random(0)
+    refills = "refill" in given
+    if refills:
+        refill = re.fullmatch(r"every (\d+) reads (\d+) elements per channel in random order", given["refill"])
+        if refill is None or given["start"] != "one element in one channel":
+            raise UnknownWordError(f"given: {given}")
+        every, count = (int(figure) for figure in refill.groups())
+        feed.give(channels // 3, ["data"])
+    else:
+        if given["then"] != "end in each":
+            raise UnknownWordError(f"given: {given}")
+        for channel in range(channels):
+            feed.give(channel, ["data"] * given["data_per_channel"] + ["end"])
+
+    reads = 0
+    while reads < step.get("times", PLENTY * PLENTY) and gate.poll() is not None:
+        lengths = [len(channel.queue) for channel in gate.channels]
+        assert max(lengths) - min(lengths) <= 1
+        if refills and reads % every == 0:
+            for channel in random.sample([*range(channels)] * count, count * channels):
+                feed.give(channel, ["data"])
+        reads += 1
+
+    only_known_words("expect", case["expect"], {"after_every_read", "reads", "then"})
+    assert reads == case["expect"].get("reads", step.get("times", reads))

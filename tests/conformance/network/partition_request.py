@@ -1,0 +1,223 @@
+"""Area 09, partition requests: how a gate asks, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send, TellProducer
+from flykka.actors.exchange.input_gate import InputGate
+from flykka.actors.execution.effects import TellJobMaster
+from flykka.actors.execution.events import StartTask
+from flykka.messages.exchange import ErrorResponse, ResumeConsumption, TaskEventMessage
+from flykka.messages.job_graph import OperatorKind
+from flykka.messages.ref import Ref
+from flykka.messages.stage import BridgeOpened
+from flykka.messages.task import InputGateDescriptor, RequestPartitionProducerState
+from tests.actors.exchange.builders import CONSUMER, PRODUCERS, error, gate_descriptor, partition, partition_id
+from tests.actors.execution.task_machine import UPSTREAM, Harness, descriptor
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.network.gate import error_word
+from tests.conformance.network.partition import CAUSE
+
+GIVEN = {"kind", "local", "channel", "channels", "connection", "initial_backoff_ms", "max_backoff_ms"}
+CREDITS = {"exclusive", "exclusive_per_channel", "floating_per_gate"}
+HERE = Ref("/user/task-manager-1", 1)
+"""The TaskManager of the consumer; every other one is remote."""
+
+
+def _task_manager(word: str) -> Ref | None:
+    match word:
+        case "unknown" | "unknown location":
+            return None
+        case "local":
+            return HERE
+        case "remote":
+            return PRODUCERS
+        case _:
+            raise UnknownWordError(f"channel: {word}")
+
+
+def _located(words: list[str]) -> InputGateDescriptor:
+    gate = gate_descriptor(len(words))
+    channels = zip(gate.channels, words, strict=True)
+    return replace(
+        gate, channels=tuple(replace(channel, task_manager=_task_manager(word)) for channel, word in channels)
+    )
+
+
+class Requester:
+    """A gate, and the partition that its first channel asks for."""
+
+    def __init__(self, given: Case) -> None:
+        only_known_words("given", given, GIVEN | CREDITS)
+        exclusive: int = given["exclusive"] if "exclusive" in given else given.get("exclusive_per_channel", 2)
+        one = given.get("channel", "local" if given.get("local") else "remote")
+        self.gate = InputGate(
+            _located(given.get("channels", [one])),
+            exclusive,
+            given.get("floating_per_gate", 8),
+            initial_backoff_ms=given.get("initial_backoff_ms", 0),
+            max_backoff_ms=given.get("max_backoff_ms", 0),
+        )
+        self.requests: list[RequestPartition] = []
+        self.delays_ms: list[int] = []
+        self.delivered: list[int] = []
+        self.failures: list[ChannelFailed] = []
+        self.checked_producer_state = False
+        self.network_thread_returned: bool | None = None
+        self._partition = partition()
+        self._connection = given.get("connection")
+
+    def do(self, step: Case) -> None:
+        only_known_words("step", step, {"do", "channel", "where", "blocks", "from", "want"})
+        match step:
+            case {"do": "request"}:
+                self._take(self.gate.request_partitions())
+                if self._connection is not None:
+                    if self._connection != "refused":
+                        raise UnknownWordError(f"connection: {self._connection}")
+                    self._take(self.gate.on_connection_failed(PRODUCERS))
+            case {"do": "setup"}:
+                self._take(self.gate.request_partitions())
+            case {"do": "retrigger"}:
+                self._take(self.gate.on_error(error(not_found=True)))
+            case {"do": "answer_partition_not_found"}:
+                # A request does not block: it has returned when the answer comes, and so does who brings the answer.
+                self._take(self.gate.on_error(error(not_found=True)), retries=False)
+                self.network_thread_returned = True
+                self.checked_producer_state = _asks_for_producer_state()
+            case {"do": "producer_failed" | "producer_releases_partition"}:
+                self._partition.request(0, self.requests[0].credit, CONSUMER)
+                for told in self._partition.fail(CAUSE):
+                    assert isinstance(told, Send)
+                    assert isinstance(told.response, ErrorResponse)
+                    self._take(self.gate.on_error(told.response))
+            case {"do": "location_known", "where": where}:
+                task_manager = _task_manager(where)
+                assert task_manager is not None
+                self._take(self.gate.on_producer_known(step.get("channel", 0), task_manager))
+            case {"do": "send_event_upstream"}:
+                self._take(self.gate.send_task_event(ResumeConsumption()))
+            case {"do": "release_channel"}:
+                self.gate.release_channel(0)
+            case {"do": "read"}:
+                pass
+            case _:
+                raise UnknownWordError(f"step: {step}")
+        self.gate.check()
+        self._expect(step["do"], step.get("want"))
+
+    def expect(self, word: str, wanted: Any) -> None:
+        match word:
+            case "all_wants_hold":
+                pass
+            case "delays_ms":
+                # A list that ends in the error says that no request follows the last one.
+                assert self.delays_ms == [delay for delay in wanted if not isinstance(delay, str)]
+                if isinstance(wanted[-1], str):
+                    assert self.gate.failure is not None
+                    assert wanted[-1] in ("error", error_word(self.gate))
+            case "credit_of_each_request":
+                assert [request.credit for request in self.requests] == wanted
+            case "requests_sent":
+                assert len(self.requests) == wanted
+            case "error" | "channel_error":
+                assert error_word(self.gate) == wanted
+            case "error_names_partition":
+                assert (partition_id() in self.failures[0].cause.message) == wanted
+            case "producer_state_checked":
+                assert self.checked_producer_state == wanted
+            case "network_thread_returns":
+                assert self.network_thread_returned == wanted
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+    def _expect(self, done: str, wanted: Any) -> None:
+        read = self._read() if done == "read" else None
+        match wanted:
+            case None:
+                pass
+            case str() if done == "read":
+                assert read == wanted
+            case "error":
+                assert self.gate.failure is not None
+            case str():
+                assert error_word(self.gate) == wanted
+            case list():
+                assert [self._location(number) for number in range(len(self.gate.channels))] == wanted
+            case dict():
+                for word, value in wanted.items():
+                    assert self._value(word) == value, word
+            case _:
+                raise UnknownWordError(f"want: {wanted}")
+
+    def _take(self, effects: Iterable[object], *, retries: bool = True) -> None:
+        """Note what is sent; what is to be tried again is tried when its delay is over."""
+        for effect in effects:
+            match effect:
+                case RequestPartition():
+                    self._requested(effect, 0)
+                case RetryRequest(channel=channel, delay_ms=delay_ms) if retries:
+                    for request in self.gate.retry(channel):
+                        assert isinstance(request, RequestPartition)
+                        self._requested(request, delay_ms)
+                case RetryRequest():
+                    pass
+                case TellProducer(channel=channel, message=TaskEventMessage()):
+                    self.delivered.append(channel)
+                case ChannelFailed():
+                    self.failures.append(effect)
+                case _:
+                    raise AssertionError(effect)
+
+    def _requested(self, request: RequestPartition, delay_ms: int) -> None:
+        self.requests.append(request)
+        self.delays_ms.append(delay_ms)
+
+    def _read(self) -> str:
+        assert self.gate.poll() is None
+        return error_word(self.gate) or "nothing"
+
+    def _location(self, number: int) -> str:
+        match self.gate.channels[number].producer.task_manager:
+            case None:
+                return "unknown"
+            case there if there == HERE:
+                return "local"
+            case _:
+                return "remote"
+
+    def _value(self, word: str) -> Any:
+        match word:
+            case "available_in_channel":
+                return self.gate.channels[0].credits.available
+            case "taken_from_global":
+                return sum(channel.credits.exclusive for channel in self.gate.channels)
+            case "gate_pool_size":
+                return self.gate.floating.size
+            case "requested":
+                return sorted(request.channel for request in self.requests)
+            case "delivered":
+                return sorted(self.delivered)
+            case _:
+                raise UnknownWordError(f"want: {word}")
+
+
+def _asks_for_producer_state() -> bool:
+    """Whether a task that runs asks the JobMaster when a partition is not found."""
+    task = Harness(descriptor(OperatorKind.SINK, channels=1))
+    task.feed(StartTask(), BridgeOpened())
+    effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))
+    messages = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    return any(isinstance(message, RequestPartitionProducerState) for message in messages)
+
+
+def run_partition_request(case: Case) -> None:
+    """Run a case about asking for a partition."""
+    requester = Requester(case["given"])
+    for step in case["steps"]:
+        requester.do(step)
+    for word, wanted in case["expect"].items():
+        requester.expect(word, wanted)

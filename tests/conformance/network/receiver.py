@@ -1,0 +1,316 @@
+"""Area 09, receiver: the channels of one gate and the credits they share.
+
+The channels are driven below their gate, which would announce credits at once: a case says when they are sent. Cases
+that speak of what the gate or the producer sees drive the gate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
+from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind, ReleaseBatch, TellProducer, TurnAway
+from flykka.actors.exchange.input_channel import InputChannel
+from flykka.actors.exchange.input_gate import InputGate
+from flykka.actors.exchange.partition_request import PartitionRequestBackoff
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import AddCredit, Buffer, CancelPartitionRequest, CheckpointBarrier
+from flykka.messages.ids import BatchId
+from tests.actors.exchange.builders import (
+    CONSUMER,
+    announcement,
+    batch,
+    gate_descriptor,
+    partition,
+    partition_id,
+    requested_gate,
+    response,
+)
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+
+PLENTY = 1000
+ERRORS = {
+    None: None,
+    ChannelFailureKind.CREDIT_OVERRUN: "no_buffer_for_data",
+    ChannelFailureKind.SEQUENCE_MISMATCH: "sequence_mismatch",
+    ChannelFailureKind.NOT_REQUESTED: "illegal_state",
+}
+GATE_WORDS = {
+    "next_read",
+    "gate_notified_times",
+    "buffers_freed_on_release",
+    "cancel_sent_to_producer",
+    "buffer_leaked",
+}
+STEP = {"do", "channel", "n", "seq", "backlog", "writable", "want"}
+
+
+class Receiver:
+    """Channels by their names in the case."""
+
+    def __init__(self, case: Case) -> None:
+        given = case["given"]
+        only_known_words("given", given, {"kind", "floating", "channels", "not_requested", "raises_on_data"})
+        self.pool = FloatingCredits(PLENTY if given["floating"] == "plenty" else given["floating"])
+        self.raising = given.get("raises_on_data", [])
+        descriptors = gate_descriptor(len(given["channels"])).channels
+        self.channels = {
+            name: InputChannel(
+                number,
+                descriptors[number],
+                ChannelCredits(number, exclusive, self.pool),
+                PartitionRequestBackoff(),
+            )
+            for number, (name, exclusive) in enumerate(given["channels"].items())
+        }
+        self.sent: list[list[Any]] = []
+        self.failures: dict[str, ChannelFailed] = {}
+        self.unwritable: set[str] = set()
+        asked = {step.get("channel", "c") for step in case["steps"] if step["do"] == "request_partition"}
+        for name, channel in self.channels.items():
+            if name not in asked and name not in given.get("not_requested", []):
+                channel.request()
+
+    def do(self, step: Case) -> None:
+        only_known_words("step", step, STEP)
+        name = step.get("channel", "c")
+        match step:
+            case {"do": "send_credits"}:
+                for announced in [name] if "channel" in step else self.channels:
+                    self._announce(announced)
+            case {"do": "take_floating"}:
+                assert self.pool.take_up_to(step.get("n", 1)) == step.get("n", 1)
+            case {"do": "return_floating"}:
+                for _ in range(step.get("n", 1)):
+                    self._available_to(self.pool.give_back())
+            case {"do": "connection", "writable": writable}:
+                for connected in [name] if "channel" in step else self.channels:
+                    (self.unwritable.discard if writable else self.unwritable.add)(connected)
+                    self._announce(connected)
+            case _:
+                self._do_on(name, self.channels[name], step)
+
+    def value(self, word: str, channel: InputChannel, name: str) -> Any:
+        credits_ = channel.credits
+        match word:
+            case "available":
+                return credits_.available
+            case "required":
+                return credits_.required
+            case "waiting":
+                return credits_.is_waiting
+            case "unannounced":
+                return credits_.unannounced
+            case "queued":
+                return len(channel.queue)
+            case "error":
+                failure = self.failures.get(name)
+                return "raised" if failure and name in self.raising else ERRORS[failure.kind if failure else None]
+            case "exclusive_returned_to_global":
+                held = credits_.available + credits_.in_use
+                return credits_.exclusive - held
+            case _:
+                raise UnknownWordError(f"want: {word}")
+
+    def expect(self, want: Case) -> None:
+        for word, wanted in want.items():
+            match word:
+                case "pool_free":
+                    assert self.pool.free == wanted
+                case "sent":
+                    assert self.sent == wanted
+                case _:
+                    by_name = wanted if isinstance(wanted, dict) else {"c": wanted}
+                    got = {name: self.value(word, self.channels[name], name) for name in by_name}
+                    assert got == by_name, word
+        for channel in self.channels.values():
+            channel.check()
+        self.pool.check()
+
+    def finish(self, word: str, wanted: Any) -> None:
+        match word:
+            case "all_wants_hold":
+                pass
+            case "connection_usable":
+                others = [name for name in self.channels if name not in self.failures]
+                for name in others:
+                    self._data(name, self.channels[name].next_sequence_number, 0, batch(name))
+                assert (not set(others) & self.failures.keys()) == wanted
+            case "read_from_gate":
+                (failed,) = self.failures
+                assert wanted == f"raises the error of {failed}"
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+    def _do_on(self, name: str, channel: InputChannel, step: Case) -> None:
+        match step:
+            case {"do": "request_partition"}:
+                self.sent.append(["request", name, channel.request().credit])
+            case {"do": "take_exclusive"}:
+                for _ in range(step.get("n", 1)):
+                    assert channel.credits.spend()
+            case {"do": "return_exclusive"}:
+                for _ in range(step.get("n", 1)):
+                    self._available_to(channel.credits.give_back())
+            case {"do": "backlog", "n": n}:
+                channel.credits.on_backlog(n)
+            case {"do": "data", "seq": sequence_number, "backlog": backlog}:
+                if name in self.raising:
+                    # What may be raised where data is received is that there is no buffer for it.
+                    while channel.credits.spend():
+                        pass
+                self._data(name, sequence_number, backlog, batch(f"{sequence_number}"))
+            case {"do": "empty_data", "seq": sequence_number, "backlog": backlog}:
+                empty = BatchRef(batch_id=BatchId("empty"), rows=0, size_bytes=0)
+                self._data(name, sequence_number, backlog, empty)
+            case {"do": "aligned_barrier", "seq": sequence_number, "backlog": backlog}:
+                self._data(name, sequence_number, backlog, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0))
+                channel.credits.on_upstream_blocked()
+            case {"do": "resume_consumption"}:
+                channel.resume_consumption()
+            case {"do": "release"}:
+                self._cancel(name)
+                for taker in channel.credits.release():
+                    self._available_to(taker)
+                channel.release()
+            case _:
+                raise UnknownWordError(f"step: {step}")
+
+    def _data(self, name: str, sequence_number: int, backlog: int, buffer: Buffer) -> None:
+        channel = self.channels[name]
+        if not channel.is_open:
+            self._cancel(name)
+            return
+        failure = channel.on_buffer(response(buffer, sequence_number, channel.channel, backlog))
+        if failure is not None:
+            self.failures[name] = failure
+
+    def _available_to(self, taker: ChannelCredits | None) -> None:
+        """A channel has a credit more. One that is open tells its producer when the case says so."""
+        if taker is None:
+            return
+        name = list(self.channels)[taker.channel]
+        told = None if self.channels[name].is_open else self.channels[name].on_credit_available()
+        if isinstance(told, ChannelFailed):
+            self.failures[name] = told
+
+    def _cancel(self, name: str) -> None:
+        assert _is_cancel(self.channels[name].cancel())
+        self.sent.append(["cancel", name])
+
+    def _announce(self, name: str) -> None:
+        if name not in self.unwritable and self.channels[name].credits.unannounced:
+            announced = self.channels[name].announce().message
+            assert isinstance(announced, AddCredit)
+            self.sent.append(["credit", name, announced.credit])
+
+
+def run_receiver(case: Case) -> None:
+    """Run a case about the receiving side."""
+    if GATE_WORDS & case["expect"].keys():
+        _run_gate(case)
+        return
+    if not case["given"]["channels"]:
+        _run_unknown_channel(case)
+        return
+    receiver = Receiver(case)
+    for step in case["steps"]:
+        receiver.do(step)
+        receiver.expect(step.get("want", {}))
+    for word, wanted in case["expect"].items():
+        receiver.finish(word, wanted)
+
+
+def _run_gate(case: Case) -> None:
+    """One channel, `c`, of a whole gate."""
+    given, expect = case["given"], case["expect"]
+    only_known_words("given", given, {"kind", "floating", "channels", "channel_known_to_connection_after_release"})
+    gate = InputGate(gate_descriptor(1), given["channels"]["c"], given["floating"])
+    gate.request_partitions()
+    effects = []
+    times_notified = 0
+
+    for step in case["steps"]:
+        only_known_words("step", step, STEP)
+        match step:
+            case {"do": "data", "seq": sequence_number, "backlog": backlog}:
+                had_data = gate.has_data
+                effects += gate.on_buffer(response(batch(f"{sequence_number}"), sequence_number, 0, backlog))
+                times_notified += (gate.has_data and not had_data) or gate.failure is not None
+            case {"do": "release"}:
+                effects += gate.release_channel(0)
+            case {"do": "backlog", "n": n}:
+                effects += gate.on_backlog(announcement(n))
+            case {"do": "request_partition"}:
+                pass  # The gate has asked for it already.
+            case _:
+                raise UnknownWordError(f"step: {step}")
+        for word, wanted in step.get("want", {}).items():
+            match word:
+                case "queued":
+                    assert len(gate.channels[0].queue) == wanted
+                case "error":
+                    assert ERRORS[gate.failure.kind if gate.failure else None] == wanted
+                case "available":
+                    assert gate.channels[0].credits.available == wanted
+                case "required":
+                    assert gate.channels[0].credits.required == wanted
+                case "pool_free":
+                    assert gate.floating.free == wanted
+                case _:
+                    raise UnknownWordError(f"want: {word}")
+
+    for word, wanted in expect.items():
+        match word:
+            case "next_read":
+                assert gate.poll() is None
+                assert gate.failure is not None
+            case "gate_notified_times":
+                assert times_notified == wanted
+            case "cancel_sent_to_producer":
+                cancels = [e for e in effects if isinstance(e, TellProducer) and _is_cancel(e)]
+                assert bool(cancels) == wanted
+            case "buffer_leaked":
+                assert (_arrived(case) != _released(effects)) == wanted
+            case "buffers_freed_on_release":
+                assert (_arrived(case) == _released([*effects, *gate.release()])) == wanted
+            case "all_wants_hold":
+                pass
+            case _:
+                raise UnknownWordError(f"expect: {word}")
+
+
+def _run_unknown_channel(case: Case) -> None:
+    """A producer sends to a gate that does not read from it, and does what it is answered."""
+    gate, producer = requested_gate(1), partition(producer=7)
+    producer.request(0, 1, CONSUMER)
+    cancels: list[CancelPartitionRequest] = []
+    released = 0
+    for step in case["steps"]:
+        match step:
+            case {"do": "data", "channel": "unknown", "seq": sequence_number, "backlog": backlog}:
+                sent = response(batch(), sequence_number, 7, backlog)
+                cancels = [e.message for e in gate.on_buffer(sent) if isinstance(e, TurnAway)]
+                assert [cancel.partition_id for cancel in cancels] == [partition_id(7)]
+            case {"do": "send_cancel_again"}:
+                cancels *= 2
+            case _:
+                raise UnknownWordError(f"step: {step}")
+    for cancel in cancels:
+        was_consumed = producer.all_consumed
+        producer.cancel(cancel.subpartition)
+        released += producer.all_consumed and not was_consumed
+    only_known_words("expect", case["expect"], {"producer_view_released_times", "producer_view_consumed_notifications"})
+    assert all(released == wanted for wanted in case["expect"].values())
+
+
+def _is_cancel(effect: TellProducer) -> bool:
+    return isinstance(effect.message, CancelPartitionRequest)
+
+
+def _arrived(case: Case) -> set[BatchRef]:
+    return {batch(f"{step['seq']}") for step in case["steps"] if step["do"] == "data"}
+
+
+def _released(effects: list[Any]) -> set[BatchRef]:
+    return {effect.batch for effect in effects if isinstance(effect, ReleaseBatch)}

@@ -1,0 +1,86 @@
+"""The body of a task in words, as what a bridge tells.
+
+`[blocks, then] returns | raises X(text)`, where X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
+ends when it is interrupted, unless it is said that it cannot be. One that holds a lock which its cancel hook needs, or
+that ignores its cancel hook, lets go when it is interrupted, and that is when the bridge is told a second time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flykka.actors.execution.events import TaskEvent
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.source import NoMoreSplits
+from flykka.messages.stage import StageFailed
+from flykka.messages.task import CancelTask, TaskDeploymentDescriptor
+from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.failures import serialized
+from tests.conformance.case_files import UnknownWordError
+
+_RAISES = re.compile(r"raises(?: (?:an? )?(?P<raised>\w[\w.]*(?:\(.*\))?))?")
+_STUBBORN = re.compile(
+    r"uninterrupt|not interruptible|(ignor|swallow|never|cannot|not|even|keeps)[^,]*interrupt|never (end|ret)"
+)
+_NEEDS_INTERRUPT = re.compile(
+    r"holds a lock|cancel( hook)? (also )?blocks|blocks in (its )?cancel"
+    r"|(ignor|swallow)\w* (the |its )?cancel(?!.* and interrupt)"
+)
+_CANCEL_TASK = "CancelTaskException"
+
+
+class Body:
+    """What the user's code does."""
+
+    def __init__(self, words: str) -> None:
+        first, then, last = words.partition(", then ")
+        self._is_stubborn = _STUBBORN.search(words) is not None
+        self._needs_interrupt = _NEEDS_INTERRUPT.search(words) is not None
+        self._blocks = "blocks" in first or self._needs_interrupt or self._is_stubborn
+        self._outcome = last if then else "returns" if self._blocks else first
+        if self._outcome != "returns" and _RAISES.fullmatch(self._outcome) is None:
+            raise UnknownWordError(f"body {words!r}")
+        self._interrupts = 0
+
+    def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
+        """What comes of it at once."""
+        return [] if self._blocks else [self.released(descriptor)]
+
+    def released(self, descriptor: TaskDeploymentDescriptor) -> TaskEvent:
+        """What comes of it when it is not held up any more."""
+        if self._outcome == "returns":
+            source = descriptor.vertex.operators[0].operator_id
+            return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)
+        found = _RAISES.fullmatch(self._outcome)
+        raised = (found and found["raised"]) or "ValueError(raised by the body)"
+        if raised.startswith(_CANCEL_TASK):
+            # What the body meets is that its producer is gone; here the task is told so, and cancels itself.
+            return CancelTask(attempt=descriptor.attempt)
+        return StageFailed(cause=_told(raised))
+
+    def ends_when_interrupted(self) -> bool:
+        """Whether it comes to an end because the bridge is told to close, once more."""
+        self._interrupts += 1
+        if self._is_stubborn:
+            return False
+        return not self._needs_interrupt or self._interrupts > 1
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was to come to an end."""
+        return self._interrupts > 0
+
+
+def _told(raised: str) -> SerializedThrowable:
+    """What the bridge tells of an exception; an operator's name is what it wraps around the user's own."""
+    inner = raised
+    is_wrapped = (nested := re.fullmatch(r"\w+\((\w+\(.*\))\)", raised)) is not None
+    if nested is not None:
+        inner = nested[1]
+    name, _, text = inner.partition("(")
+    exception = type(name, (Exception,), {})(text.rstrip(")"))
+    if not is_wrapped:
+        return serialized("the body", exception)
+    wrapper = OperatorFailedError("the body", None)
+    wrapper.__cause__ = exception
+    return serialized("a stage", wrapper)

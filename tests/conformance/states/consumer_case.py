@@ -1,0 +1,104 @@
+"""Tasks that do not find the partition of their producer, each set back to one state before it is told something."""
+
+from __future__ import annotations
+
+from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellJobMaster, TellPeer
+from flykka.actors.execution.events import StartTask, TaskEvent
+from flykka.actors.execution.partition_producer import PRODUCER_DISPOSED_ERROR
+from flykka.actors.execution.stream_task import StreamTask
+from flykka.messages.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ref import Ref
+from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge
+from flykka.messages.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
+from tests.actors.graph.graphs import failure
+from tests.conformance.case_files import UnknownWordError
+from tests.conformance.states.descriptors import PARTITION, consumer_descriptor
+
+_FAILURES = {
+    "dispos": PRODUCER_DISPOSED_ERROR,
+    "exception": "RemoteError",
+    "error": "RemoteError",
+    "fail": "RemoteError",
+}
+
+
+class ConsumerCase:
+    """What becomes of the consumers, and how often one asks for the partition again."""
+
+    def __init__(self) -> None:
+        self.after: dict[str, ExecutionState] = {}
+        self.retries = 0
+        self.state: ExecutionState | None = None
+        """Of the last one."""
+
+    def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
+        """The JobMaster answers with a state of the producer."""
+        answer = self._answer(state=state)
+        match reset_task_to:
+            case "RUNNING":
+                self._tell(answer)
+            case "DEPLOYING":
+                self._tell_before_it_runs(answer)
+            case _:
+                raise UnknownWordError(f"reset_task_to {reset_task_to!r}")
+        assert self.state is not None
+        self.after[state] = self.state
+
+    def producer_check_answers(self, answer: str) -> None:
+        """The JobMaster answers with a state, with a failure, or not in time."""
+        word = next((known for known in _FAILURES if known in answer.lower()), None)
+        if answer in ExecutionState.__members__:
+            self._tell(self._answer(state=ExecutionState(answer)))
+        elif answer == "timeout":
+            self._tell(None)
+        elif word is not None:
+            self._tell(self._answer(failure_type=_FAILURES[word]))
+        else:
+            raise UnknownWordError(f"answer {answer!r}")
+
+    def _answer(
+        self, *, state: ExecutionState | None = None, failure_type: str | None = None
+    ) -> PartitionProducerState:
+        cause = None if failure_type is None else SerializedThrowable(type_name=failure_type, message="the answer")
+        attempt = consumer_descriptor().attempt
+        return PartitionProducerState(attempt=attempt, partition_id=PARTITION, state=state, failure=cause)
+
+    def _tell(self, answer: PartitionProducerState | None) -> None:
+        task = StreamTask(consumer_descriptor(), Ref("/task", 1))
+        for event in (StartTask(), BridgeOpened()):
+            task.handle(event, now=0)
+        not_found = failure("not found")
+        missed = task.handle(
+            ErrorResponse(partition_id=PARTITION, subpartition=0, cause=not_found, partition_not_found=True), now=0
+        )
+        (retry,) = [effect for effect in missed if isinstance(effect, RetryPartitionRequest)]
+        assert any(_asks_for_producer(effect) for effect in missed)
+        told = [] if answer is None else self._told(task, answer)
+        self.state = task.life.state
+        again = task.handle(PartitionRequestDue(channel=retry.channel), now=retry.delay_ms)
+        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
+
+    def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
+        """Nothing is asked for before the bridge is open, so what it asks for then is the partition of the answer."""
+        task = StreamTask(consumer_descriptor(), Ref("/task", 1))
+        task.handle(StartTask(), now=0)
+        told = self._told(task, answer)
+        self.state = task.life.state
+        opened = task.handle(BridgeOpened(), now=0) if self.state is ExecutionState.DEPLOYING else []
+        self.retries += sum(_asks_for_partition(effect) for effect in [*told, *opened])
+
+    def _told(self, task: StreamTask, answer: TaskEvent) -> list[TaskEffect]:
+        effects = task.handle(answer, now=0)
+        closes = any(isinstance(effect, TellBridge) and isinstance(effect.message, CloseBridge) for effect in effects)
+        if closes and task.life.state is not ExecutionState.CANCELING:
+            effects += task.handle(BridgeClosed(), now=0)
+        return effects
+
+
+def _asks_for_producer(effect: TaskEffect) -> bool:
+    return isinstance(effect, TellJobMaster) and isinstance(effect.message, RequestPartitionProducerState)
+
+
+def _asks_for_partition(effect: TaskEffect) -> bool:
+    return isinstance(effect, TellPeer) and isinstance(effect.message, PartitionRequest)

@@ -1,0 +1,346 @@
+"""The vocabulary of area 05 for a job, in events of the ExecutionGraph.
+
+The adapter stands for the slot pool (as many slots as the case gives, without end where it does not say), for the
+coordinator (there is never a checkpoint) and for the restart timer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.graph.effects import (
+    AnswerProducerState,
+    AskForRestoreState,
+    CancelAttempt,
+    Deploy,
+    Effect,
+    FinalizeVertices,
+    StartRestartTimer,
+)
+from flykka.actors.graph.events import (
+    CancellationRequested,
+    Event,
+    GlobalFailureReported,
+    PartitionProducerStateRequested,
+    RestartDue,
+    RestoreStateReady,
+    SchedulingRequested,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotsLost,
+    SuspensionRequested,
+    TaskStateUpdated,
+    VerticesFinalized,
+)
+from flykka.actors.graph.execution import Execution
+from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
+from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, partition_id
+from flykka.messages.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
+from flykka.messages.task import ExecutionState, TaskExecutionState
+from tests.actors.graph.graphs import JOB, failure, graph_of, slot, vertex
+from tests.conformance.case_files import UnknownWordError, only_known_words
+
+_GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
+_STEP = {"do", "want", "task", "attempt", "cause", "producer_attempt"}
+_NO_SLOTS = {"pending", "never arrive"}
+_RESTARTS = re.compile(
+    r"allows(?: (?P<times>once|twice|(?P<number>\d+) times?))?"
+    r"(?:, (?:restarts at once|(?:the )?restart fires by hand|delay never ends))?"
+)
+_PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBALANCE}
+
+
+class JobCase:
+    """One ExecutionGraph under test and its surroundings."""
+
+    def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
+        """Since 1.11 regions are deployed one by one, and requests wait for slots that were refused at once before."""
+        only_known_words("given", given, _GIVEN)
+        restart = given.get("restart", {"type": "none"})
+        only_known_words("restart", restart, {"type", "attempts", "delay_ms", "restarts at once"})
+        self._at_once = restart.get("restarts at once", "at once" in restart["type"]) or restart.get("delay_ms") == 0
+        self._strategy = FixedDelayRestartStrategy(_attempts(restart), restart.get("delay_ms", 1))
+        job_graph = graph_of(*_vertices(given))
+        if is_since_1_11:
+            job_graph = replace(job_graph, schedule_mode=ScheduleMode.PIPELINED_REGION)
+        self.graph = ExecutionGraph(job_graph, self._strategy, now=1)
+        self._now = 1
+        slots = given.get("slots", 1_000_000)
+        if not isinstance(slots, int) and slots not in _NO_SLOTS:
+            raise UnknownWordError(f"slots {slots!r}")
+        self._slots_left = 0 if slots in _NO_SLOTS else slots
+        self._unserved_requests_wait = is_since_1_11 or slots in _NO_SLOTS
+        self._pending: dict[SlotRequestId, None] = {}
+        self._held: dict[SlotRequestId, None] = {}
+        self._released: set[SlotRequestId] = set()
+        self._restarts: list[int] = []
+        self._finalized: Counter[str] = Counter()
+        self._error = False
+        self._effects: list[Effect] = []
+        self._before = (0, 0)
+        self._addressed: dict[str, Execution] = {}
+
+    def do(self, step: Mapping[str, Any]) -> None:
+        """One step of the case."""
+        only_known_words("step", step, _STEP)
+        self._now += 1
+        self._before = (self.graph.version, self._rpcs())
+        self._error = False
+        match step["do"]:
+            case "schedule":
+                self._tell(SchedulingRequested())
+            case "cancel":
+                self._tell(CancellationRequested())
+            case "suspend":
+                self._tell(SuspensionRequested(cause=_cause(step)))
+            case "fail_global":
+                self._tell(GlobalFailureReported(cause=_cause(step)))
+            case "fail_global_if_running":
+                self._tell(GlobalFailureReported(cause=_cause(step), attempt=self._earlier(step).attempt))
+            case "lose_task_manager":
+                self._tell(SlotsLost(request_ids=tuple(self._held), cause=failure("lost")))
+            case "restart_fires":
+                self._fire_restarts()
+            case "all_running":
+                # From now on the case speaks of these attempts, whatever became of former ones.
+                self._addressed.clear()
+                self._report_all(ExecutionState.DEPLOYING, ExecutionState.RUNNING)
+            case "all_cancelled":
+                self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
+            case "finish_all":
+                self._report_all(ExecutionState.RUNNING, ExecutionState.FINISHED)
+            case "report_running" | "switch_to_running":
+                self._report(self._reporting(step["task"]), ExecutionState.RUNNING)
+            case "finish_task" | "report_finished":
+                self._report(self._task(step["task"]).execution, ExecutionState.FINISHED)
+            case "fail_task":
+                self._addressed[step["task"]] = self._task(step["task"]).execution
+                self._report(self._addressed[step["task"]], ExecutionState.FAILED, _cause(step))
+            case "cancel_task":
+                self._cancel_task(step["task"])
+            case "report_canceled":
+                self._report(self._reporting(step["task"]), ExecutionState.CANCELED)
+            case "report_failed":
+                self._report(self._reporting(step["task"]), ExecutionState.FAILED, _cause(step))
+            case "fail_attempt":
+                self._report(self._earlier(step), ExecutionState.FAILED, _cause(step))
+            case "data_available_report":
+                self._report_data(step["producer_attempt"])
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    # The surroundings
+
+    def _tell(self, event: Event) -> None:
+        self._surround(self.graph.handle(event, self._now))
+        self.graph.check()
+
+    def _surround(self, effects: list[Effect]) -> None:
+        self._effects += effects
+        for effect in effects:
+            match effect:
+                case RequestSlots(request_ids=request_ids):
+                    self._serve(request_ids)
+                case ReturnSlot(request_id=request_id) if request_id in self._held:
+                    self._slots_left += 1
+                    del self._held[request_id]
+                    self._released.add(request_id)
+                case ReturnSlot(request_id=request_id):
+                    self._pending.pop(request_id, None)
+                case AskForRestoreState(version=version):
+                    self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
+                case FinalizeVertices(version=version, vertices=vertices):
+                    self._finalized.update(vertex.name for vertex in vertices)
+                    self._tell(VerticesFinalized(version=version))
+                case AnswerProducerState(answer=answer):
+                    self._error = answer.failure is not None
+                case StartRestartTimer(version=version):
+                    self._restarts.append(version)
+                    if self._at_once:
+                        self._fire_restarts()
+
+    def _serve(self, request_ids: tuple[SlotRequestId, ...]) -> None:
+        for request_id in request_ids:
+            if self._slots_left > 0:
+                self._slots_left -= 1
+                self._held[request_id] = None
+                self._tell(SlotAllocated(request_id=request_id, slot=slot(request_id)))
+            elif self._unserved_requests_wait:
+                self._pending[request_id] = None
+            else:
+                self._tell(SlotAllocationFailed(request_id=request_id, cause=failure("no resource available")))
+
+    def _fire_restarts(self) -> None:
+        due, self._restarts = self._restarts, []
+        for version in due:
+            self._tell(RestartDue(version=version))
+
+    # The tasks
+
+    def _tasks(self) -> list[ExecutionVertex]:
+        return [
+            self.graph.subtask(each.vertex_id, subtask)
+            for each in self.graph.job_graph.vertices
+            for subtask in range(each.parallelism)
+        ]
+
+    def _task(self, name: str) -> ExecutionVertex:
+        vertex_id, _, subtask = name.rpartition("_")
+        return self.graph.subtask(JobVertexId(vertex_id), int(subtask))
+
+    def _reporting(self, name: str) -> Execution:
+        return self._addressed.get(name, self._task(name).execution)
+
+    def _earlier(self, step: Mapping[str, Any]) -> Execution:
+        return self._attempt(step["task"], step["attempt"])
+
+    def _attempt(self, name: str, number: int) -> Execution:
+        task = self._task(name)
+        return next(execution for execution in (*task.prior, task.execution) if execution.number == number)
+
+    def _cancel_task(self, name: str) -> None:
+        # Alone among its fellows a task is cancelled by nobody yet: the graph is asked to draw the consequences.
+        execution = self._task(name).execution
+        self._addressed[name] = execution
+        self._surround(self.graph._perform(execution.cancel(self._now), self._now))
+
+    def _report_all(self, standing: ExecutionState, reported: ExecutionState) -> None:
+        for task in self._tasks():
+            if task.execution.state is standing:
+                self._report(task.execution, reported)
+
+    def _report(self, execution: Execution, state: ExecutionState, cause: SerializedThrowable | None = None) -> None:
+        update = TaskExecutionState(attempt=execution.attempt, state=state, failure=cause)
+        self._tell(TaskStateUpdated(update=update))
+
+    def _report_data(self, producer: str) -> None:
+        """A task has something to read. Consumers run already: the report is answered with the producer's state."""
+        tasks = self._tasks()
+        names = {f"{task.job_vertex.vertex_id}_{task.subtask}": task.execution.attempt for task in tasks}
+        attempt = names.get(producer, ExecutionAttemptId(f"{JOB}_{producer}_0_0"))
+        asking = next(task.execution.attempt for task in tasks if not task.execution.is_terminal)
+        self._tell(PartitionProducerStateRequested(attempt=asking, partition_id=partition_id(attempt, 0)))
+
+    # What is seen
+
+    def _rpcs(self) -> int:
+        return sum(isinstance(effect, Deploy | CancelAttempt) for effect in self._effects)
+
+    def see(self, word: str) -> Any:
+        """What the case wants to know under this word."""
+        version, rpcs = self._before
+        match word:
+            case "job":
+                return self.graph.status
+            case "version":
+                return self.graph.version
+            case "version_changed":
+                return self.graph.version != version
+            case "new_rpcs":
+                return self._rpcs() - rpcs
+            case "cancel_rpcs":
+                return sum(isinstance(effect, CancelAttempt) for effect in self._effects)
+            case "failure_cause":
+                return self.graph.failure_cause.message if self.graph.failure_cause else None
+            case "registered_executions":
+                return self.graph.live_attempts
+            case "queued_restarts":
+                return len(self._restarts)
+            case "pending_slot_requests":
+                return len(self._pending)
+            case "number_of_restarts":
+                return self.graph.number_of_restarts
+            case "restart_attempts_used":
+                return self._strategy.attempts_used
+            case "local_failovers":
+                # Restart-all knows no local failover: every failure is the job's.
+                return 0
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    def holds(self, word: str, wanted: Any) -> bool:
+        """Whether what the case wants is so."""
+        match word:
+            case "all_wants_hold":
+                return True
+            case "all_tasks":
+                return {task.execution.state for task in self._tasks()} == {ExecutionState(wanted)}
+            case "states":
+                return all(self._task(name).execution.state == state for name, state in wanted.items())
+            case "finalize_calls" if isinstance(wanted, int):
+                return self._finalized.total() == wanted
+            case "finalize_calls":
+                return {name: self._finalized[name] for name in wanted} == wanted
+            case "error":
+                return self._error is bool(wanted)
+            case "number_of_restarts_at_most":
+                return self.graph.number_of_restarts <= int(wanted)
+            case "state_of_attempt":
+                return all(self._state_of(attempt) == state for attempt, state in wanted.items())
+            case "slot_released":
+                requests = {(task.job_vertex.slot_sharing_group, task.subtask) for task in map(self._task, wanted)}
+                return requests <= {_place(request_id) for request_id in self._released}
+            case _ if word.startswith("state_of_") and word.endswith("_one_of"):
+                task = self._task(word.removeprefix("state_of_").removesuffix("_one_of"))
+                return str(task.execution.state) in list(wanted)
+            case _:
+                return bool(self.see(word) == wanted)
+
+    def _state_of(self, attempt: str) -> ExecutionState:
+        name, _, number = attempt.partition("/")
+        return self._attempt(name, int(number)).state
+
+
+def _vertices(given: Mapping[str, Any]) -> list[JobVertex]:
+    if given.get("slot_sharing", "one group") != "one group":
+        raise UnknownWordError(f"slot_sharing {given['slot_sharing']!r}")
+    connections = given.get("connections", ())
+    if unknown := {pattern for _, _, pattern in connections} - _PATTERNS.keys():
+        raise UnknownWordError(f"connections {sorted(unknown)}")
+    read = {source for source, _, _ in connections}
+    vertices = [
+        vertex(name, parallelism, outputs=int(name in read), group="default" if "slot_sharing" in given else name)
+        for name, parallelism in given["vertices"].items()
+    ]
+    return [replace(each, inputs=_inputs(each.name, connections)) for each in vertices]
+
+
+def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, ...]:
+    return tuple(
+        JobEdge(source=JobVertexId(source), source_output=0, ship_strategy=_PATTERNS[pattern])
+        for source, target, pattern in connections
+        if target == name
+    )
+
+
+def _attempts(restart: Mapping[str, Any]) -> int | None:
+    """How many restarts a strategy in words allows; None is without end."""
+    words = restart["type"]
+    if words == "fixed-delay":
+        return int(restart["attempts"])
+    if words == "none":
+        return 0
+    found = _RESTARTS.fullmatch(words)
+    if found is None:
+        raise UnknownWordError(f"restart {words!r}")
+    if found["number"]:
+        return int(found["number"])
+    return {"once": 1, "twice": 2}.get(found["times"] or "")
+
+
+def _place(request_id: SlotRequestId) -> tuple[str, int]:
+    group, subtask, _ = request_id.rsplit("/", 2)
+    return group, int(subtask)
+
+
+def _cause(step: Mapping[str, Any]) -> SerializedThrowable:
+    message = step.get("cause", step["do"])
+    return failure(message, suppress_restarts=message == "unrecoverable")

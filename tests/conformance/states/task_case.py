@@ -1,0 +1,280 @@
+"""The vocabulary of area 05 for a task on its TaskManager, in events of `StreamTask`.
+
+User code runs in the bridge, so the body of the case is what a bridge answers: it is entered when the task asks for
+splits, it returns when there are none left, it raises when a stage fails, it is interrupted when the bridge is told to
+close. The task here is a source; the JobMaster takes the final checkpoint as soon as the data has ended, and answers
+stay under way until the case runs on. Flink's Task is FAILED when that is decided, ours when its bridge has closed: so
+what has failed is run on until then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from flykka.actors.execution.effects import (
+    EndAttempt,
+    ReportFatalError,
+    StartCancellationTimer,
+    TaskEffect,
+    TellBridge,
+    TellJobMaster,
+)
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.execution.stream_task import StreamTask
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointOptions,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.job_graph import TaskCancellationSettings
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.source import RequestSplits
+from flykka.messages.stage import (
+    BridgeClosed,
+    BridgeOpened,
+    CheckpointCommitted,
+    CloseBridge,
+    CommitCheckpoint,
+    OpenBridge,
+    SnapshotState,
+    StageFailed,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.task import (
+    CancellationDue,
+    CancelTask,
+    ExecutionState,
+    NotifyEndOfData,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from tests.actors.graph.graphs import failure
+from tests.conformance.case_files import UnknownWordError, only_known_words
+from tests.conformance.states.body import Body
+from tests.conformance.states.consumer_case import ConsumerCase
+from tests.conformance.states.descriptors import source_descriptor
+
+_GIVEN = {"component", "body", "setup", "state", "cancel_interval_ms", "cancel_timeout_ms", "cluster", "job"}
+_SETUP = {
+    "class ?loader": "No user code classloader available.",
+    "blob|jar": "Failed to fetch BLOB: it is missing.",
+    "network|buffer": "Network buffer pool has already been destroyed.",
+    "instantiat": "Could not instantiate the task's invokable class.",
+}
+"""What Flink's preparations say where they fail; here all of them are the bridge's, and the task passes on what it is
+told."""
+
+_STEP = {"do", "want", "cause", "state", "reset_task_to", "answer"}
+_GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
+
+
+class TaskCase:
+    """One task, its bridge and its JobMaster."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        only_known_words("given", given, _GIVEN)
+        self._body = Body(given.get("body", "returns"))
+        self._unprepared = _unprepared(given.get("setup"))
+        self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
+        self._task = StreamTask(self._descriptor, Ref("/task", 1), _cancellation(given.get("cluster", {})))
+        self._consumers = ConsumerCase()
+        self._answers: deque[TaskEvent] = deque()
+        self._reported: list[TaskExecutionState] = []
+        self._now = 0
+        self._due_ms: int | None = None
+        self._body_started = False
+        self._terminated = False
+        self._fatal_error = False
+        if given.get("state", "CREATED") != "CREATED":
+            self._begin(ExecutionState(given["state"]))
+
+    def _begin(self, state: ExecutionState) -> None:
+        if state is not ExecutionState.RUNNING:
+            raise UnknownWordError(f"a task that begins {state}")
+        self._body = Body("blocks")
+        self._start()
+        self._settle()
+
+    def do(self, step: Mapping[str, Any]) -> None:
+        """One step of the case."""
+        only_known_words("step", step, _STEP)
+        match step["do"]:
+            case "new":
+                pass
+            case "run" | "start":
+                self._start()
+                self._settle()
+            case "wait_in_body":
+                assert self._body_started
+            case "cancel":
+                self._start()
+                self._feed(CancelTask(attempt=self._descriptor.attempt))
+            case "fail_externally":
+                self._start()
+                self._feed(BridgeLost(cause=failure(step.get("cause", "failed from outside"))))
+            case "release_body":
+                self._answers.append(self._released())
+            case "join":
+                self._join()
+            case "producer_is":
+                self._consumers.producer_is(ExecutionState(step["state"]), step.get("reset_task_to", "RUNNING"))
+            case "producer_check_answers":
+                self._consumers.producer_check_answers(step["answer"])
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    def holds(self, word: str, wanted: Any) -> bool:
+        """Whether what the case wants is so."""
+        state = self._task.life.state
+        match word:
+            case "state":
+                return bool((self._consumers.state or state) == wanted)
+            case "canceled_or_failed":
+                return (state in _GOING_WRONG) is wanted
+            case "reported":
+                return [reached.state for reached in self._reported] == wanted
+            case "body_started":
+                return self._body_started is wanted
+            case "terminated_with":
+                return (state if self._terminated else None) == wanted
+            case "terminated":
+                return self._terminated is wanted
+            case "fatal_error":
+                return self._fatal_error is wanted
+            case "cancel_interval_ms":
+                return bool(self._task.life.cancellation.interval_ms == wanted)
+            case "cancel_timeout_ms":
+                return bool(self._task.life.cancellation.timeout_ms == wanted)
+            case "task_after":
+                return {was: str(self._consumers.after[was]) for was in wanted} == wanted
+            case "retries_consumption":
+                return self._consumers.retries == wanted
+            case _ if word.startswith("cause"):
+                return self._cause_holds(word, wanted)
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    def _cause_holds(self, word: str, wanted: Any) -> bool:
+        cause = self._reported[-1].failure if self._reported else None
+        match word:
+            case "cause":
+                return cause is None if wanted is None else cause is not None and wanted in cause.message
+            case "cause_contains":
+                return cause is not None and wanted in cause.message
+            case "cause_is":
+                kind, _, text = wanted.rstrip(")").partition("(")
+                return cause is not None and cause.type_name == kind and text in cause.message
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    def _released(self) -> TaskEvent:
+        """The body goes on; where it was interrupted before, it has come to an end with that."""
+        return BridgeClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
+
+    def _start(self) -> None:
+        # The shell starts its machine before it takes any message.
+        if self._task.life.state is ExecutionState.CREATED:
+            self._feed(StartTask())
+
+    def _settle(self) -> None:
+        while self._answers:
+            self._feed(self._answers.popleft())
+
+    def _join(self) -> None:
+        """Let time pass until the attempt has ended or the TaskManager has given up."""
+        self._settle()
+        while not self._terminated and not self._fatal_error and self._due_ms is not None:
+            self._now, self._due_ms = self._due_ms, None
+            self._feed(CancellationDue())
+            self._settle()
+
+    def _feed(self, event: TaskEvent) -> None:
+        if self._terminated:
+            return
+        for effect in self._task.handle(event, now=self._now):
+            self._perform(effect)
+        self._task.check()
+
+    def _perform(self, effect: TaskEffect) -> None:
+        match effect:
+            case TellBridge(message=message):
+                self._answers += self._bridge(message)
+            case TellJobMaster(message=message):
+                self._answers += self._job_master(message)
+            case StartCancellationTimer(delay_ms=delay_ms):
+                self._due_ms = self._now + delay_ms
+            case ReportFatalError():
+                self._fatal_error = True
+            case EndAttempt():
+                self._terminated = True
+
+    def _bridge(self, message: Message) -> list[TaskEvent]:
+        match message:
+            case OpenBridge() if self._unprepared is not None:
+                return [StageFailed(cause=failure(self._unprepared))]
+            case OpenBridge():
+                return [BridgeOpened()]
+            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
+                return [StageFinished(stage=stage), _snapshotted(checkpoint_id)]
+            case CommitCheckpoint(checkpoint_id=checkpoint_id):
+                return [CheckpointCommitted(checkpoint_id=checkpoint_id)]
+            case CloseBridge():
+                return [BridgeClosed()] if not self._body_started or self._body.ends_when_interrupted() else []
+            case unexpected:
+                raise AssertionError(f"nobody wants {unexpected} of the bridge")
+
+    def _job_master(self, message: Message) -> list[TaskEvent]:
+        job_id, attempt = self._descriptor.job_id, self._descriptor.attempt
+        match message:
+            case UpdateTaskExecutionState(state=reached):
+                self._reported.append(reached)
+            case RequestSplits():
+                self._body_started = True
+                return self._body.entered(self._descriptor)
+            case NotifyEndOfData():
+                options = CheckpointOptions(is_final=True)
+                return [
+                    TriggerCheckpoint(job_id=job_id, attempt=attempt, checkpoint_id=1, timestamp_ms=0, options=options)
+                ]
+            case AcknowledgeCheckpoint(checkpoint_id=checkpoint_id):
+                return [
+                    NotifyCheckpointComplete(
+                        job_id=job_id, attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=0
+                    )
+                ]
+        return []
+
+
+def _cancellation(said: Mapping[str, Any]) -> TaskCancellationSettings:
+    return TaskCancellationSettings(
+        interval_ms=said.get("cancel_interval_ms"), timeout_ms=said.get("cancel_timeout_ms")
+    )
+
+
+def _unprepared(setup: str | None) -> str | None:
+    """What is told of a preparation that fails: as the case says it, and as Flink does."""
+    if setup is None:
+        return None
+    told = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)
+    if told is None:
+        raise UnknownWordError(f"setup {setup!r}")
+    return f"{setup}: {told}"
+
+
+def _snapshotted(checkpoint_id: int) -> StateSnapshotted:
+    return StateSnapshotted(
+        checkpoint_id=checkpoint_id,
+        state=TaskStateSnapshot(),
+        size_bytes=0,
+        incremental_bytes=0,
+        sync_ms=0,
+        async_ms=0,
+    )

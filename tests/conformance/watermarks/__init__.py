@@ -1,0 +1,1 @@
+"""Area 08: the watermark valve, and the generators of watermarks."""

@@ -1,0 +1,15 @@
+"""The demo itself: with whatever options it runs, it must find its output equal to the batch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("parallelism", ["1", "2", "4"])
+def test_the_demo_with_unaligned_checkpoints_and_a_kill_is_exactly_once(demo: ModuleType, parallelism: str) -> None:
+    assert demo.main(["--unaligned", "--parallelism", parallelism]) == 0

@@ -1,0 +1,287 @@
+"""`flykka savepoint`: what is shown of one, and what is said of an app that is held against it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.state.handles import operator_metadata
+from flykka.cli.main import main
+from flykka.messages.checkpoint import SnapshotType
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.job_graph import OperatorKind, OperatorRef
+from flykka.messages.state import (
+    ExclusiveStateHandle,
+    KeyGroupRange,
+    OperatorListState,
+    OperatorSubtaskState,
+    StateSchema,
+    TaskStateSnapshot,
+)
+
+WINDOWS = OperatorId("windows")
+
+
+def savepoint(
+    directory: Path,
+    *operators: OperatorMetadata,
+    windows: OperatorId = WINDOWS,
+    with_state: bool = True,
+    lists: tuple[OperatorListState, ...] = (),
+) -> Path:
+    """A savepoint of a job with state of one operator: lists, and keyed in a file of six bytes, or with none as yet."""
+    folder = initialize_savepoint(str(directory), "savepoint-orders-1")
+    state = Path(folder, "state")
+    state.write_bytes(b"a row.")
+    keyed = OperatorSubtaskState(
+        operator_id=windows,
+        key_groups=KeyGroupRange(start=0, end=127),
+        exclusive=(ExclusiveStateHandle(path=f"file:{state}", size_bytes=6),) if with_state else (),
+        operator_state=lists,
+    )
+    taken = CompletedCheckpoint(
+        job_id=JobId("orders-id"),
+        checkpoint_id=7,
+        timestamp_ms=1_700_000_000_000,
+        duration_ms=250,
+        task_states=(
+            TaskStateEntry(
+                vertex_id=JobVertexId("v"),
+                subtask=0,
+                parallelism=1,
+                max_parallelism=128,
+                state=TaskStateSnapshot(operators=(keyed,)),
+            ),
+        ),
+        snapshot_type=SnapshotType.SAVEPOINT,
+        job_name="orders",
+        operators=operators,
+    )
+    return Path(CheckpointStorage(folder).write_metadata(taken, folder))
+
+
+def window_operator() -> OperatorMetadata:
+    return OperatorMetadata(
+        operator_id=WINDOWS,
+        ref=OperatorRef(uid="totals", fingerprint="window"),
+        name="aggregate(sum(amount))",
+        kind=OperatorKind.WINDOW_AGGREGATE,
+        parallelism=1,
+        max_parallelism=128,
+        state_schema=StateSchema(keys="shop string", columns="sum bigint", windows="size=60000ms"),
+    )
+
+
+def test_a_savepoint_is_shown_with_its_job_and_its_operators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = savepoint(tmp_path, window_operator())
+
+    code = main(["savepoint", "inspect", str(path)])
+
+    shown = capsys.readouterr().out
+    assert code == 0
+    assert "savepoint 7 of job 'orders' (orders-id)" in shown
+    assert "taken 2023-11-14 22:13:20 UTC in 250 ms, 6 B of state" in shown
+    assert "totals  window aggregate     1 of 128   6 B  keyed" in shown
+    assert "totals: keys (shop string), kept of each window (sum bigint), size=60000ms" in shown
+    assert "totals: 128 key groups in 1 file" in shown
+
+
+def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = savepoint(tmp_path, window_operator(), with_state=False)
+
+    main(["savepoint", "inspect", str(path)])
+
+    shown = capsys.readouterr().out
+    assert "totals  window aggregate     1 of 128     -  none" in shown
+    assert "key groups" not in shown
+
+
+def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = savepoint(tmp_path, window_operator())
+
+    code = main(["savepoint", "inspect", str(path), "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (told["type"], told["job_name"], told["checkpoint_id"], told["missing"]) == ("SAVEPOINT", "orders", 7, None)
+    [operator] = told["operators"]
+    assert (operator["uid"], operator["key_groups"], operator["state_bytes"]) == ("totals", 128, 6)
+    assert operator["schema"] == {"keys": "shop string", "columns": "sum bigint", "windows": "size=60000ms"}
+
+
+def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["savepoint", "inspect", str(savepoint(tmp_path))])
+
+    assert "id windows" in capsys.readouterr().out
+
+
+def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unread = OperatorListState(name="unread splits", elements=(b"of a connector",))
+    path = savepoint(tmp_path, window_operator(), lists=(unread,))
+
+    code = main(["savepoint", "inspect", str(path)])
+
+    assert code == 0
+    assert "list unread splits (SPLIT_DISTRIBUTE): 1" in re.sub(r"\s+", " ", capsys.readouterr().out)
+
+
+def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = savepoint(tmp_path, window_operator())
+    (path / "state").unlink()
+
+    code = main(["savepoint", "inspect", str(path)])
+
+    said = capsys.readouterr()
+    assert code == 1
+    assert "savepoint 7 of job 'orders'" in said.out
+    assert said.err == (
+        f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is not there\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["check"]])
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data[:40], r"_metadata: \d+ bytes were written, \d+ are there"),
+        (lambda data: data[:8] + b"\x00\x63" + data[10:], "a newer flykka wrote it: format version 99"),
+        (lambda data: b"PAR1" + data, "not a file of flykka"),
+        (None, "it is neither the folder of a checkpoint"),
+    ],
+    ids=["cut off", "newer", "something else", "nothing"],
+)
+def test_a_file_that_is_none_is_named_and_nothing_is_started(
+    command: list[str],
+    damage: Callable[[bytes], bytes] | None,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = savepoint(tmp_path, window_operator())
+    metadata = path / "_metadata"
+    if damage is not None:
+        metadata.write_bytes(damage(metadata.read_bytes()))
+    else:
+        metadata.unlink()
+    (tmp_path / "app.py").write_text("raise SystemExit('started')")
+    app = [str(tmp_path / "app.py")] if command == ["check"] else []
+
+    code = main(["savepoint", *command, str(path), *app])
+
+    error = capsys.readouterr().err
+    assert code == 1
+    assert error.startswith(f"flykka savepoint: '{path}' ")
+    assert re.search(said, error)
+
+
+def test_an_app_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["savepoint", "check", str(tmp_path), str(tmp_path / "gone.py")])
+
+    assert left.value.code == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+APP = """
+import sys
+from pyspark.sql import functions as F
+from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
+
+uid, size, *more = sys.argv[1:]
+with StreamExecutionEnvironment.get_execution_environment() as env:
+    source = FileSource.json("{folder}/in", schema="at timestamp, shop string, amount bigint")
+    source = source.monitor_continuously("1s")
+    watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    rows = env.from_source(source, watermarks, "orders", uid="orders").key_by("shop", *more)
+    totals = rows.window(TumblingEventTimeWindows.of(size)).aggregate(F.sum("amount").alias("total")).uid(uid)
+    totals.sink_to(FileSink.parquet("{folder}/out")).uid("output")
+    env.execute("orders")
+    print("executed")
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir(exist_ok=True)
+    path = tmp_path / "app.py"
+    path.write_text(APP.format(folder=tmp_path))
+    return path
+
+
+@pytest.fixture
+def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
+    """A savepoint of the app's job, with the uid `totals` and windows of an hour."""
+    from pyspark.sql import functions as F
+
+    (tmp_path / "in").mkdir(exist_ok=True)
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        source = FileSource.json(
+            str(tmp_path / "in"), schema="at timestamp, shop string, amount bigint"
+        ).monitor_continuously("1s")
+        watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+        rows = env.from_source(source, watermarks, "orders", uid="orders").key_by("shop")
+        totals = rows.window(TumblingEventTimeWindows.of("1h")).aggregate(F.sum("amount").alias("total")).uid("totals")
+        totals.sink_to(FileSink.parquet(str(tmp_path / "out"))).uid("output")
+        operators = operator_metadata(env.get_job_graph())
+    windows = next(each.operator_id for each in operators if each.ref.uid == "totals")
+    return savepoint(tmp_path / "savepoints", *operators, windows=windows)
+
+
+@pytest.mark.spark
+def test_an_app_that_fits_can_start_and_is_not_started(
+    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "1h"])
+
+    said = capsys.readouterr()
+    assert code == 0
+    assert f"job 'orders' can start from {of_the_app}: 3 matched\n" in said.out
+    assert "executed" not in said.out + said.err
+    assert [line.split()[:2] for line in said.out.splitlines()[1:4]] == [
+        ["matched", "orders"],
+        ["matched", "totals"],
+        ["matched", "output"],
+    ]
+
+
+@pytest.mark.spark
+def test_an_operator_with_another_uid_is_found_and_may_be_given_up(
+    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = main(["savepoint", "check", str(of_the_app), str(app), "sums", "1h", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    allowed = main(["savepoint", "check", str(of_the_app), str(app), "-n", "--", "sums", "1h"])
+
+    assert (refused, allowed) == (1, 0)
+    assert told["can_start"] is False
+    [renamed] = [operator for operator in told["operators"] if operator["match"] == "renamed"]
+    assert (renamed["uid"], renamed["former_uid"]) == ("sums", "totals")
+
+
+@pytest.mark.spark
+def test_other_windows_and_keys_are_incompatible_and_told_as_they_were_and_are(
+    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "2h", "amount"])
+
+    said = capsys.readouterr().out
+    assert code == 1
+    assert "keys: was `shop string`, is `shop string, amount bigint`" in said
+    assert "windows: was `size=3600000ms, slide=3600000ms, offset=0ms`, is `size=7200000ms" in said
+    assert "job 'orders' cannot start" in said

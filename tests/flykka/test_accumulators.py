@@ -1,0 +1,110 @@
+"""What rich functions count, from the Python workers and the driver to the result of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import RecordBatch
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka import (
+    DoubleCounter,
+    FileSink,
+    RestartStrategies,
+    RichFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
+from flykka.spark_bridge.accumulators import AccumulatorRegistry, IntCounter, LongCounter
+from flykka.spark_bridge.errors import AccumulatorConflictError
+
+pytestmark = pytest.mark.spark
+
+
+class Counting(RichFunction):
+    """Counts rows where they are, on the executors, and batches where they are planned. The first attempt fails."""
+
+    schema = "id long"
+
+    def open(self, context: RuntimeContext) -> None:
+        self.is_first = context.attempt_number == 0
+        self.rows = context.get_long_counter("rows")
+        self.sizes = context.get_histogram("rows by remainder")
+        self.batches = context.get_int_counter("batches")
+        self.closed = DoubleCounter()
+        context.add_accumulator("closed", self.closed)
+
+    def close(self) -> None:
+        self.closed.add(0.5)
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        if self.is_first and self.batches.get_local_value() == 1:
+            raise OSError("not at the first try")
+        self.batches.add(1)
+        counted, sizes = self.rows, self.sizes
+
+        def count(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    counted.add(1)
+                    sizes.add(number % 3)
+                yield batch
+
+        return rows.mapInArrow(count, "id long")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_the_attempts_that_have_finished_are_counted_and_no_others(spark: SparkSession, tmp_path: Path) -> None:
+    with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=2) as env:
+        env.set_checkpoint_dir(str(tmp_path / "checkpoints")).set_parallelism(2)
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, "10ms"))
+        numbers = env.from_dataframe(spark.range(0, 90, 1, 6), uid="numbers", partitions_per_batch=1)
+        numbers.transform(Counting()).uid("counting").sink_to(FileSink.parquet(str(tmp_path / "out"))).uid("out")
+
+        result = env.execute("counting")
+
+    assert result.accumulator_results == {
+        "rows": 90,
+        "rows by remainder": {0: 30, 1: 30, 2: 30},
+        "batches": 6,
+        "closed": 1.0,
+    }
+
+
+def context(spark: SparkSession) -> RuntimeContext:
+    return RuntimeContext(uid="u", task_name="t", session=spark)
+
+
+def test_an_accumulator_of_one_name_is_the_same_one(spark: SparkSession) -> None:
+    made = context(spark)
+    counter = made.get_int_counter("rows")
+    counter.add(2)
+
+    made.get_int_counter("rows").add(3)
+
+    assert counter.get_local_value() == 5
+    assert made.get_accumulator("rows") is counter
+    assert made.get_accumulator("other") is None
+
+
+def test_a_name_is_added_once_and_is_of_one_kind(spark: SparkSession) -> None:
+    made = context(spark)
+    made.add_accumulator("rows", IntCounter())
+
+    with pytest.raises(AccumulatorConflictError, match="'rows' exists already in this task and cannot be added"):
+        made.add_accumulator("rows", IntCounter())
+    with pytest.raises(AccumulatorConflictError, match="is of kind IntCounter, and was asked for as LongCounter"):
+        made.get_long_counter("rows")
+
+
+def test_one_that_is_not_registered_says_what_to_do() -> None:
+    with pytest.raises(AccumulatorConflictError, match="this LongCounter is not registered"):
+        LongCounter().add(1)
+
+
+def test_what_is_no_accumulator_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(AccumulatorConflictError, match="the accumulator 'n' is none, but of type int"):
+        AccumulatorRegistry().add("n", 1, spark.sparkContext)  # type: ignore[arg-type]

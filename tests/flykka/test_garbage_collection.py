@@ -1,0 +1,50 @@
+"""The garbage collector is patient while a cluster runs, and as before when it has ended."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.garbage_collection import YOUNG_OBJECTS, be_as_before, be_patient
+from flykka.local_cluster import ClusterSettings, LocalCluster
+from tests.actors.cast import Names
+
+
+@pytest.fixture(autouse=True)
+def thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_it_is_patient_from_the_first_cluster_to_the_last() -> None:
+    with LocalCluster(Names(), ClusterSettings()):
+        with LocalCluster(Names(), ClusterSettings()):
+            pass
+        while_one_runs = gc.get_threshold()
+
+    assert while_one_runs == (YOUNG_OBJECTS, 10, 10)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["switched off", "more patient"])
+def test_who_has_chosen_otherwise_is_left_alone(chosen: tuple[int, int, int]) -> None:
+    gc.set_threshold(*chosen)
+
+    be_patient()
+    meanwhile = gc.get_threshold()
+    be_as_before()
+
+    assert (meanwhile, gc.get_threshold()) == (chosen, chosen)
+
+
+def test_what_somebody_chooses_meanwhile_stays() -> None:
+    be_patient()
+    gc.set_threshold(1_000, 5, 5)
+
+    be_as_before()
+
+    assert gc.get_threshold() == (1_000, 5, 5)

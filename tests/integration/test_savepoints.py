@@ -1,0 +1,143 @@
+"""The flights job is stopped with savepoints and goes on from them, moved, at another parallelism: each flight once."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from examples import flights
+from flykka import JobClient, StreamExecutionEnvironment
+from flykka.errors import CheckpointError, JobCancelledError
+from flykka.messages.job import CheckpointCompleted, MetricsReported
+from flykka.messages.message import Message
+from tests.integration import arrivals
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+FILES = 9
+"""Of the forty that all flights fill."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return flights.write_files(tmp_path_factory.mktemp("flights"))[:FILES]
+
+
+def start(env: StreamExecutionEnvironment, folder: Path, parallelism: int, *, interval: str = "100ms") -> JobClient:
+    env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    env.set_default_savepoint_directory(str(folder / "savepoints"))
+    flights.define_job(env, folder / "arrivals", folder / "output", parallelism)
+    return env.execute_async("flights")
+
+
+def arrive(files: list[Path], folder: Path) -> None:
+    for file in files:
+        shutil.copy(file, folder / "arrivals")
+
+
+def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
+    """Until something was said about the job."""
+    heard = threading.Event()
+    client.add_listener(lambda said: heard.set() if holds(said) else None)
+    assert heard.wait(timeout=60)
+
+
+def wait_read(client: JobClient, rows: int = 1) -> None:
+    """Until the source, which runs in one subtask, has read so many rows."""
+    wait_for(
+        client,
+        lambda said: (
+            isinstance(said, MetricsReported) and said.task_name.startswith("Source") and said.metrics.rows_in >= rows
+        ),
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def assert_exactly_once(spark: SparkSession, files: list[Path], output: Path) -> None:
+    streamed = spark.read.parquet(str(output)).collect()
+    assert flights.differences(streamed, flights.batch_result(spark, files).collect()) == []
+
+
+def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    moved: Path | None = None
+    for number, parallelism in enumerate((1, 4, 2)):
+        env = environment()
+        arrive(files[number * 3 : number * 3 + 3], tmp_path)
+        if moved is not None:
+            env.from_savepoint(str(moved))
+        client = start(env, tmp_path, parallelism)
+        wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
+        if number < 2:
+            path = Path(client.stop_with_savepoint())
+            moved = tmp_path / f"moved-{number}" / "elsewhere"
+            moved.parent.mkdir()
+            path.rename(moved)
+            shutil.rmtree(tmp_path / "checkpoints")
+        else:
+            (tmp_path / "arrivals" / arrivals.END).touch()
+            client.wait(timeout=120)
+
+    assert_exactly_once(spark, files, tmp_path / "output")
+
+
+def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    arrive(files[:3], tmp_path)
+    client = start(environment(), tmp_path, 2, interval="10min")
+    wait_read(client)
+    path = Path(client.trigger_savepoint())
+    client.cancel()
+    with pytest.raises(JobCancelledError):
+        client.wait(timeout=60)
+    before = contents(path)
+    published = list((tmp_path / "output").glob("*.parquet"))
+
+    arrive(files[3:], tmp_path)
+    (tmp_path / "arrivals" / arrivals.END).touch()
+    start(environment().from_savepoint(str(path)), tmp_path, 2).wait(timeout=120)
+
+    assert published == []
+    assert contents(path) == before
+    assert_exactly_once(spark, files, tmp_path / "output")
+
+
+def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts(
+    environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    arrive(files[:2], tmp_path)
+    client = start(environment(), tmp_path, 1)
+    wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
+    path = Path(client.stop_with_savepoint())
+    state = next(each for each in path.iterdir() if each.is_dir())
+    shutil.rmtree(state)
+
+    with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is not there"):
+        start(environment().from_savepoint(str(path)), tmp_path, 1)
+
+
+def test_a_job_that_is_drained_publishes_its_open_windows(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "arrivals").mkdir()
+    arrive(files[:2], tmp_path)
+    client = start(environment(), tmp_path, 2, interval="10min")
+    wait_read(client, rows=sum(pq.read_metadata(file).num_rows for file in files[:2]))
+
+    client.stop_with_savepoint(drain=True)
+
+    assert_exactly_once(spark, files[:2], tmp_path / "output")

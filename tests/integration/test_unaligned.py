@@ -1,0 +1,94 @@
+"""Unaligned checkpoints of a job with a slow operator: what was in flight counts once after a kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import (
+    FileSink,
+    FileSource,
+    JobClient,
+    RestartStrategies,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.stage import BridgeOpened, ChannelStateWritten, CommitCheckpoint
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.faults import kill_when
+from tests.integration import sales
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+def slowly(rows: DataFrame) -> DataFrame:
+    """A function that takes its time for each batch, so that the next ones wait before it."""
+    time.sleep(0.4)
+    return rows
+
+
+def start(env: StreamExecutionEnvironment, files: Path, output: Path, parallelism: int) -> JobClient:
+    """The program of the kill tests, with the slow function before its windows."""
+    env.set_parallelism(parallelism).enable_unaligned_checkpoints()
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay=0))
+    source = FileSource.parquet(str(files)).files_per_batch(1)
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
+    rows = env.from_source(source, watermarks, "sales", uid="sales").rebalance().transform(slowly).uid("slow")
+    hourly = rows.key_by("shop").window(TumblingEventTimeWindows.of("1h")).aggregate(*sales.aggregates()).uid("hourly")
+    hourly.sink_to(FileSink.parquet(str(output))).uid("output")
+    return env.execute_async("slow sales")
+
+
+@dataclass
+class Watched:
+    """Which checkpoints hold batches in flight, who is told first to commit one, and what was in flight again."""
+
+    holding: set[int] = field(default_factory=set)
+    recipients: list[str] = field(default_factory=list)
+    recovered_rows: int = 0
+
+    def hear(self, _recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        match message:
+            case ChannelStateWritten(checkpoint_id=checkpoint_id, size_bytes=size_bytes) if size_bytes:
+                self.holding.add(checkpoint_id)
+            case BridgeOpened(recovered_inputs=inputs, recovered_outputs=outputs):
+                batches = [entry.batch for entry in inputs] + [entry.batch for entry in outputs]
+                self.recovered_rows += sum(batch.rows for batch in batches)
+
+    def is_commit(self, recipient: ActorRef, message: Message) -> bool:
+        """Somebody is about to commit a checkpoint that holds batches in flight."""
+        if isinstance(message, CommitCheckpoint) and message.checkpoint_id in self.holding:
+            self.recipients.append("/".join(recipient.path.split("/")[:3]))
+            return True
+        return False
+
+
+@pytest.mark.parametrize("parallelism", [2, 4])
+def test_what_was_in_flight_when_a_task_manager_is_killed_counts_once(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    parallelism: int,
+) -> None:
+    env = environment()
+    watched, system = Watched(), env.cluster.system
+    system.add_delivery_hook(watched.hear)
+    kill = kill_when(system, lambda: system.find(watched.recipients[-1]), watched.is_commit)
+
+    start(env, sales_files, tmp_path / "output", parallelism).wait(timeout=120)
+
+    assert kill.done
+    assert watched.recovered_rows > 0
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    assert list((tmp_path / "checkpoints").glob("*/in-flight/*")) == []

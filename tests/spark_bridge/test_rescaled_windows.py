@@ -1,0 +1,114 @@
+"""Windows that go on with another parallelism: each row is read by its new owner, and carried along by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.state.assignment import assign
+from flykka.actors.state.key_groups import covers, key_groups_of
+from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.stage import StateSnapshotted
+from flykka.messages.state import SharedStateHandle
+from flykka.spark_bridge.code import LocalWindowCode, WindowCode
+from tests.conformance.key_groups.checkpoints import completed
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEYS = range(8)
+ROWS = [(key, key, second) for second in (0.0, 1.0, 2.0) for key in KEYS]
+
+
+class Job:
+    """A source and windows, whose subtasks come and go."""
+
+    def __init__(self, laboratory: Laboratory, windows: WindowCode) -> None:
+        write_rows(laboratory.input / "0.parquet", ROWS)
+        self.laboratory = laboratory
+        self.vertex = laboratory.vertex("windows", windows, laboratory.sink())
+        self.source_vertex = laboratory.source(LocalWindowCode(window=windows))
+        self.attempts = 0
+
+    def begin(self, parallelism: int, snapshots: Sequence[StateSnapshotted] = ()) -> list[Told]:
+        """The subtasks, from what those before have acknowledged."""
+        vertex = replace(self.vertex, parallelism=parallelism)
+        before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
+        of_subtasks = {before.vertex_id: (before, [snapshot.state for snapshot in snapshots])}
+        states = assign(completed(of_subtasks), [vertex]).states
+        source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
+        subtasks = [
+            self.laboratory.begin(vertex, subtask=subtask, number=self.attempts, reads=source).open(
+                states.get((vertex.vertex_id, subtask))
+            )
+            for subtask in range(parallelism)
+        ]
+        self.attempts += 1
+        if not snapshots:
+            batches = source.read(self.laboratory.splits(self.source_vertex))
+            for subtask, windows in enumerate(subtasks):
+                windows.run(batches, subpartition=subtask)
+        return subtasks
+
+    def end(self, subtasks: Sequence[Told], checkpoint_id: int) -> list[tuple[int, int]]:
+        """Let all windows fire; the keys and counts that were published in all."""
+        for windows in subtasks:
+            windows.snapshot(checkpoint_id, END)
+            windows.commit(checkpoint_id)
+        return sorted((row.key, row.n) for row in self.laboratory.published().collect())
+
+
+def taken(subtasks: Sequence[Told], checkpoint_id: int, *watermarks_ms: int) -> list[StateSnapshotted]:
+    """Snapshots of all subtasks, each at its watermark, committed; then the attempts end."""
+    made = []
+    for number, windows in enumerate(subtasks):
+        made.append(windows.snapshot(checkpoint_id, watermarks_ms[number] if watermarks_ms else WATERMARK_MIN))
+        windows.commit(checkpoint_id)
+        windows.close()
+    return made
+
+
+def handles(snapshots: Sequence[StateSnapshotted]) -> list[SharedStateHandle]:
+    return [handle for snapshot in snapshots for state in snapshot.state.operators for handle in state.shared]
+
+
+def test_of_what_one_subtask_held_each_of_several_reads_its_own_and_writes_that_anew(laboratory: Laboratory) -> None:
+    job = Job(laboratory, laboratory.windows())
+    one = taken(job.begin(1), 1)
+
+    three = taken(job.begin(3, one), 2)
+    again = taken(job.begin(3, three), 3)
+
+    assert not {handle.state_id for handle in handles(three)} & {handle.state_id for handle in handles(one)}
+    assert [handle.key_groups for handle in handles(three)] == [key_groups_of(subtask, 128, 3) for subtask in range(3)]
+    assert handles(again) == handles(three)
+    assert sum(handle.rows for handle in handles(three)) == len(ROWS)
+    assert job.end(job.begin(3, again), 4) == sorted((key, 1) for key in KEYS for _ in range(3))
+
+
+def test_what_one_subtask_takes_over_as_a_whole_stays_where_it_lies(laboratory: Laboratory) -> None:
+    job = Job(laboratory, laboratory.windows())
+    three = taken(job.begin(3), 1, *[at_ms(1)] * 3)
+
+    two = taken(job.begin(2, three), 2)
+    one = taken(job.begin(1, two), 3)
+
+    kept = {handle.state_id for handle in handles(two)} & {handle.state_id for handle in handles(three)}
+    assert len(kept) == 2
+    assert all(covers(key_groups_of(0, 128, 1), handle.key_groups) for handle in handles(one) if handle.key_groups)
+    assert {handle.state_id for handle in handles(one)} == {handle.state_id for handle in handles(two)}
+    assert job.end(job.begin(1, one), 4) == sorted((key, 1) for key in KEYS for _ in range(3))
+
+
+@pytest.mark.parametrize("slide_ms", [1000, 500])
+def test_what_had_fired_in_one_subtask_and_not_in_another_fires_once(laboratory: Laboratory, slide_ms: int) -> None:
+    job = Job(laboratory, laboratory.windows(slide_ms=slide_ms))
+    further = taken(job.begin(2), 1, at_ms(1), at_ms(2))
+
+    one = taken(job.begin(1, further), 2)
+    again = taken(job.begin(1, one), 3)
+
+    windows_of_a_row = 1000 // slide_ms
+    assert job.end(job.begin(1, again), 4) == sorted((key, 1) for key in KEYS for _ in range(3 * windows_of_a_row))

@@ -1,0 +1,46 @@
+"""What a source tells of the event times of a batch: its latest, its earliest where order is watched, or its marks."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import functions as F
+
+from flykka.messages.stage import StageFinished
+from flykka.spark_bridge.code import SourceCode
+from flykka.spark_bridge.sources.file_source import FileSource
+from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def read(laboratory: Laboratory, **code: object) -> StageFinished:
+    """One batch of a source whose file has seconds 3, 1 and 2, and of which nothing comes through a filter."""
+    write_rows(laboratory.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
+    source = FileSource.parquet(str(laboratory.input), event_time="at")
+    made = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]
+    nothing = transform(lambda rows: rows.where(F.lit(False)))
+    told = laboratory.begin(laboratory.vertex("source", made, nothing, laboratory.sink())).open()
+    return told.read(laboratory.splits(told.attempt.descriptor.vertex))
+
+
+def test_the_earliest_time_is_looked_for_only_where_order_is_watched(laboratory: Laboratory) -> None:
+    finished = read(laboratory)
+
+    assert (finished.event_time_min, finished.event_time_max) == (None, at_ms(3))
+
+
+def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_of_itself(
+    laboratory: Laboratory,
+) -> None:
+    finished = read(laboratory, watches_order=True)
+
+    assert (finished.event_time_min, finished.event_time_max) == (at_ms(1), at_ms(3))
+
+
+@pytest.mark.parametrize(
+    ("punctuation", "latest_ms"), [("key > 0", at_ms(2)), ("key = 1", at_ms(1)), ("key = 7", None)]
+)
+def test_where_rows_mark_watermarks_only_their_times_are_told(
+    laboratory: Laboratory, punctuation: object, latest_ms: int | None
+) -> None:
+    assert read(laboratory, punctuation=punctuation).event_time_max == latest_ms
