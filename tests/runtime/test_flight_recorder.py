@@ -15,7 +15,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.flight_recorder import FlightRecorder
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import DeadLetterRecord, Ring
+from flykka.runtime.trace.records import DeadLetterRecord, Ring, Send, Stop
 from flykka.runtime.trace.weight import weight
 from tests.runtime.players import Say, fails, player, replies, says
 
@@ -180,5 +180,7 @@ def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
     recorder.dump(tmp_path / "ring.trace")
 
     (turn,) = Trace.open(tmp_path / "ring.trace").turns
-    assert len(turn.effects) == 21
-    assert [effect.message.text for effect in turn.effects[1:]] == [str(number) for number in range(20)]
+    assert turn.effects == (
+        Stop(ref=SOMEONE),
+        *(Send(target=SOMEONE, message=says(str(number))) for number in range(20)),
+    )
