@@ -6,10 +6,10 @@ from base64 import b64encode
 from dataclasses import fields
 from typing import Any
 
-from flykka.cli.trace_text import message_tag
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Turn, Undecoded
+from flykka.runtime.trace.text import message_tag
 
 
 def record_json(record: Record) -> dict[str, Any]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from flykka.cli.trace_text import message_name, message_tag
 from flykka.messages.ref import Ref
+from flykka.runtime.trace.order import in_order, recipient_of
 from flykka.runtime.trace.records import Killed, Record
-
-_WINDOW = 1_024
-"""Records lie in a file in the order in which turns ended. None is so far from its place: threads are fewer."""
+from flykka.runtime.trace.text import message_name, message_tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +36,6 @@ class Selection:
             and (self.type is None or _is_called(record, self.type))
             and not any(_is_called(record, pattern) for pattern in self.without)
         )
-
-
-def recipient_of(record: Record) -> Ref:
-    """Whose turn it is, or was to be."""
-    return record.ref if isinstance(record, Killed) else record.recipient
-
-
-def in_order(records: Iterable[Record]) -> Iterator[Record]:
-    """The records by their sequence numbers, with few of them in memory."""
-    waiting: list[tuple[int, int, Record]] = []
-    for position, record in enumerate(records):
-        heapq.heappush(waiting, (record.sequence, position, record))
-        if len(waiting) > _WINDOW:
-            yield heapq.heappop(waiting)[2]
-    while waiting:
-        yield heapq.heappop(waiting)[2]
 
 
 def _is_at(ref: Ref, pattern: str) -> bool:

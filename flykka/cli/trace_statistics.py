@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from flykka.cli.trace_selection import recipient_of
-from flykka.cli.trace_text import failure_of, failure_text, message_name, unwrapped
 from flykka.messages.checkpoint import TriggerCheckpoint
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.message import Value
+from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn, Undecoded
+from flykka.runtime.trace.text import failure_of, failure_text, message_name, unwrapped
 
 _FAILURES_SHOWN = 20
 _IN_PROGRESS = "IN_PROGRESS"

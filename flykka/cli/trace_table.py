@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flykka.cli.trace_selection import recipient_of
-from flykka.cli.trace_text import effects_text, failure_of, failure_text, message_text
+from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
+from flykka.runtime.trace.text import effects_text, failure_of, failure_text, message_text
 
 _ROWS_AT_A_TIME = 50
 _LONG_ID = re.compile(r"[0-9a-f]{16,}")

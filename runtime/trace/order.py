@@ -1,0 +1,28 @@
+"""The records of a trace in the order in which they began, with few of them in memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from flykka.messages.ref import Ref
+from flykka.runtime.trace.records import Killed, Record
+
+_WINDOW = 1_024
+"""Records lie in a file in the order in which turns ended. None is so far from its place: threads are fewer."""
+
+
+def recipient_of(record: Record) -> Ref:
+    """Whose turn it is, or was to be."""
+    return record.ref if isinstance(record, Killed) else record.recipient
+
+
+def in_order(records: Iterable[Record]) -> Iterator[Record]:
+    """The records by their sequence numbers, with few of them in memory."""
+    waiting: list[tuple[int, int, Record]] = []
+    for position, record in enumerate(records):
+        heapq.heappush(waiting, (record.sequence, position, record))
+        if len(waiting) > _WINDOW:
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
