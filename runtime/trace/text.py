@@ -95,14 +95,15 @@ def effects_text(record: Record) -> str:
     """What came of it, in short: the fields of a message are told where it was handled."""
     match record:
         case Turn(effects=effects):
-            return "; ".join(map(_effect_text, effects))
+            return "; ".join(map(effect_text, effects))
         case Killed():
             return ""
         case DeadLetterRecord(reason=reason):
             return reason
 
 
-def _effect_text(effect: Effect) -> str:
+def effect_text(effect: Effect) -> str:
+    """One effect, in short."""
     match effect:
         case Send(target=target, message=message):
             return f"sends {message_name(message)} to {target.path}"
