@@ -39,6 +39,11 @@ class Props:
         """The class, or where a function makes the actor `Actor`."""
         return self._factory if isinstance(self._factory, type) else Actor
 
+    @property
+    def arguments(self) -> tuple[object, ...]:
+        """What the factory is called with: by position, then by name."""
+        return (*self._args, *self._kwargs.values())
+
     def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
         """The same recipe on another dispatcher.
 
