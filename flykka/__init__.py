@@ -5,6 +5,7 @@ The public names are found here and loaded when they are first used: `import fly
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -86,3 +87,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
+
+
+# Objects of the rooms below are shown as well as our own: all of flykka is loaded through here.
+if "IPython" in sys.modules:
+    import_module(f"{__name__}.notebook.trace_displays").register_displays()

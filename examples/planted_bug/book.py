@@ -1,0 +1,32 @@
+"""Books a trip with the agency next door, and records it.
+
+    python book.py trip.trace
+
+It runs in virtual time, on one thread, so that it prints and records the same everywhere. In production the system
+would be an `ActorSystem`, with the same recorder.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from agency import BookTrip, TravelAgent
+
+from flykka.runtime import Props
+from flykka.runtime.testing import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+
+SUPPLIERS = {"airline": "500ms", "hotel": "3s", "car-rental": "6s"}
+
+
+def main(path: str) -> None:
+    """One trip, for Ada."""
+    with SeededSystem(seed=7, name="agency", recorder=TraceRecorder(path)) as system:
+        agent = system.spawn(Props(TravelAgent, SUPPLIERS), "agent")
+        booked = agent.ask(BookTrip(traveller="Ada"))
+        seconds = system.manual_clock.now_ms() / 1000
+        print(f"booked for Ada after {seconds:.0f} s: {', '.join(booked.reserved)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
