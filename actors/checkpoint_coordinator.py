@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
@@ -24,7 +23,7 @@ from flykka.actors.checkpoint.properties import for_savepoint
 from flykka.actors.checkpoint_announcements import for_job_master, for_task
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.ignore import Ignore
-from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
+from flykka.actors.master_hooks import HooksOfJob
 from flykka.actors.state.handles import operator_metadata
 from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
@@ -72,11 +71,9 @@ _log = logging.getLogger(__name__)
 class CheckpointCoordinator(Actor):
     """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
 
-    def __init__(
-        self, job_graph: JobGraph, storage: CheckpointStorage, hooks: Sequence[MasterTriggerRestoreHook] = ()
-    ) -> None:
+    def __init__(self, job_graph: JobGraph, storage: CheckpointStorage, hooks: HooksOfJob | None = None) -> None:
         self._job_id = job_graph.job_id
-        self._hooks = MasterHooks(hooks)
+        self._hooks = hooks or HooksOfJob()
         self._storage = storage
         self._ids = CheckpointIdCounter()
         self._gateways: dict[ExecutionAttemptId, Gateway] = {}

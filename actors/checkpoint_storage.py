@@ -19,6 +19,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from glob import escape
 from typing import TypeVar
 
@@ -58,18 +59,34 @@ V = TypeVar("V", bound=Value)
 class CheckpointStorage:
     """The checkpoints below one directory: a path of this machine, or an address such as `s3://bucket/checkpoints`.
 
-    Raises:
-        CheckpointDirectoryError: there is no way to such an address, or what it needs is not installed.
+    Nothing is looked at before the first call: an actor may make one in its turn. Every call raises
+    `CheckpointDirectoryError` where there is no way to such an address, or what it needs is not installed.
     """
 
     def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    @cached_property
+    def _place(self) -> tuple[AbstractFileSystem, str]:
         try:
-            self._fs, self._root = url_to_fs(directory)
+            fs, root = url_to_fs(self._directory)
         except (ValueError, ImportError, OSError) as unknown:
             raise CheckpointDirectoryError(
-                f"the checkpoint directory {directory!r} cannot be used: {_first_line(unknown)}"
+                f"the checkpoint directory {self._directory!r} cannot be used: {_first_line(unknown)}"
             ) from None
-        self._is_local = isinstance(self._fs, LocalFileSystem)
+        return fs, root
+
+    @property
+    def _fs(self) -> AbstractFileSystem:
+        return self._place[0]
+
+    @property
+    def _root(self) -> str:
+        return self._place[1]
+
+    @property
+    def _is_local(self) -> bool:
+        return isinstance(self._fs, LocalFileSystem)
 
     def write_metadata(self, checkpoint: CompletedCheckpoint, target_location: str | None = None) -> str:
         """Make the checkpoint exist, below `target_location` if it is a savepoint's; returns its address."""
@@ -262,12 +279,13 @@ def initialize_savepoint(directory: str, name: str) -> str:
         CheckpointDirectoryError: it cannot be made; the text says why.
     """
     cannot = f"the savepoint directory {directory!r} cannot be"
+    savepoints = CheckpointStorage(directory)
     try:
-        savepoints = CheckpointStorage(directory)
+        fs, root = savepoints._place
     except CheckpointDirectoryError as unknown:
         raise CheckpointDirectoryError(f"{cannot} used: {_first_line(unknown.__context__)}") from None
-    fs, folder = savepoints._fs, f"{savepoints._root}/{name}"
-    if fs.isfile(savepoints._root):
+    folder = f"{root}/{name}"
+    if fs.isfile(root):
         raise CheckpointDirectoryError(f"{cannot} written: it is a file")
     try:
         fs.makedirs(folder, exist_ok=False)

@@ -1,7 +1,9 @@
 """The port to the data: what the actors ask of the side that holds the rows.
 
 Spark's side implements it in `spark_bridge`; stand-ins in the tests of the actors do without Spark. Nothing in here
-blocks an actor: what may block is a plain call that the shells run through `context.pipe_to_self`.
+blocks an actor: what may block is a plain call that the shells run through `context.pipe_to_self`. And nothing in here
+is asked for a decision in an actor's turn: what decides comes as a message, so that a recorded turn can be repeated
+where there is no data plane. Only `bridge_props` is called in a turn, by a Task.
 """
 
 from __future__ import annotations
@@ -42,13 +44,13 @@ class DataPlane(Protocol):
         """
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
-        """The user's code that is run beside the coordinator of a job's checkpoints."""
+        """The user's code that is run beside the coordinator of a job's checkpoints. May block."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of an execution attempt's bridge actor; it is spawned as the Task's child and tells its parent."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
-        """The discovery of a source operator."""
+        """The discovery of a source operator. May block, and raises as `SplitDiscovery.discover`."""
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Do what is to be done once when all tasks of a job have finished, before it is FINISHED. May block.

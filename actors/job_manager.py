@@ -14,6 +14,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.validation import check_job_graph
 from flykka.actors.job_master import JobMaster
+from flykka.actors.master_hooks import MasterHooks
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
@@ -71,8 +72,8 @@ class JobManager(Actor):
         match message:
             case SubmitJob():
                 self._on_submit(message)
-            case JobGraphAccepted(job_id=job_id):
-                self._on_accepted(job_id)
+            case JobGraphAccepted(job_id=job_id, master_hooks=master_hooks):
+                self._on_accepted(job_id, master_hooks)
             case JobGraphRefused(job_id=job_id, cause=cause):
                 self._refuse(self._jobs.pop(job_id).submission, cause)
             case CancelJob():
@@ -118,14 +119,14 @@ class JobManager(Actor):
         self._jobs[job_id] = _Job(submission=submission)
         self.context.pipe_to_self(
             partial(_check_and_store, self._data_plane, job_graph),
-            lambda _: JobGraphAccepted(job_id=job_id),
+            lambda master_hooks: JobGraphAccepted(job_id=job_id, master_hooks=master_hooks),
             lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)),
         )
 
     def _refuse(self, submission: SubmitJob, cause: SerializedThrowable) -> None:
         submission.client.tell(JobResultFailure(job_id=submission.job_graph.job_id, cause=cause))
 
-    def _on_accepted(self, job_id: JobId) -> None:
+    def _on_accepted(self, job_id: JobId, master_hooks: tuple[str, ...]) -> None:
         job = self._jobs[job_id]
         submission = job.submission
         submission.client.tell(JobSubmitSuccess(job_id=job_id))
@@ -137,6 +138,7 @@ class JobManager(Actor):
             self._data_plane,
             CheckpointStorage(submission.job_graph.checkpointing.directory),
             listeners=(submission.client,) if listens else (),
+            master_hooks=master_hooks,
             restore_path=submission.restore_path,
             allow_non_restored_state=submission.allow_non_restored_state,
         )
@@ -241,9 +243,11 @@ def _name(job_id: JobId) -> str:
     return f"job-{job_id}"
 
 
-def _check_and_store(data_plane: DataPlane, job_graph: JobGraph) -> None:
+def _check_and_store(data_plane: DataPlane, job_graph: JobGraph) -> tuple[str, ...]:
+    """What the master hooks of the job are called."""
     data_plane.check(job_graph)
     CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
+    return MasterHooks(data_plane.master_hooks(job_graph.job_id)).identifiers
 
 
 def _release_and_find_checkpoint(data_plane: DataPlane, job_graph: JobGraph) -> str | None:

@@ -22,6 +22,7 @@ from flykka.actors.graph import effects, events
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.actors.ignore import Ignore
+from flykka.actors.master_hooks import HooksOfJob
 from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.resource_cleaner import CleanupMessage, ResourceCleaner
 from flykka.actors.savepoint_handler import SavepointHandler, SavepointMessage
@@ -98,6 +99,7 @@ class JobMaster(Actor):
         data_plane: DataPlane,
         storage: CheckpointStorage,
         listeners: Sequence[Ref] = (),
+        master_hooks: Sequence[str] = (),
         restore_path: str | None = None,
         *,
         allow_non_restored_state: bool = False,
@@ -108,6 +110,7 @@ class JobMaster(Actor):
         self._data_plane = data_plane
         self._storage = storage
         self._listeners = tuple(listeners)
+        self._master_hooks = tuple(master_hooks)
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
 
@@ -116,7 +119,7 @@ class JobMaster(Actor):
         context = self.context
         self._session = LeaderSessionId(context.new_id("job-master-session"))
         context.accept_session(self._session)
-        hooks = self._data_plane.master_hooks(self._job_id)
+        hooks = HooksOfJob(self._master_hooks, partial(self._data_plane.master_hooks, self._job_id))
         coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage, hooks)
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)

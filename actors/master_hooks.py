@@ -7,8 +7,9 @@ on the system's I/O pool, one checkpoint after the other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 
 from flykka.actors.errors import MasterHookError
 from flykka.messages.checkpoint import MasterState
@@ -113,3 +114,37 @@ class MasterHooks:
         with ExitStack() as closing:
             for hook in reversed(self._hooks.values()):
                 closing.callback(hook.close)
+
+
+class HooksOfJob:
+    """The hooks of a job, as its coordinator has them: what they are called, and how to get at them.
+
+    The names are known since the job was accepted, and are what is decided by. The hooks themselves are the user's
+    objects: they are asked for with the first call, which is on the I/O pool and never in an actor's turn.
+    """
+
+    def __init__(
+        self,
+        identifiers: Sequence[str] = (),
+        load: Callable[[], Iterable[MasterTriggerRestoreHook]] = tuple,
+    ) -> None:
+        self.identifiers = tuple(identifiers)
+        self._load = load
+
+    @cached_property
+    def _hooks(self) -> MasterHooks:
+        # One that was added behind the acceptance of the job is not the job's.
+        return MasterHooks(hook for hook in self._load() if hook.identifier in self.identifiers)
+
+    def trigger(self, checkpoint_id: int, timestamp_ms: int) -> tuple[MasterState, ...]:
+        """As `MasterHooks.trigger`."""
+        return self._hooks.trigger(checkpoint_id, timestamp_ms)
+
+    def restore(self, checkpoint_id: int | None, states: Iterable[tuple[str, bytes | None]]) -> None:
+        """As `MasterHooks.restore`."""
+        self._hooks.restore(checkpoint_id, states)
+
+    def close(self) -> None:
+        """As `MasterHooks.close`."""
+        if self.identifiers:
+            self._hooks.close()

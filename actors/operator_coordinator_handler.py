@@ -6,11 +6,12 @@ readers through the TaskManagers of their attempts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import assert_never
 
-from flykka.actors.data_plane import DataPlane
+from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
@@ -96,10 +97,11 @@ class OperatorCoordinatorHandler:
             if operator.kind is OperatorKind.SOURCE
         ]
         self._vertices = {vertex_id for vertex_id, _ in sources}
-        self._discoveries = {
-            operator.operator_id: data_plane.split_discovery(graph.job_graph.job_id, operator)
+        self._lookouts = {
+            operator.operator_id: _Lookout(partial(data_plane.split_discovery, graph.job_graph.job_id, operator))
             for _, operator in sources
         }
+        self._intervals: dict[OperatorId, int | None] = {}
 
     def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
         """Begin anew from the states of a checkpoint, or without any from the beginning; once per version of the job.
@@ -121,7 +123,8 @@ class OperatorCoordinatorHandler:
         match message:
             case RequestSplits(attempt=attempt, operator_id=operator_id, count=count):
                 self._on_request(attempt, operator_id, count)
-            case SplitsDiscovered():
+            case SplitsDiscovered(operator_id=operator_id, interval_ms=interval_ms):
+                self._intervals[operator_id] = interval_ms
                 self._decide(_look_ended(message))
             case SplitDiscoveryDue(operator_id=operator_id):
                 self._decide(LookDue(operator_id=operator_id))
@@ -176,7 +179,7 @@ class OperatorCoordinatorHandler:
             case LookForSplits():
                 self._look(effect)
             case LookLater(operator_id=operator_id):
-                interval_ms = self._discoveries[operator_id].interval_ms
+                interval_ms = self._intervals[operator_id]
                 if interval_ms is not None:
                     due = SplitDiscoveryDue(operator_id=operator_id)
                     self._context.timers.start_once(f"split-discovery/{operator_id}", interval_ms, due)
@@ -203,7 +206,7 @@ class OperatorCoordinatorHandler:
     def _look(self, effect: LookForSplits) -> None:
         operator_id = effect.operator_id
         self._context.pipe_to_self(
-            partial(self._discoveries[operator_id].discover, effect.position),
+            partial(self._lookouts[operator_id].look, effect.position),
             lambda found: found,
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
@@ -215,6 +218,22 @@ class OperatorCoordinatorHandler:
         # What goes to a reader that is ending is handed out again when the next one begins.
         if reader.state in _READING and reader.slot is not None:
             Gateway(reader.slot.task_manager, self._session).tell(message)
+
+
+class _Lookout:
+    """Looks at one source, on the I/O pool and never in an actor's turn; one look at a time."""
+
+    def __init__(self, begin: Callable[[], SplitDiscovery]) -> None:
+        self._begin = begin
+
+    @cached_property
+    def _discovery(self) -> SplitDiscovery:
+        return self._begin()
+
+    def look(self, position: bytes) -> SplitsDiscovered:
+        """What there is behind `position`, and when to look again. May block, and raise what the source raises."""
+        found = self._discovery.discover(position)
+        return replace(found, interval_ms=self._discovery.interval_ms)
 
 
 def _look_ended(found: SplitsDiscovered) -> LookEnded:

@@ -12,13 +12,12 @@ from flykka.actors.graph.network_buffers import task_minima
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager import TaskManager
+from flykka.actors.task_manager_props import ConfiguredTaskManagers
 from flykka.errors import ClusterError, InsufficientNetworkBuffersError, InsufficientSlotsError, UnknownTaskManagerError
 from flykka.garbage_collection import be_as_before, be_patient
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
-from flykka.messages.ids import TaskManagerId
 from flykka.messages.job_graph import JobGraph, TaskCancellationSettings
-from flykka.messages.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS, FlightRecorder
@@ -27,7 +26,6 @@ from flykka.runtime.trace.recorder import TraceRecorder
 if TYPE_CHECKING:
     from flykka.actors.data_plane import DataPlane
     from flykka.runtime.recording import Recorder
-    from flykka.runtime.ref import ActorRef
 
 HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000
@@ -89,7 +87,6 @@ class LocalCluster:
         self._data_plane = data_plane
         self._settings = settings
         self._clients: list[JobClient] = []
-        self._names: list[TaskManagerId] = []
         self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
         self._system = system
         be_patient()
@@ -131,7 +128,8 @@ class LocalCluster:
 
     def task_managers(self) -> tuple[str, ...]:
         """The names of the TaskManagers that live now, in the order in which they were started."""
-        return tuple(name for name in tuple(self._names) if self._find(name) is not None)
+        living = (cell for cell in self._system.cells.living() if cell.parent is self._system.user)
+        return tuple(cell.name for cell in living if cell.props.actor_class is TaskManager)
 
     def kill_task_manager(self, name: str) -> None:
         """End a TaskManager as when its machine is switched off: no hook runs, no message is sent.
@@ -139,10 +137,10 @@ class LocalCluster:
         Raises:
             UnknownTaskManagerError: no living TaskManager has this name.
         """
-        doomed = self._find(name)
-        if name not in self._names or doomed is None:
-            living = ", ".join(self.task_managers()) or "none"
-            raise UnknownTaskManagerError(f"there is no TaskManager {name!r}; there are: {living}")
+        living = self.task_managers()
+        doomed = self._system.find(f"/user/{name}")
+        if name not in living or doomed is None:
+            raise UnknownTaskManagerError(f"there is no TaskManager {name!r}; there are: {', '.join(living) or 'none'}")
         self._system.kill(doomed)
 
     @property
@@ -215,31 +213,22 @@ class LocalCluster:
     def _running(self) -> list[JobClient]:
         return [client for client in self._clients if not client.done()]
 
-    def _find(self, name: str) -> ActorRef | None:
-        return self._system.find(f"/user/{name}")
-
     def _job_manager_props(self) -> Props:
         return Props(JobManager, self._resource_manager, self._data_plane)
 
     def _resource_manager_props(self) -> Props:
+        task_managers = ConfiguredTaskManagers(
+            slots=self._slots,
+            data_plane=self._data_plane,
+            network=self._settings.network,
+            task_cancellation=self._settings.task_cancellation,
+        )
         return Props(
             ResourceManager,
             self._settings.task_managers,
-            self._task_manager_props,
+            task_managers,
             heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
             heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
-        )
-
-    def _task_manager_props(self, name: TaskManagerId, resource_manager: Ref) -> Props:
-        self._names.append(name)
-        return Props(
-            TaskManager,
-            name,
-            self._slots,
-            resource_manager,
-            self._data_plane,
-            network=self._settings.network,
-            task_cancellation=self._settings.task_cancellation,
         )
 
 

@@ -11,9 +11,13 @@ from flykka.messages.message import Message, message
 
 @message("job_control.accepted")
 class JobGraphAccepted(Message):
-    """data plane and storage -> JobManager: the code of the graph is there, and the graph is stored."""
+    """data plane and storage -> JobManager: the code of the graph is there, and the graph is stored.
+
+    `master_hooks` are the identifiers of the user's hooks that run beside its checkpoints.
+    """
 
     job_id: JobId
+    master_hooks: tuple[str, ...] = ()
 
 
 @message("job_control.refused")

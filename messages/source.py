@@ -117,7 +117,7 @@ class SplitsDiscovered(Message):
     """data plane -> JobMaster: what a look at the source found; `finished` when no more can come.
 
     It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, and comes with
-    the next look, which need not wait.
+    the next look, which need not wait. Any other next look is taken `interval_ms` later; without one there is none.
     """
 
     operator_id: OperatorId
@@ -126,3 +126,4 @@ class SplitsDiscovered(Message):
     begun_at: bytes = b""
     position: bytes = b""
     more: bool = False
+    interval_ms: int | None = None

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
 from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.master_hooks import HooksOfJob, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
@@ -50,7 +50,8 @@ class JobMaster(Actor):
         hooks: tuple[MasterTriggerRestoreHook, ...],
     ) -> None:
         self._heard = heard
-        self._props = Props(CheckpointCoordinator, job_graph, storage, hooks)
+        known = HooksOfJob([hook.identifier for hook in hooks], lambda: hooks)
+        self._props = Props(CheckpointCoordinator, job_graph, storage, known)
 
     def pre_start(self) -> None:
         self._coordinator = self.context.spawn(self._props, "checkpoint-coordinator")

@@ -266,7 +266,7 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
     fsspec.register_implementation("driverless", WithoutDriver, clobber=True)
 
     with pytest.raises(CheckpointDirectoryError, match=r"'driverless://x' cannot be used: Unable to load libjvm$"):
-        CheckpointStorage("driverless://x")
+        CheckpointStorage("driverless://x").latest(JOB)
     with pytest.raises(
         CheckpointDirectoryError, match=r"savepoint directory .* cannot be used: Unable to load libjvm$"
     ):

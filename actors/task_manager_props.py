@@ -1,0 +1,35 @@
+"""How the ResourceManager makes TaskManagers: a value, which can be recorded, and made anew at a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.task_manager import TaskManager
+from flykka.messages.ids import TaskManagerId
+from flykka.messages.job_graph import TaskCancellationSettings
+from flykka.messages.ref import Ref
+from flykka.runtime.props import Props
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredTaskManagers:
+    """All TaskManagers of a cluster: of so many slots each, beside one data plane."""
+
+    slots: int
+    data_plane: DataPlane
+    network: NetworkSettings | None = None
+    task_cancellation: TaskCancellationSettings | None = None
+
+    def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
+        """The props of the one with this id, which is to register at `resource_manager`."""
+        return Props(
+            TaskManager,
+            task_manager_id,
+            self.slots,
+            resource_manager,
+            self.data_plane,
+            network=self.network,
+            task_cancellation=self.task_cancellation,
+        )
