@@ -1,0 +1,73 @@
+"""Actors to be recorded: one that does as it should, and some that no replay can follow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from flykka.messages.message import Message, message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+
+
+@message("bad_input.note")
+class Note(Message):
+    """test -> actor: a word, or a number."""
+
+    text: str
+
+
+class Echo(Actor):
+    """Tells whoever sent it, and otherwise nobody."""
+
+    def handle_message(self, message: Message) -> None:
+        """One word."""
+        assert isinstance(message, Note)
+        self.say(self.context.new_id("note"))
+
+    def say(self, text: str) -> None:
+        """To the actor itself, which does not answer itself."""
+        if self.context.sender != self.context.ref:
+            self.context.ref.tell(Note(text=text))
+
+
+class ReadsTheClock(Echo):
+    """Says what time it is, by the real clock."""
+
+    def handle_message(self, message: Message) -> None:
+        """One word."""
+        self.say(str(time.time_ns()))
+
+
+class Sleeps(Echo):
+    """Says how long it has slept, as the real clock has it."""
+
+    def handle_message(self, message: Message) -> None:
+        """One word."""
+        begun = time.perf_counter_ns()
+        time.sleep(0.001)
+        self.say(str(time.perf_counter_ns() - begun))
+
+
+class StartsAThread(Echo):
+    """Says the id of a thread of its own."""
+
+    def handle_message(self, message: Message) -> None:
+        """One word."""
+        thread = threading.Thread(target=int, name="of-a-turn")
+        thread.start()
+        thread.join()
+        self.say(str(thread.native_id))
+
+
+def record(path: Path, actor: type[Actor] = Echo, words: tuple[str, ...] = ("one", "two", "three")) -> Path:
+    """Has the actor hear the words; the trace of it."""
+    with SeededSystem(name="recorded", recorder=TraceRecorder(path)) as system:
+        ref = system.spawn(Props(actor), "actor")
+        for word in words:
+            ref.tell(Note(text=word))
+            system.run_until_idle()
+    return path

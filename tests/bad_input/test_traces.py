@@ -1,0 +1,135 @@
+"""Files that are no traces, or not whole ones: every command says so in one sentence, and with its exit code."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from flykka.cli.main import main
+from tests.bad_input.recorded import record
+
+Shell = Callable[..., tuple[int, str, str]]
+
+READ, UNREADABLE = 0, 2
+READERS = (["trace", "show"], ["trace", "stats"])
+"""Commands that read a trace and take nothing but its name."""
+
+
+@pytest.fixture
+def flykka(capfd: pytest.CaptureFixture[str]) -> Shell:
+    """Runs the command line: its exit code, and what it printed."""
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A good one."""
+    return record(tmp_path / "run.trace")
+
+
+def with_header(trace: Path, **fields: object) -> Path:
+    """The same trace under a header that says something else."""
+    data = trace.read_bytes()
+    length, _ = struct.unpack_from("<II", data)
+    header = msgpack.packb({**msgpack.unpackb(data[8 : 8 + length]), **fields})
+    trace.write_bytes(struct.pack("<II", len(header), zlib.crc32(header)) + header + data[8 + length :])
+    return trace
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("notes.txt", b"Dear diary, today I have recorded nothing.", "has no whole header: it is no trace"),
+        ("empty.trace", b"", "has no whole header: it is no trace"),
+        ("program.py", b"print(1)\n" * 10_000, "has no whole header: it is no trace"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_called_that(
+    flykka: Shell, tmp_path: Path, command: list[str], name: str, data: bytes, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+
+    code, out, err = flykka(*command, tmp_path / name)
+
+    assert (code, out) == (UNREADABLE, "")
+    assert f"{tmp_path / name} {reason}" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_a_file_that_is_not_there_is_named(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+    code, out, err = flykka(*command, tmp_path / "gone.trace")
+
+    assert (code, out) == (UNREADABLE, "")
+    assert err.endswith(f"there is no file {tmp_path / 'gone.trace'}\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_a_folder_is_called_a_folder(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+    code, out, err = flykka(*command, tmp_path)
+
+    assert (code, out) == (UNREADABLE, "")
+    assert err.endswith(f"{tmp_path} is a folder; a trace is a file\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_a_file_that_may_not_be_read_is_told_with_the_reason(flykka: Shell, trace: Path, command: list[str]) -> None:
+    trace.chmod(0)
+
+    code, out, err = flykka(*command, trace)
+
+    assert (code, out) == (UNREADABLE, "")
+    assert err.endswith(f"{trace} cannot be read: Permission denied\n")
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_a_newer_trace_says_which_version_reads_it(flykka: Shell, trace: Path, command: list[str]) -> None:
+    with_header(trace, version=99, package="9.9.9")
+
+    code, out, err = flykka(*command, trace)
+
+    assert (code, out) == (UNREADABLE, "")
+    assert "has format 99, and this version reads up to" in err
+    assert err.endswith("read it with flykka 9.9.9 or newer\n")
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_what_is_left_of_a_trace_that_is_cut_off_is_read(flykka: Shell, trace: Path, command: list[str]) -> None:
+    data = trace.read_bytes()
+    trace.write_bytes(data[:-5])
+
+    code, out, err = flykka(*command, trace)
+
+    assert (code, err) == (READ, "")
+    assert "the file is damaged at byte" in out
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_a_bit_that_has_flipped_is_found_and_what_comes_before_it_read(
+    flykka: Shell, trace: Path, command: list[str]
+) -> None:
+    data = bytearray(trace.read_bytes())
+    data[-20] ^= 0b100
+    trace.write_bytes(data)
+
+    code, out, err = flykka(*command, trace)
+
+    assert (code, err) == (READ, "")
+    assert "the checksum of a" in out
