@@ -35,6 +35,21 @@ class Props:
         """None for no limit."""
 
     @property
+    def factory(self) -> Callable[..., Actor]:
+        """The class, or the function that makes the actor."""
+        return self._factory
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """What it is given by position."""
+        return self._args
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """What it is given by name."""
+        return self._kwargs
+
+    @property
     def actor_class(self) -> type[Actor]:
         """The class, or where a function makes the actor `Actor`."""
         return self._factory if isinstance(self._factory, type) else Actor
