@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 from flykka.notebook.shell import Bundle, interactive_shell
 
-_DISPLAYS = {
-    "flykka.runtime.trace.reader:Trace": "trace_html:trace_bundle",
-    "flykka.runtime.trace.records:Turn": "trace_html:turn_bundle",
+DISPLAYS = {
+    "flykka.runtime.trace.reader:Trace": "flykka.notebook.trace_html:trace_bundle",
+    "flykka.runtime.trace.records:Turn": "flykka.notebook.trace_html:turn_bundle",
 }
-"""Class and function, each as module:name; the functions are in this folder."""
+"""Of each class the function that makes its display, both as module:name."""
 
 
 def register_displays() -> None:
@@ -24,15 +25,22 @@ def register_displays() -> None:
     if shell is None:
         return
     bundles = shell.display_formatter.mimebundle_formatter
-    for shown, display in _DISPLAYS.items():
+    for shown in DISPLAYS:
         module, _, name = shown.partition(":")
-        bundles.for_type_by_name(module, name, _display(display))
+        bundles.for_type_by_name(module, name, _when_shown(shown))
 
 
-def _display(address: str) -> Callable[[object], Bundle]:
-    def show(item: object) -> Bundle:
-        module, _, name = address.partition(":")
-        bundle: Bundle = getattr(import_module(f"flykka.notebook.{module}"), name)(item)
-        return bundle
+def display_of(shown: str) -> Callable[[object], Bundle]:
+    """The function that makes the display of a class, given as module:name."""
+    display: Callable[[object], Bundle] = load(DISPLAYS[shown])
+    return display
 
-    return show
+
+def load(address: str) -> Any:
+    """What is called so, as module:name."""
+    module, _, name = address.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _when_shown(shown: str) -> Callable[[object], Bundle]:
+    return lambda item: display_of(shown)(item)

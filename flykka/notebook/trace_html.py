@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from flykka.cli.trace_report import origin
 from flykka.cli.trace_table import Row, row_of
 from flykka.console.formats import format_bytes
 from flykka.notebook.shell import Bundle
@@ -14,6 +13,7 @@ from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Effect, Record, Reply, Send, StartTimer, Turn
 from flykka.runtime.trace.text import effect_text, failure_text, message_text
+from flykka.traces.origin import origin
 
 SHOWN_RECORDS = 20
 _COLUMNS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -13,39 +12,8 @@ from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.notebook.job_html import job_html
 from flykka.notebook.job_text import job_text
+from tests.notebook.html_reader import Reader
 from tests.notebook.jobs import LOST, NEW, RESTARTED, SOURCE, WINDOWS, aborted, completed, job
-
-
-class Reader(HTMLParser):
-    """Reads tables row by row, all text, and whether every tag is closed in its turn."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: set[str] = set()
-        self.rows: list[list[str]] = []
-        self.text = ""
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" in self.open:
-            return
-        self.text += data
-        if "td" in self.open or "th" in self.open:
-            self.rows[-1][-1] += data
 
 
 def shown(details: JobDetails) -> Reader:

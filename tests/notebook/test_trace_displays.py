@@ -1,0 +1,101 @@
+"""What traces look like in a notebook: every fact is there, long ones stop, nothing of the user's becomes markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+from flykka.notebook import trace_displays
+from flykka.notebook.shell import Bundle
+from flykka.notebook.trace_html import SHOWN_RECORDS, trace_bundle, turn_bundle
+from flykka.runtime.trace.reader import Trace
+from tests.bad_input.recorded import Note, record
+from tests.notebook.html_reader import Reader
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    return Trace.open(record(tmp_path / "run.trace", words=("hello",)))
+
+
+def html(bundle: Bundle) -> Reader:
+    return Reader(bundle["text/html"])
+
+
+def test_a_trace_shows_what_was_recorded_and_a_row_for_each_turn(trace: Trace) -> None:
+    shown = html(trace_bundle(trace))
+
+    heard = [row for row in shown.rows if row[3] == "Note(text=hello)"]
+    assert "recording of actor system 'recorded'" in shown.text
+    assert len(shown.rows) == 1 + len(trace.turns)
+    assert [row[2] for row in heard] == ["/user/actor"]
+    assert heard[0][5] == "sends Note to /user/actor"
+
+
+def test_of_a_long_trace_the_first_turns_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
+    long = Trace.open(record(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
+
+    shown = html(trace_bundle(long))
+
+    assert len(shown.rows) == 1 + SHOWN_RECORDS
+    assert "`for turn in trace` reads on" in shown.text
+
+
+def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(trace: Trace) -> None:
+    (first, second) = (turn for turn in trace.turns if isinstance(turn.message, Note))
+
+    shown = html(turn_bundle(second))
+
+    assert f"turn {second.sequence}" in shown.text
+    assert "/user/actor <- Note(text=" in shown.text
+    assert f"from /user/actor ({first.sequence})" in shown.text
+    assert "nothing came of it" in shown.text
+
+
+def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: Trace) -> None:
+    first = next(turn for turn in trace.turns if isinstance(turn.message, Note))
+
+    assert "sends Note(text=" in turn_bundle(first)["text/plain"]
+    assert "sends Note(text=" in html(turn_bundle(first)).text
+
+
+@pytest.mark.parametrize("bundle", [trace_bundle, lambda trace: turn_bundle(trace.turns[3])], ids=["trace", "turn"])
+def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[Trace], Bundle]) -> None:
+    trace = Trace.open(record(tmp_path / "run.trace", words=(EVIL,)))
+
+    shown = html(bundle(trace))
+
+    assert "script" not in shown.seen
+    assert EVIL in shown.text
+
+
+class Shell:
+    """As much of IPython's shell as shows objects."""
+
+    def __init__(self) -> None:
+        self.display_formatter = DisplayFormatter()
+
+
+def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell()
+    monkeypatch.setattr(trace_displays, "interactive_shell", lambda: shell)
+
+    trace_displays.register_displays()
+    data, _ = shell.display_formatter.format(trace)
+
+    assert data == trace_bundle(trace)
+
+
+@pytest.mark.parametrize("address", [*trace_displays.DISPLAYS], ids=lambda address: address.rpartition(":")[2])
+def test_every_display_is_of_a_class_that_is_there(address: str) -> None:
+    shown, display = trace_displays.load(address), trace_displays.display_of(address)
+
+    assert isinstance(shown, type)
+    assert callable(display)
