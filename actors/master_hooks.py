@@ -123,6 +123,8 @@ class HooksOfJob:
     objects: they are asked for with the first call, which is on the I/O pool and never in an actor's turn.
     """
 
+    outside_state = True
+
     def __init__(
         self,
         identifiers: Sequence[str] = (),

@@ -223,6 +223,8 @@ class OperatorCoordinatorHandler:
 class _Lookout:
     """Looks at one source, on the I/O pool and never in an actor's turn; one look at a time."""
 
+    outside_state = True
+
     def __init__(self, begin: Callable[[], SplitDiscovery]) -> None:
         self._begin = begin
 

@@ -11,8 +11,8 @@ from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.job_manager import JobManager
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.resource_manager import ResourceManager
-from flykka.actors.task_manager import TaskManager
-from flykka.messages.ids import JobId, OperatorId, SplitId, TaskManagerId
+from flykka.actors.task_manager_props import ConfiguredTaskManagers
+from flykka.messages.ids import JobId, OperatorId, SplitId
 from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
@@ -22,7 +22,6 @@ from flykka.messages.job import (
 )
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
 from flykka.messages.message import Message
-from flykka.messages.ref import Ref
 from flykka.messages.source import FileSplit, SplitsDiscovered
 from flykka.messages.stage import (
     AbortCheckpoint,
@@ -194,14 +193,12 @@ class Stage:
         self.data_plane = data_plane or Names()
         self.checkpointing: dict[str, Any] = {}
 
-        def task_manager(name: TaskManagerId, resource_manager: Ref) -> Props:
-            return Props(TaskManager, name, slots, resource_manager, self.data_plane, network=network)
-
+        task_managers = ConfiguredTaskManagers(slots=slots, data_plane=self.data_plane, network=network)
         resource_manager = system.spawn(
             Props(
                 ResourceManager,
                 2,
-                task_manager,
+                task_managers,
                 heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
                 heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
             ),

@@ -11,6 +11,7 @@ from flykka.actors.errors import MasterHookError
 from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import MasterState
 from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import JobResultFailure
 from flykka.messages.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
@@ -116,3 +117,28 @@ def test_a_job_has_them_reset_when_it_starts_and_closed_when_it_has_ended(tmp_pa
             cluster.report(ExecutionAttemptId(attempt), ExecutionState.CANCELED)
 
     assert hook.calls == ["reset", "close"]
+
+
+def test_a_hook_that_is_added_to_an_application_whose_job_runs_is_not_the_jobs(tmp_path: Path) -> None:
+    early, late = Hook("early"), Hook("late")
+    with SeededSystem(3) as system:
+        cluster = JobCluster(system, tmp_path)
+        cluster.data_plane.hooks.append(early)
+        cluster.submit(cluster.graph())
+        cluster.data_plane.hooks.append(late)
+        cluster.accept_job_master()
+        cluster.cancel()
+
+    assert "close" in early.calls
+    assert late.calls == []
+
+
+def test_a_job_whose_application_has_a_hook_without_a_name_is_refused(tmp_path: Path) -> None:
+    with SeededSystem(3) as system:
+        cluster = JobCluster(system, tmp_path)
+        cluster.data_plane.hooks.append(Hook(""))
+
+        cluster.submit(cluster.graph())
+
+        refused = cluster.last(cluster.client, JobResultFailure)
+        assert refused.cause.type_name == "MasterHookError"

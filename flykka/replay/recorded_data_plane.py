@@ -1,0 +1,64 @@
+"""The data plane of a replay: there is none, and whatever it had to say is in the trace.
+
+The actors of a job ask the data plane for nothing in their turns; what it did for them on the I/O pool came back as
+messages, which the trace delivers. Only a Task asks in a turn, for the props of its bridge, and whatever that bridge
+has said is in the trace as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from flykka.actors.data_plane import SplitDiscovery
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.ids import JobId
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.message import Message
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+
+
+class RecordedBridge(Actor):
+    """Stands where an execution attempt had its bridge. It takes no turn: those of the bridge are in the trace."""
+
+    def handle_message(self, message: Message) -> None:
+        """What a bridge is told at a replay."""
+        self.context.unhandled(message)
+
+
+class RecordedDataPlane:
+    """Implements the port with nothing behind it. What would move rows or look at files cannot be called."""
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Was done before the job was recorded as accepted."""
+        _refuse("check")
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """The hooks are the user's code, which is not here."""
+        _refuse("master_hooks")
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        """Somebody who stands for the bridge."""
+        return Props(RecordedBridge)
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
+        """What was found is in the trace."""
+        _refuse("split_discovery")
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """Was done while it was recorded."""
+        _refuse("finalize_vertices")
+
+    def end_attempts(self, job_id: JobId) -> None:
+        """No attempt works here."""
+        _refuse("end_attempts")
+
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+        """Was done while it was recorded."""
+        _refuse("release_job")
+
+
+def _refuse(call: str) -> NoReturn:
+    raise AssertionError(f"an actor has called {call} of the data plane in its own turn: that cannot be replayed")
