@@ -15,6 +15,7 @@ FlykkaError
 ├── JobStoppingError            the job was not stopped
 ├── SavepointError              no savepoint was taken
 ├── AccumulatorError        a result has no accumulator of this name, or none that could be merged
+├── TraceSelectionError         a trace has nothing, or too much, of what was asked for
 ├── FlightRecordError           what the actors did before a failure could not be written down
 └── JobExecutionError           the job has FAILED, or was lost with its cluster
     └── JobCancelledError       ... or was CANCELED
@@ -96,6 +97,10 @@ class CheckpointNotFoundError(CheckpointError):
 
 class AccumulatorError(FlykkaError, LookupError):
     """The result of a job has no accumulator of this name, or one whose parts are of different kinds."""
+
+
+class TraceSelectionError(FlykkaError, LookupError):
+    """A trace has nothing of what was asked for, or more than can be shown; the text says what to ask for instead."""
 
 
 class FlightRecordError(FlykkaError):

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from fsspec.core import url_to_fs
 from rich.console import Console
 
-from flykka.cli.trace_json import record_json
-from flykka.cli.trace_report import cut_off, origin, report_json, write_report
-from flykka.cli.trace_selection import Selection
+from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.reader import Trace
+from flykka.traces.origin import cut_off, origin
+from flykka.traces.record_json import record_json
+from flykka.traces.selection import Selection
 
 if TYPE_CHECKING:
     import argparse

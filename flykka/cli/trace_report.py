@@ -12,6 +12,7 @@ from flykka.cli.trace_statistics import TraceStatistics
 from flykka.console.formats import format_bytes
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.reader import Damage, Trace
+from flykka.traces.origin import cut_off, origin
 
 _ROWS = 15
 
@@ -20,7 +21,7 @@ def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None
     """Everything, for programs."""
     return {
         "file": str(trace.path),
-        "header": asdict(trace.header),
+        "header": {**asdict(trace.header), "redacted": sorted(trace.header.redacted)},
         "truncated": None if damage is None else asdict(damage),
         "begin_ms": statistics.begin_ms,
         "duration_ms": statistics.duration_ms,
@@ -60,20 +61,6 @@ def _head(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage |
     yield f"turns: {turns:,}{f' ({kinds})' if kinds else ''}"
     yield f"actors: {len(statistics.actors):,}, of which {len(statistics.killed):,} were killed"
     yield f"failed turns: {statistics.failed_turns:,}, dead letters: {statistics.dead_letters.total():,}"
-
-
-def origin(trace: Trace) -> str:
-    """Which system was recorded, and how much of it."""
-    ring = trace.header.ring
-    if ring is None:
-        return f"recording of actor system {trace.header.system!r}"
-    kept = f"the first {ring.not_kept:,} turns were not kept" if ring.not_kept else "nothing is missing before it"
-    return f"flight record of actor system {trace.header.system!r}: {kept}"
-
-
-def cut_off(damage: Damage) -> str:
-    """Where the trace ends before its file does."""
-    return f"the file is damaged at byte {damage.offset:,} ({damage.reason}): what comes before is shown"
 
 
 def _checkpoints(statistics: TraceStatistics) -> list[str]:

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flykka.runtime.trace.effect_text import effects_text
 from flykka.runtime.trace.order import recipient_of
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
-from flykka.runtime.trace.text import effects_text, failure_of, failure_text, message_text
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+from flykka.runtime.trace.text import failure_of, failure_text, message_text
 
 _ROWS_AT_A_TIME = 50
 _LONG_ID = re.compile(r"[0-9a-f]{16,}")
@@ -45,6 +46,8 @@ def row_of(record: Record, began_ms: int) -> Row:
             style = "red" if failure_of(record) is not None else "dim" if record.kind == "signal" else ""
         case Killed():
             said, style = "KILLED", "bold red"
+        case Spawned():
+            said, style = "SPAWNED", "dim"
         case DeadLetterRecord():
             said, style = f"DEAD LETTER {message_text(record.message)}", "yellow"
             came = "" if record.sender is None else f"from {record.sender.path}"

@@ -9,10 +9,11 @@ from flykka.cli.trace_table import Row, row_of
 from flykka.console.formats import format_bytes
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
+from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Effect, Record, Reply, Send, StartTimer, Turn
-from flykka.runtime.trace.text import effect_text, failure_text, message_text
+from flykka.runtime.trace.text import failure_text, message_text
 from flykka.traces.origin import origin
 
 SHOWN_RECORDS = 20

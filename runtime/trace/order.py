@@ -6,15 +6,15 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import Killed, Record
+from flykka.runtime.trace.records import Killed, Record, Spawned
 
 _WINDOW = 1_024
 """Records lie in a file in the order in which turns ended. None is so far from its place: threads are fewer."""
 
 
 def recipient_of(record: Record) -> Ref:
-    """Whose turn it is, or was to be."""
-    return record.ref if isinstance(record, Killed) else record.recipient
+    """Whom the record is about: who took the turn, was to take it, was spawned or killed."""
+    return record.ref if isinstance(record, Killed | Spawned) else record.recipient
 
 
 def in_order(records: Iterable[Record]) -> Iterator[Record]:

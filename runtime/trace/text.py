@@ -1,4 +1,4 @@
-"""Turns in words: what a message says in one line, and what came of it."""
+"""Messages in words: what each says in one line, and which failure it brings."""
 
 from __future__ import annotations
 
@@ -13,26 +13,7 @@ from flykka.messages.forms import TAG_KEY
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import (
-    CancelTimer,
-    DeadLetterRecord,
-    Effect,
-    Killed,
-    Pipe,
-    Record,
-    Reply,
-    Send,
-    SetReceiveTimeout,
-    Spawn,
-    StartTimer,
-    Stash,
-    Stop,
-    Turn,
-    Undecoded,
-    UnstashAll,
-    Unwatch,
-    Watch,
-)
+from flykka.runtime.trace.records import Record, Turn, Undecoded
 
 _TEXT_LENGTH = 80
 _ITEMS = 3
@@ -89,49 +70,6 @@ def _carried(item: object, depth: int) -> SerializedThrowable | None:
 def failure_text(failure: SerializedThrowable) -> str:
     """Type and text of a failure, in one line."""
     return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
-
-
-def effects_text(record: Record) -> str:
-    """What came of it, in short: the fields of a message are told where it was handled."""
-    match record:
-        case Turn(effects=effects):
-            return "; ".join(map(effect_text, effects))
-        case Killed():
-            return ""
-        case DeadLetterRecord(reason=reason):
-            return reason
-
-
-def effect_text(effect: Effect) -> str:
-    """One effect, in short."""
-    match effect:
-        case Send(target=target, message=message):
-            return f"sends {message_name(message)} to {target.path}"
-        case Reply(message=message):
-            return f"replies {message_name(message)}"
-        case Spawn(ref=ref):
-            return f"spawns {ref.path}"
-        case Stop(ref=ref):
-            return f"stops {ref.path}"
-        case Watch(ref=ref):
-            return f"watches {ref.path}"
-        case Unwatch(ref=ref):
-            return f"unwatches {ref.path}"
-        case StartTimer(key=key, first_ms=first_ms, delay_ms=delay_ms):
-            again = "" if delay_ms is None else f", then every {delay_ms} ms"
-            return f"starts timer {key} in {first_ms} ms{again}"
-        case CancelTimer(key=key):
-            return f"cancels timer {key}"
-        case SetReceiveTimeout(timeout_ms=None):
-            return "sets no receive timeout"
-        case SetReceiveTimeout(timeout_ms=timeout_ms):
-            return f"sets a receive timeout of {timeout_ms} ms"
-        case Pipe():
-            return "begins blocking work"
-        case Stash():
-            return "stashes the message"
-        case UnstashAll(count=count):
-            return f"unstashes {count} messages"
 
 
 def _raw(message: Undecoded) -> dict[str, Any]:

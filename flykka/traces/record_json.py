@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import fields
-from typing import Any
+from typing import Any, assert_never
 
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Turn, Undecoded
+from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Spawned, Turn, Undecoded
 from flykka.runtime.trace.text import message_tag
 
 
@@ -25,9 +25,19 @@ def record_json(record: Record) -> dict[str, Any]:
                 "message": plain(record.message),
                 "effects": [_effect(effect) for effect in record.effects],
                 "failure": plain(record.failure),
+                "digest": record.digest,
             }
         case Killed():
             return head | {"kind": "killed", "recipient": plain(record.ref)}
+        case Spawned():
+            recipe = None if record.recipe is None else repr(record.recipe)
+            return head | {
+                "kind": "spawned",
+                "recipient": plain(record.ref),
+                "parent": plain(record.parent),
+                "actor": record.actor,
+                "recipe": recipe,
+            }
         case DeadLetterRecord():
             return head | {
                 "kind": "dead_letter",
@@ -36,6 +46,8 @@ def record_json(record: Record) -> dict[str, Any]:
                 "message": plain(record.message),
                 "reason": record.reason,
             }
+        case _:
+            assert_never(record)
 
 
 def plain(item: Any) -> Any:

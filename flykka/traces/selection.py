@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import islice, takewhile
 
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.order import in_order, recipient_of
-from flykka.runtime.trace.records import Killed, Record
+from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name, message_tag
 
 
@@ -25,25 +25,29 @@ class Selection:
     limit: int | None = None
 
     def of(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are wanted."""
-        return islice(filter(self._wants, in_order(records)), self.limit)
+        """The records that are wanted; none is read behind the last of them."""
+        ordered, last = in_order(records), self.last
+        if last is not None:
+            ordered = takewhile(lambda record: record.sequence <= last, ordered)
+        return islice(filter(self._wants, ordered), self.limit)
 
     def _wants(self, record: Record) -> bool:
         return (
             (self.first is None or record.sequence >= self.first)
-            and (self.last is None or record.sequence <= self.last)
-            and (self.actor is None or _is_at(recipient_of(record), self.actor))
-            and (self.type is None or _is_called(record, self.type))
-            and not any(_is_called(record, pattern) for pattern in self.without)
+            and (self.actor is None or is_at(recipient_of(record), self.actor))
+            and (self.type is None or is_called(record, self.type))
+            and not any(is_called(record, pattern) for pattern in self.without)
         )
 
 
-def _is_at(ref: Ref, pattern: str) -> bool:
+def is_at(ref: Ref, pattern: str) -> bool:
+    """Whether an actor has this path; `/user/` may be left out."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
-def _is_called(record: Record, pattern: str) -> bool:
-    if isinstance(record, Killed):
+def is_called(record: Record, pattern: str) -> bool:
+    """Whether the message of a record has this class or this tag."""
+    if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))
     return any(fnmatchcase(name, pattern) for name in names)

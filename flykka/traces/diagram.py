@@ -1,0 +1,193 @@
+"""A trace as a sequence diagram: lifelines, and what passed between them, for whatever draws it.
+
+A line of a diagram is one turn: an arrow from who sent its message to who took it. Turns nobody wants to see one by one
+are collapsed: a run of them is one line that says how many there were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flykka.messages.ref import Ref
+from flykka.runtime.trace.order import in_order, recipient_of
+from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
+from flykka.runtime.trace.text import message_name
+from flykka.traces.selection import is_at, is_called
+
+COLLAPSIBLE: Final = {
+    "heartbeats": ("Heartbeat*",),
+    "metrics": ("*Metrics*",),
+    "credits": ("AddCredit", "BacklogAnnouncement"),
+}
+"""What is known by a name of its own; anything else is a pattern of a message's class or tag."""
+
+Concerns = Callable[[Record], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What of a trace is drawn.
+
+    `actors` are patterns of paths: drawn is what these actors were told and what they told others; all, where there are
+    none. `collapse` are names of `COLLAPSIBLE` or patterns of message types.
+    """
+
+    actors: tuple[str, ...] = ()
+    collapse: tuple[str, ...] = ()
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """One record. Without a `sender` it came from outside, from a timer, or nobody knows."""
+
+    record: Record
+    sender: str | None
+    recipient: str
+    kind: str
+    name: str
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn."""
+        return self.record.sequence
+
+    @property
+    def cause(self) -> int | None:
+        """The turn that sent the message."""
+        return self.record.cause if isinstance(self.record, Turn) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collapsed:
+    """A run of records that are not drawn one by one."""
+
+    first: int
+    last: int
+    now_ms: int
+    counts: tuple[tuple[str, int], ...]
+    actors: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """How many of what."""
+        return ", ".join(f"{count:,} {name}" for name, count in self.counts)
+
+
+Line = Arrow | Collapsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagram:
+    """What is drawn: lines in the order of their turns, actors in the order of their first appearance.
+
+    `begin_ms` is when the trace begins, even where the drawing begins later. `hidden` turns have not been drawn.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    begin_ms: int
+    lifelines: tuple[str, ...]
+    lines: tuple[Line, ...]
+    hidden: int = 0
+
+
+def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = None) -> Iterator[Line]:
+    """The lines of what is to be seen, with few records in memory."""
+    patterns = [pattern for name in view.collapse for pattern in COLLAPSIBLE.get(name, (name,))]
+    run: list[Record] = []
+    for record in in_order(records):
+        if view.last is not None and record.sequence > view.last:
+            break
+        if view.first is not None and record.sequence < view.first:
+            continue
+        if not _is_seen(record, view.actors) or (concerns is not None and not concerns(record)):
+            continue
+        if any(is_called(record, pattern) for pattern in patterns):
+            run.append(record)
+            continue
+        if run:
+            yield _collapsed(run)
+            run = []
+        yield arrow_of(record)
+    if run:
+        yield _collapsed(run)
+
+
+def diagram(title: str, notes: Sequence[str], begin_ms: int, lines: Iterable[Line], limit: int | None) -> Diagram:
+    """The drawing of these lines: the first `limit` of them, and how many there are besides."""
+    drawn: list[Line] = []
+    hidden = 0
+    lifelines: dict[str, None] = {}
+    for line in lines:
+        if limit is not None and len(drawn) >= limit:
+            hidden += 1
+            continue
+        drawn.append(line)
+        if isinstance(line, Arrow):
+            lifelines.update(dict.fromkeys(path for path in (line.sender, line.recipient) if path is not None))
+        else:
+            lifelines.update(dict.fromkeys(line.actors))
+    return Diagram(
+        title=title,
+        notes=tuple(notes),
+        begin_ms=begin_ms,
+        lifelines=tuple(lifelines),
+        lines=tuple(drawn),
+        hidden=hidden,
+    )
+
+
+def arrow_of(record: Record) -> Arrow:
+    """The arrow of a record."""
+    sender, recipient = _sender(record), recipient_of(record).path
+    path = None if sender is None else sender.path
+    match record:
+        case Turn(kind=kind, message=message):
+            return Arrow(record=record, sender=path, recipient=recipient, kind=kind, name=message_name(message))
+        case DeadLetterRecord(message=message):
+            name = message_name(message)
+            return Arrow(record=record, sender=path, recipient=recipient, kind="dead letter", name=name)
+        case _:
+            name = type(record).__name__
+            return Arrow(record=record, sender=path, recipient=recipient, kind=name.lower(), name=name.upper())
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """For each path the fewest of its last parts that no other path ends with."""
+    parts = {path: path.strip("/").split("/") for path in paths}
+    tails = Counter("/".join(each[-length:]) for each in parts.values() for length in range(1, len(each) + 1))
+    return {path: _tail(each, tails) for path, each in parts.items()}
+
+
+def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
+    # A bridge is the bridge of something: its own name alone would say nothing.
+    candidates = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
+    return next((each for each in candidates if tails[each] == 1), "/".join(parts))
+
+
+def _is_seen(record: Record, actors: tuple[str, ...]) -> bool:
+    if not actors:
+        return True
+    sender = _sender(record)
+    refs = [recipient_of(record)] if sender is None else [recipient_of(record), sender]
+    return any(is_at(ref, pattern) for ref in refs for pattern in actors)
+
+
+def _sender(record: Record) -> Ref | None:
+    return record.sender if isinstance(record, Turn | DeadLetterRecord) else None
+
+
+def _collapsed(run: Sequence[Record]) -> Collapsed:
+    names = Counter(arrow_of(record).name for record in run)
+    return Collapsed(
+        first=run[0].sequence,
+        last=run[-1].sequence,
+        now_ms=run[0].now_ms,
+        counts=tuple(names.most_common()),
+        actors=tuple(dict.fromkeys(recipient_of(record).path for record in run)),
+    )

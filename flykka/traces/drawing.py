@@ -1,0 +1,44 @@
+"""Draws the part of a trace that is to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.reader import Trace
+from flykka.traces.diagram import COLLAPSIBLE, Concerns, Diagram, Line, View, diagram, lines_of
+from flykka.traces.origin import origin, shortcomings
+
+MERMAID_LINES = 300
+"""More of them no renderer takes, and nobody reads."""
+HTML_LINES = 50_000
+"""So many a browser has no trouble with; the page has some 20 MB then."""
+
+
+def drawn(trace: Trace, view: View, *, most: int, concerns: Concerns | None = None) -> Diagram:
+    """A diagram of at most `most` lines.
+
+    Raises:
+        TraceSelectionError: there is nothing to be seen, or more than that.
+    """
+    lines = lines_of(trace.records(), view, concerns)
+    found = diagram(origin(trace), tuple(shortcomings(trace)), begin_of(trace), lines, most)
+    if found.hidden:
+        names = ", ".join(f"'{name}'" for name in COLLAPSIBLE)
+        raise TraceSelectionError(
+            f"{trace.path}: {len(found.lines) + found.hidden:,} turns are too many for this diagram, which takes "
+            f"{most:,}: draw fewer with --from and --to, --actors, --checkpoint or --collapse ({names} or a TYPE)"
+        )
+    if not found.lines:
+        raise TraceSelectionError(f"{trace.path}: no turn is as asked for: there is nothing to draw")
+    return found
+
+
+def streamed(trace: Trace, view: View, concerns: Concerns | None = None) -> Iterator[Line]:
+    """The lines of any number of turns, one by one."""
+    return lines_of(trace.records(), view, concerns)
+
+
+def begin_of(trace: Trace) -> int:
+    """When the trace begins, in ms since 1970."""
+    return next((record.now_ms for record in trace.records()), 0)

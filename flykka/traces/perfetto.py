@@ -1,0 +1,113 @@
+"""A trace as events of Chrome's trace format, which the Perfetto UI (ui.perfetto.dev) and chrome://tracing open.
+
+A thread per actor, a slice per turn, an arrow from the turn that sent a message to the one that took it. How long turns
+took is not recorded: a slice ends where the actor's next one begins, and after a millisecond at the latest. Turns of
+one millisecond stand a microsecond apart, in their order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flykka.runtime.trace.effect_text import effect_text
+from flykka.runtime.trace.records import Killed, Turn
+from flykka.runtime.trace.text import failure_of, failure_text, message_text
+from flykka.traces.diagram import Arrow, Collapsed, Line
+
+_LONGEST_US = 1_000
+_PROCESS = 1
+_CAUSES = 100_000
+"""So many turns are remembered as causes: what was sent longer ago has no arrow."""
+
+
+def perfetto(system: str, lines: Iterable[Line], begin_ms: int) -> Iterator[str]:
+    """The parts of one JSON object, to be written one behind the other: what is drawn need not fit into memory."""
+    yield '{"displayTimeUnit": "ms", "traceEvents": [\n'
+    yield json.dumps(_named("process_name", 0, f"actor system {system}"))
+    for event in _Timeline(begin_ms).events(lines):
+        yield ",\n" + json.dumps(event)
+    yield "\n]}\n"
+
+
+class _Timeline:
+    """Gives actors their threads, turns their microseconds, and messages their arrows."""
+
+    def __init__(self, begin_ms: int) -> None:
+        self._begin_ms = begin_ms
+        self._threads: dict[str, int] = {}
+        self._now_us = -1
+        self._open: dict[int, dict[str, Any]] = {}
+        # Of each turn that was drawn: where an arrow from it begins.
+        self._turns: dict[int, tuple[int, int]] = {}
+
+    def events(self, lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+        for line in lines:
+            if isinstance(line, Arrow):
+                yield from self._arrow(line)
+            else:
+                yield from self._collapsed(line)
+        yield from self._open.values()
+
+    def _arrow(self, arrow: Arrow) -> Iterator[dict[str, Any]]:
+        record, thread = arrow.record, self._threads.get(arrow.recipient)
+        if thread is None:
+            thread = self._threads[arrow.recipient] = len(self._threads) + 1
+            yield _named("thread_name", thread, arrow.recipient)
+            yield {**_named("thread_sort_index", thread, ""), "args": {"sort_index": thread}}
+        at = self._at(record.now_ms)
+        common = {"pid": _PROCESS, "tid": thread, "ts": at}
+        if not isinstance(record, Turn):
+            yield {**common, "ph": "i", "s": "t", "name": arrow.name, "cat": arrow.kind, "args": _told(arrow)}
+            if isinstance(record, Killed):
+                yield from self._ended(thread, at)
+            return
+        yield from self._ended(thread, at)
+        slice_of_turn = {**common, "ph": "X", "dur": _LONGEST_US, "name": arrow.name, "cat": arrow.kind}
+        self._open[thread] = {**slice_of_turn, "args": _told(arrow)}
+        if record.cause in self._turns:
+            yield from self._flow(record.sequence, self._turns[record.cause], (thread, at))
+        self._turns[record.sequence] = (thread, at)
+        if len(self._turns) > _CAUSES:
+            del self._turns[next(iter(self._turns))]
+
+    def _collapsed(self, line: Collapsed) -> Iterator[dict[str, Any]]:
+        at = self._at(line.now_ms)
+        yield {"ph": "i", "s": "p", "pid": _PROCESS, "tid": 0, "ts": at, "name": line.text, "cat": "collapsed"}
+
+    def _flow(self, number: int, start: tuple[int, int], end: tuple[int, int]) -> Iterator[dict[str, Any]]:
+        common = {"pid": _PROCESS, "id": number, "name": "causes", "cat": "cause"}
+        yield {**common, "ph": "s", "tid": start[0], "ts": start[1]}
+        # Bound to the slice that encloses the end, not to the next one.
+        yield {**common, "ph": "f", "bp": "e", "tid": end[0], "ts": end[1]}
+
+    def _ended(self, thread: int, at: int) -> Iterator[dict[str, Any]]:
+        earlier = self._open.pop(thread, None)
+        if earlier is not None:
+            yield {**earlier, "dur": min(_LONGEST_US, at - earlier["ts"])}
+
+    def _at(self, now_ms: int) -> int:
+        self._now_us = max(self._now_us + 1, (now_ms - self._begin_ms) * 1_000)
+        return self._now_us
+
+
+def _named(what: str, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": _PROCESS, "tid": thread, "name": what, "args": {"name": name}}
+
+
+def _told(arrow: Arrow) -> dict[str, Any]:
+    record = arrow.record
+    told: dict[str, Any] = {"turn": record.sequence}
+    message = getattr(record, "message", None)
+    if message is not None:
+        told["message"] = message_text(message)
+    if arrow.sender is not None:
+        told["from"] = arrow.sender
+    if arrow.cause is not None:
+        told["cause"] = arrow.cause
+    if isinstance(record, Turn) and record.effects:
+        told["effects"] = [effect_text(effect) for effect in record.effects]
+    if (failure := failure_of(record)) is not None:
+        told["failure"] = failure_text(failure)
+    return told
