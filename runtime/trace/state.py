@@ -24,7 +24,6 @@ from itertools import count
 from pathlib import PurePath
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
 from uuid import UUID
 
 from flykka.messages.message import Value
@@ -37,7 +36,6 @@ __all__ = ["Absent", "Change", "Fields", "State", "changes", "checksum", "descri
 
 OUTSIDE = "<outside>"
 """Stands in a container for a member that is no state."""
-CYCLE = "<cycle>"
 TOO_DEEP = "<too deep>"
 
 _MAX_DEPTH = 64
@@ -50,7 +48,7 @@ _KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.fsm")
 
 def describe(instance: object) -> State:
     """The state of an actor's instance, or of anything else. Immutable parts share their trees: do not change these."""
-    return _Description(_given(instance)).of(instance)
+    return _Walk({id(each) for each in _given(instance)}).tree(instance)
 
 
 def digest(instance: object) -> int:
@@ -68,103 +66,151 @@ _kept: dict[int, tuple[Value, Fields]] = {}
 """Descriptions of values, which never change: an actor holds the same ones turn after turn."""
 
 
-class _Description:
-    """One walk through an instance; `given` are the live objects that it got from outside."""
+class _Walk:
+    """One walk through an instance, level by level; `outside` are the ids of live objects that it was given.
 
-    def __init__(self, given: Iterable[object]) -> None:
-        self._outside = {id(each) for each in given}
-        self._on_the_way: set[int] = set()
-        self._within_value = False
+    What several parts of an actor share is described where it is nearest to the actor, and named by that place
+    elsewhere. That ends cycles too.
+    """
 
-    def of(self, item: object) -> State:
-        """The description of `item`; what is left out is marked."""
-        described = self._described(item)
+    def __init__(self, outside: set[int], places: dict[int, str] | None = None) -> None:
+        self._outside = outside
+        self._places = {} if places is None else places
+        self._later: deque[tuple[list[State] | dict[str, State], object, str, int]] = deque()
+
+    def tree(self, item: object, place: str = "") -> State:
+        """The description of `item`."""
+        top = self._member(item, place, 0)
+        while self._later:
+            container, compound, place, depth = self._later.popleft()
+            if isinstance(container, list):
+                container.extend(self._members(compound, place, depth))
+            elif isinstance(container, Fields):
+                for name, held in _named_parts(compound):
+                    described = self._described(held, f"{place}.{name}" if place else name, depth)
+                    if not isinstance(described, _Outside):
+                        container[name] = described
+            else:
+                self._fill_mapping(container, compound, place, depth)
+        return top
+
+    def _members(self, items: object, place: str, depth: int) -> Iterable[State]:
+        assert isinstance(items, Iterable)
+        if isinstance(items, Set):
+            described = [self._whole(each, f"{place}[]") for each in items]
+            return sorted(described, key=lambda each: (type(each).__name__, one_line(each)))
+        return [self._member(each, f"{place}[{index}]", depth) for index, each in enumerate(items)]
+
+    def _fill_mapping(self, container: dict[str, State], mapping: object, place: str, depth: int) -> None:
+        assert isinstance(mapping, Mapping)
+        for key, held in mapping.items():
+            name = one_line(self._whole(key, f"{place}.keys()"))
+            while name in container:
+                name += "'"  # As 7 beside "7".
+            container[name] = self._member(held, f"{place}[{name}]", depth)
+
+    def _whole(self, item: object, place: str) -> State:
+        """A key, or a member of a set, which is needed at once."""
+        plain = _plain(item)
+        if not isinstance(plain, _Outside):
+            return plain
+        return _Walk(self._outside, self._places).tree(item, place)
+
+    def _member(self, item: object, place: str, depth: int) -> State:
+        described = self._described(item, place, depth)
         return OUTSIDE if isinstance(described, _Outside) else described
 
-    def _described(self, item: object) -> State | _Outside:
-        if item is None or isinstance(item, bool):
-            return item
-        if isinstance(item, Enum):
-            return f"{type(item).__name__}.{item.name}"
-        if isinstance(item, str):
-            return str(item)
-        if isinstance(item, int | float):
-            return item
-        if isinstance(item, Ref):
-            return f"{item.path}#{item.incarnation}"
+    def _described(self, item: object, place: str, depth: int) -> State | _Outside:
+        plain = _plain(item)
+        if not isinstance(plain, _Outside):
+            return plain
         if id(item) in self._outside:
             return _LEFT_OUT
-        if isinstance(item, Value) and not self._within_value:
-            return self._value(item)
-        return self._compound(item)
+        if isinstance(item, Value):
+            return self._value(item, place, depth)
+        empty = _empty(item)
+        if not isinstance(empty, list | dict):
+            return empty
+        if not _is_immutable(item):
+            if id(item) in self._places:
+                return f"<{self._places[id(item)] or 'itself'}>"
+            self._places[id(item)] = place
+        return self._begun(empty, item, place, depth)
 
-    def _value(self, value: Value) -> State:
+    def _value(self, value: Value, place: str, depth: int) -> State:
+        if depth < 0:  # Within another value, which is kept as a whole.
+            return self._begun(Fields(type(value).__name__), value, place, depth)
         kept = _kept.get(id(value))
         if kept is not None and kept[0] is value:
             return kept[1]
-        self._within_value = True
-        try:
-            described = Fields(type(value).__name__, self._attributes(value))
-        finally:
-            self._within_value = False
+        walk = _Walk(self._outside)
+        described = Fields(type(value).__name__)
+        walk._later.append((described, value, "", -_MAX_DEPTH))
+        walk.tree(None)
         described.checksum = checksum(described)
         if len(_kept) >= _MAX_KEPT:
             _kept.clear()
         _kept[id(value)] = (value, described)
         return described
 
-    def _compound(self, item: object) -> State | _Outside:
-        if id(item) in self._on_the_way:
-            return CYCLE
-        if len(self._on_the_way) >= _MAX_DEPTH:
+    def _begun(self, empty: list[State] | dict[str, State], item: object, place: str, depth: int) -> State:
+        if depth + 1 in (0, _MAX_DEPTH):
             return TOO_DEEP
-        self._on_the_way.add(id(item))
-        try:
-            return self._parts(item)
-        finally:
-            self._on_the_way.discard(id(item))
+        self._later.append((empty, item, place, depth + 1))
+        return empty
 
-    def _parts(self, item: object) -> State | _Outside:
-        match item:
-            case Mapping():
-                return self._mapping(item)
-            case tuple() if hasattr(item, "_fields"):
-                return Fields(type(item).__name__, self._named(zip(item._fields, item, strict=True)))
-            case list() | tuple() | deque():
-                return [self.of(each) for each in item]
-            case Set():
-                return sorted((self.of(each) for each in item), key=lambda each: (type(each).__name__, one_line(each)))
-            case bytes() | bytearray() | memoryview():
-                return f"<{len(item)} bytes, crc {zlib.crc32(item):08x}>"
-            case Random():
-                return f"<chance, crc {zlib.crc32(repr(item.getstate()).encode()):08x}>"
-            case type() | FunctionType() | MethodType() | BuiltinFunctionType():
-                return f"<{getattr(item, '__module__', None)}.{item.__qualname__}>"
-            case partial():
-                return Fields("partial", self._named([("func", item.func), ("args", item.args), ("kw", item.keywords)]))
-            case _ if isinstance(item, _TAKEN_AS_TEXT):
-                return str(item)
-        if _is_outside(type(item)):
-            return _LEFT_OUT
-        return Fields(type(item).__name__, self._attributes(item))
 
-    def _mapping(self, mapping: Mapping[Any, object]) -> State:
-        described: dict[str, State] = {}
-        for key, value in mapping.items():
-            name = one_line(self.of(key))
-            while name in described:
-                name += "'"  # As 7 beside "7".
-            described[name] = self.of(value)
-        return described
+def _plain(item: object) -> State | _Outside:
+    """What needs no look inside; what does is marked."""
+    if item is None or isinstance(item, bool):
+        return item
+    if isinstance(item, Enum):
+        return f"{type(item).__name__}.{item.name}"
+    if isinstance(item, str):
+        return str(item)
+    if isinstance(item, int | float):
+        return item
+    if isinstance(item, Ref):
+        return f"{item.path}#{item.incarnation}"
+    return _LEFT_OUT
 
-    def _attributes(self, item: object) -> Iterator[tuple[str, State]]:
-        return self._named(_attributes(item))
 
-    def _named(self, attributes: Iterable[tuple[str, object]]) -> Iterator[tuple[str, State]]:
-        for name, value in attributes:
-            described = self._described(value)
-            if not isinstance(described, _Outside):
-                yield name, described
+def _empty(item: object) -> State | _Outside:
+    """The container to fill for `item`, or all there is to say of it."""
+    match item:
+        case Mapping():
+            return {}
+        case tuple() if hasattr(item, "_fields"):
+            return Fields(type(item).__name__)
+        case list() | tuple() | deque() | Set():
+            return []
+        case bytes() | bytearray() | memoryview():
+            return f"<{len(item)} bytes, crc {zlib.crc32(item):08x}>"
+        case Random():
+            return f"<chance, crc {zlib.crc32(repr(item.getstate()).encode()):08x}>"
+        case type() | FunctionType() | MethodType() | BuiltinFunctionType():
+            return f"<{getattr(item, '__module__', None)}.{item.__qualname__}>"
+        case partial():
+            return Fields("partial")
+        case _ if isinstance(item, _TAKEN_AS_TEXT):
+            return str(item)
+    return _LEFT_OUT if _is_outside(type(item)) else Fields(type(item).__name__)
+
+
+def _is_immutable(item: object) -> bool:
+    """Whether it does not matter if two places hold the same one or two that are equal."""
+    if isinstance(item, tuple | frozenset | partial):
+        return True
+    parameters = getattr(type(item), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
+
+
+def _named_parts(item: object) -> Iterable[tuple[str, object]]:
+    if isinstance(item, partial):
+        return [("func", item.func), ("args", item.args), ("keywords", item.keywords)]
+    if isinstance(item, tuple):
+        return zip(item._fields, item, strict=True)  # type: ignore[attr-defined]  # A named one.
+    return _attributes(item)
 
 
 def _attributes(item: object) -> Iterator[tuple[str, object]]:

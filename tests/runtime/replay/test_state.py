@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
 from random import Random
@@ -144,7 +144,9 @@ def test_the_context_and_live_objects_from_the_props_are_no_state() -> None:
 
     state = describe(first)
 
-    assert one_line(state).startswith("Keeper(helper=Helper(owner=<cycle>, told=1), hooks={first: <outside>}, machine=")
+    assert one_line(state).startswith(
+        "Keeper(helper=Helper(owner=<itself>, told=1), hooks={first: <outside>}, machine="
+    )
     assert digest(first) == digest(second)
 
 
@@ -155,8 +157,28 @@ def test_depth_and_cycles_end_a_description() -> None:
     for _ in range(5_000):
         chain = [chain]
 
-    assert describe(ring) == [1, "<cycle>"]
+    assert describe(ring) == [1, "<itself>"]
     assert "<too deep>" in one_line(describe(chain))
+
+
+def test_what_parts_share_is_described_where_it_is_nearest_and_named_elsewhere() -> None:
+    shared = Storage("x")
+    state = describe({"a": [[shared]], "b": shared})
+
+    assert state == {"a": [["<[b]>"]], "b": describe(shared)}
+
+
+def test_a_key_that_leads_back_to_its_mapping_ends_there() -> None:
+    owner = Storage("x")
+    owner.by_owner = {owner: 1}  # type: ignore[attr-defined]
+
+    assert one_line(describe(owner)) == "Storage(by_owner={<itself>: 1}, place=x)"
+
+
+def test_equal_immutable_things_may_be_one_or_two() -> None:
+    ticket, numbers = Ticket(number=1, owners=("a", "b")), (1, 2)
+
+    assert digest([ticket, ticket, numbers, numbers]) == digest([replace(ticket), ticket, numbers, (1, 2)])
 
 
 def test_a_value_is_described_once_and_not_taken_for_another_at_its_place() -> None:
