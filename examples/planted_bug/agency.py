@@ -12,40 +12,40 @@ from collections.abc import Mapping
 from flykka.runtime import Actor, Message, Props, Ref, message
 
 
-@message("planted_bug.book_trip")
+@message("trip.book")
 class BookTrip(Message):
     """asker -> TravelAgent: reserve with everybody; answered by `TripBooked`."""
 
     traveller: str
 
 
-@message("planted_bug.trip_booked")
+@message("trip.booked")
 class TripBooked(Message):
     """TravelAgent -> asker: all have reserved."""
 
     reserved: tuple[str, ...]
 
 
-@message("planted_bug.reserve")
+@message("trip.reserve")
 class Reserve(Message):
     """TravelAgent -> Supplier: answered by `Reserved`, as often as it is asked."""
 
     traveller: str
 
 
-@message("planted_bug.reserved")
+@message("trip.reserved")
 class Reserved(Message):
     """Supplier -> TravelAgent: done."""
 
     supplier: str
 
 
-@message("planted_bug.ask_again")
+@message("trip.ask_again")
 class AskAgain(Message):
     """TravelAgent -> itself: some are silent."""
 
 
-@message("planted_bug.answer")
+@message("trip.answer")
 class Answer(Message):
     """Supplier -> itself: what was asked for is done."""
 

@@ -1,0 +1,22 @@
+"""The page that finds a planted bug: whoever follows it sees what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.examples.walk import Walk, steps
+from tests.house.sources import HOUSE
+
+PAGE = HOUSE / "docs" / "finding_a_bug.md"
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+    walk = Walk(tmp_path, HOUSE / "examples" / "planted_bug")
+
+    for step in steps(PAGE):
+        printed = walk.run(step.command)
+
+        assert step.prints(printed), f"$ {step.command}\n{printed}"

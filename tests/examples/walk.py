@@ -1,0 +1,103 @@
+"""A page of the docs as a walk: its commands are run in order, in a folder of their own, and print what the page says.
+
+    python -m tests.examples.walk docs/finding_a_bug.md
+
+writes into the page what the commands print now.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from tempfile import TemporaryDirectory
+
+from tests.house.sources import HOUSE
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+_TOOK = re.compile(r"\bin \d[\d.,]* (ms|s)\b")
+_PROGRAM = "import sys\nfrom flykka.cli.main import main\nsys.exit(main())\n"
+LONG_ENOUGH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command of a page, and what the page says it prints."""
+
+    command: str
+    printed: str
+
+    def prints(self, now: str) -> bool:
+        """Whether that is what it prints now; how long something took is no matter."""
+        return _TOOK.sub("in a while", self.printed) == _TOOK.sub("in a while", now)
+
+
+def steps(page: Path) -> list[Step]:
+    """The commands of a page in their order."""
+    return [step for block in _BLOCK.findall(page.read_text(encoding="utf-8")) for step in _steps(block)]
+
+
+def _steps(block: str) -> list[Step]:
+    found: list[tuple[str, list[str]]] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((line.removeprefix("$ "), []))
+        elif line.startswith("> ") and not found[-1][1]:
+            found[-1] = (f"{found[-1][0]}\n{line.removeprefix('> ')}", [])
+        else:
+            found[-1][1].append(f"{line}\n")
+    return [Step(command, "".join(printed)) for command, printed in found]
+
+
+class Walk:
+    """A folder with the files of an example, and a shell in it that knows `flykka` and `python`."""
+
+    def __init__(self, folder: Path, example: Path) -> None:
+        self.folder = folder / "walk"
+        copytree(example, self.folder, ignore=ignore_patterns("__pycache__"))
+        tools = folder / "bin"
+        tools.mkdir()
+        # As an installed package has it: a program elsewhere, so that the folder it is called in is not on the path.
+        (tools / "command_line.py").write_text(_PROGRAM, encoding="utf-8")
+        for name, words in {"flykka": f"{tools / 'command_line.py'}", "python": ""}.items():
+            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
+            (tools / name).chmod(0o755)
+        path = os.pathsep.join([str(tools), os.environ["PATH"]])
+        self._environment = {**os.environ, "PATH": path, "PYTHONPATH": str(HOUSE), "COLUMNS": "120"}
+
+    def run(self, command: str) -> str:
+        """What a command prints, on both of its streams."""
+        ran = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONG_ENOUGH,
+            check=False,
+        )
+        return ran.stdout
+
+
+def rewrite(page: Path, example: Path) -> None:
+    """Put into the page what its commands print now."""
+    with TemporaryDirectory() as folder:
+        walk = Walk(Path(folder), example)
+
+        def run(block: re.Match[str]) -> str:
+            shown = (
+                f"$ {step.command.replace(chr(10), chr(10) + '> ')}\n{walk.run(step.command)}"
+                for step in _steps(block[1])
+            )
+            return f"```console\n{''.join(shown)}```"
+
+        page.write_text(_BLOCK.sub(run, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite(Path(sys.argv[1]), HOUSE / "examples" / "planted_bug")
