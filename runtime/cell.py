@@ -33,7 +33,6 @@ from flykka.runtime.future import Future, Termination
 from flykka.runtime.leader_session import Sessions
 from flykka.runtime.life import Life
 from flykka.runtime.lifecycle import Lifecycle
-from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.part import Part
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.resources import Resources
@@ -111,7 +110,7 @@ class Cell(pykka.Actor):
         # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
         self.system = system
         self.termination = Termination(system.driver)
-        self.mailbox = Mailbox(self, None if props.mailbox is None else props.mailbox.create(self))
+        self.mailbox = system.mailbox(self, props)
         self.ref = ActorRef(system, path, incarnation, self.mailbox)
         self.actor_urn = self.ref.actor_urn
         self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.

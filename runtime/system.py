@@ -28,6 +28,7 @@ from flykka.runtime.errors import TerminationTimeoutError, WaitInTurnError
 from flykka.runtime.event_stream import EventStream
 from flykka.runtime.future import Termination
 from flykka.runtime.inspection import Inspection
+from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -281,6 +282,10 @@ class ActorSystem:
         received = decode(encode(message), self.resolve)
         assert isinstance(received, Message)
         return received
+
+    def mailbox(self, cell: Cell, props: Props) -> Mailbox:
+        """What a new cell gets its messages by."""
+        return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
     def next_sequence(self) -> int:
         """The next number in the order of turns, kills and dead letters."""

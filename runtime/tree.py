@@ -56,6 +56,10 @@ class Tree:
             self._enter(cell)
         return cell
 
+    def expect(self, path: str, incarnation: int) -> None:
+        """Have the next one at `path` be this incarnation: for a replay."""
+        self._incarnations[path] = incarnation - 1
+
     def find(self, path: str) -> Cell | None:
         """The living cell at `path`."""
         return self._cells.get(path)
