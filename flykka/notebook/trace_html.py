@@ -12,8 +12,8 @@ from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, tol
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import Effect, Record, Reply, Send, StartTimer, Turn
-from flykka.runtime.trace.text import failure_text, message_text
+from flykka.runtime.trace.records import Effect, Record, Turn
+from flykka.runtime.trace.text import failure_text, message_name, message_text
 from flykka.traces.origin import origin
 
 SHOWN_RECORDS = 20
@@ -70,15 +70,11 @@ def turn_text(turn: Turn) -> str:
 
 def effect_line(effect: Effect) -> str:
     """One effect with what was said, where something was."""
-    match effect:
-        case Send(target=target, message=message):
-            return f"sends {message_text(message)} to {target.path}"
-        case Reply(message=message):
-            return f"replies {message_text(message)}"
-        case StartTimer(message=message):
-            return f"{effect_text(effect)}: {message_text(message)}"
-        case _:
-            return effect_text(effect)
+    text, message = effect_text(effect), getattr(effect, "message", None)
+    if message is None:
+        return text
+    name, said = message_name(message), message_text(message)
+    return text.replace(name, said, 1) if name in text else f"{text}: {said}"
 
 
 def records_table(records: Sequence[Record]) -> str:
