@@ -17,6 +17,7 @@ from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.signals import Stop, Terminated
 from flykka.runtime.stash import Stash
+from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
     import random
@@ -130,14 +131,14 @@ class ActorContext:
         cell = self._cell
         if cell.system.serialize_messages:
             message = cell.system.wire(message)
-        if cell.may_effect("send", ref, message):
+        if cell.may_effect("send", ref, message, None, True):
             asker = cell.sender if isinstance(cell.sender, PromiseRef) else None
             cell.system.living(ref).actor_inbox.put(Envelope(message, cell.sender, cell.sequence, asker))
 
     def reject(self, reason: str) -> None:
         """Make the message in hand a dead letter; who asked is told."""
         cell = self._cell
-        if cell.current is not None and cell.end_reason is None:
+        if cell.current is not None and cell.may_effect("reject", reason):
             cell.system.dead_letters.reject(Envelope.of(cell.current), cell.ref, reason)
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
@@ -190,6 +191,7 @@ class ActorContext:
         As an operating system closes the files of a dead process: behind `post_stop` where that runs. On a kill it is
         closed from the killing thread, which must not be kept waiting.
         """
+        note("own", type(resource).__qualname__)
         self._cell.resources.own(resource)
 
     def stash(self) -> None:
@@ -224,12 +226,14 @@ class ActorContext:
             behaviours = cell.behaviours
             if behaviours is None:
                 behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
+            note("become", getattr(behaviour, "__qualname__", type(behaviour).__qualname__), discard_old)
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
         """Go back to the behaviour underneath; under the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
+            note("unbecome")
             behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
@@ -250,10 +254,12 @@ class ActorContext:
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
         """Let through what is said under this leader session. A restart forgets it."""
+        note("accept_session", leader_session_id)
         self._cell.sessions.accept(leader_session_id)
 
     def revoke_session(self, leader_session_id: LeaderSessionId) -> None:
         """Drop what is said under this leader session."""
+        note("revoke_session", leader_session_id)
         self._cell.sessions.revoke(leader_session_id)
 
     def unhandled(self, message: Message) -> None:
@@ -268,7 +274,7 @@ class ActorContext:
 
     def publish(self, event: Message) -> None:
         """Publish `event` on the system's event stream."""
-        if self._cell.end_reason is None:
+        if self._cell.may_effect("publish", event):
             self._cell.system.event_stream.publish(event)
 
     def _spawn(self, parent: Cell, props: Props, name: str) -> ActorRef:
@@ -277,6 +283,6 @@ class ActorContext:
             # A killed actor's turn may still run on its thread: what it spawns is born dead.
             return cell.system.dead_ref(child_path(parent.ref.path, name))
         child = cell.system.cells.attach(parent, props, name)
-        cell.may_effect("spawn", child.ref)
+        note("spawn", child.ref, props.factory_name)
         child.start()
         return child.ref

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.turn import outside_turn
+from flykka.runtime.turn import note, outside_turn
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
@@ -33,6 +33,7 @@ class EventStream:
         """
         if not types:
             raise ValueError("a subscription names the classes of its events")
+        note("subscribe", _name(subscriber), tuple(each.__qualname__ for each in types))
         with self._lock:
             living = [(each, classes) for each, classes in self._subscriptions if not _has_ended(each)]
             for place, (each, classes) in enumerate(living):
@@ -45,6 +46,7 @@ class EventStream:
 
     def unsubscribe(self, subscriber: Subscriber, *types: type) -> None:
         """Give it no more: of what it subscribed to as `types`, or of anything where none are named."""
+        note("unsubscribe", _name(subscriber), tuple(each.__qualname__ for each in types))
         with self._lock:
             left = [
                 (each, tuple(cls for cls in classes if types and cls not in types) if each == subscriber else classes)
@@ -65,6 +67,10 @@ class EventStream:
                         subscriber(event)
                 except BaseException:
                     logger.exception("subscriber %r failed on %r", subscriber, event)
+
+
+def _name(subscriber: Subscriber) -> str:
+    return str(subscriber) if isinstance(subscriber, Ref) else getattr(subscriber, "__qualname__", "a callable")
 
 
 def _has_ended(subscriber: Subscriber) -> bool:

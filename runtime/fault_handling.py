@@ -19,6 +19,7 @@ from flykka.runtime.events import ActorFailed
 from flykka.runtime.life import Life
 from flykka.runtime.signals import BackoffEnded, Failed, Recreate, Resume
 from flykka.runtime.supervision import Directive, RestartHistory
+from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
@@ -207,23 +208,30 @@ class FaultHandling:
         directive = Directive(strategy.decider(error))
         match directive:
             case Directive.RESUME:
+                note("supervise", child.ref, directive.name, 0)
                 child.ref.signal(Resume())
             case Directive.RESTART:
                 delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.chance.random)
                 for each in strategy.affected(child, cell.children.all()):
                     if strategy.may_restart(each.faults.history, cell.now()):
+                        note("supervise", each.ref, directive.name, delay_ms)
                         each.ref.signal(Recreate(delay_ms=delay_ms))
                     else:
-                        cell.children.stop(each)
+                        self._stop(each)
             case Directive.STOP:
                 for each in strategy.affected(child, cell.children.all()):
-                    cell.children.stop(each)
+                    self._stop(each)
             case Directive.ESCALATE:
                 self._escalate(child, error)
             case _:
                 assert_never(directive)
 
+    def _stop(self, child: Cell) -> None:
+        note("supervise", child.ref, Directive.STOP.name, 0)
+        self._cell.children.stop(child)
+
     def _escalate(self, child: Cell, error: BaseException) -> None:
+        note("supervise", child.ref, Directive.ESCALATE.name, 0)
         self._escalated = (*self._escalated, child)
         # One that has failed already, or is being replaced, takes this child along in what becomes of it.
         if self._cell.life is Life.RUNNING:

@@ -24,6 +24,7 @@ from flykka.runtime.errors import (
     FutureCancelledError,
     serialized,
 )
+from flykka.runtime.recording import note_outcome
 from flykka.runtime.turn import RUNNING
 
 T = TypeVar("T")
@@ -154,14 +155,22 @@ class Future(pykka.Future[T], Generic[T]):
                 self._awaiting += 1
             try:
                 yield from self._arrival()
-            except (asyncio.CancelledError, GeneratorExit):
+            except (asyncio.CancelledError, GeneratorExit) as end:
                 if self._awaiting == 1:
                     self._abandon()
+                if isinstance(end, asyncio.CancelledError):
+                    note_outcome(RUNNING.cell, None, end)
                 raise
             finally:
                 with self._lock:
                     self._awaiting -= 1
-        return self.get(timeout=0)
+        try:
+            value = self.get(timeout=0)
+        except BaseException as failure:
+            note_outcome(RUNNING.cell, None, failure)
+            raise
+        note_outcome(RUNNING.cell, value, None)
+        return value
 
     def __repr__(self) -> str:
         state = "pending" if not self._completed else "failed" if self._failure is not None else "done"

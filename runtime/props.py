@@ -40,6 +40,12 @@ class Props:
         return self._factory
 
     @property
+    def factory_name(self) -> str:
+        """The "module:Qualname" of the class or function."""
+        factory = self._factory if hasattr(self._factory, "__qualname__") else type(self._factory)
+        return f"{factory.__module__}:{factory.__qualname__}"
+
+    @property
     def args(self) -> tuple[Any, ...]:
         """What it is given by position."""
         return self._args

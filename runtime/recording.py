@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flykka.messages.failure import SerializedThrowable
+from flykka.runtime.errors import AskFailedError
+
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
+    from flykka.runtime.cell import Cell
     from flykka.runtime.envelope import Envelope
+    from flykka.runtime.props import Props
 
 Effect = tuple[Any, ...]
 """What a turn did, as it is noted in passing: a kind and its operands, as `trace.format` reads them.
@@ -34,6 +38,9 @@ class Recorder(Protocol):
     ) -> None:
         """An actor has taken a turn."""
 
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        """An actor was spawned from outside any turn; it has not begun yet."""
+
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed: no turn of it has a higher sequence number."""
 
@@ -44,3 +51,20 @@ class Recorder(Protocol):
 
     def close(self) -> None:
         """The system has ended; everything is on disk when this returns."""
+
+
+def note_outcome(cell: Cell | None, value: object, error: BaseException | None) -> None:
+    """What the turn of `cell` has waited for is there: for the turn it is news from outside, as a message is."""
+    if cell is not None and cell.effects is not None:
+        cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error)))
+
+
+def _failure(error: BaseException) -> SerializedThrowable:
+    """As text, without the stack of the waiting turn; the stack of the asked one where that has failed."""
+    asked = error.failure if isinstance(error, AskFailedError) else None
+    return SerializedThrowable(
+        type_name=type(error).__name__,
+        message=str(error),
+        stack_trace="" if asked is None else asked.stack_trace,
+        suppress_restarts=asked is not None and asked.suppress_restarts,
+    )

@@ -13,8 +13,9 @@ from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
 from flykka.runtime.future import Future, refuse_to_block
+from flykka.runtime.recording import note_outcome
 from flykka.runtime.signals import Signal, Stop
-from flykka.runtime.turn import RUNNING
+from flykka.runtime.turn import RUNNING, note
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -109,6 +110,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if not self.is_alive():
             stopped.try_set(False)
         else:
+            note("stop", self)
             self.signal(Stop())
             self.actor_inbox.owner.termination.add_done_callback(lambda: stopped.set(True))
         return stopped.get(timeout=seconds) if block else stopped
@@ -127,6 +129,12 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             f"{self} takes messages, not attribute access: ref.tell(SomeMessage(...)), "
             "or ref.ask(SomeMessage(...), timeout=5) for a reply"
         )
+
+    def is_alive(self) -> bool:
+        """Whether the actor has not ended yet."""
+        is_alive = super().is_alive()
+        note("lookup", self.path, (self,) if is_alive else ())
+        return is_alive
 
     def _actor_weakref(self) -> NoReturn:  # type: ignore[override]
         # pykka.ActorProxy(actor_ref=ref) comes by here.
@@ -158,7 +166,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if self._system.serialize_messages:
             message = self._system.wire(message)
         if cell is not None and cell.effects is not None:
-            cell.effects.append(("send", self, message))
+            cell.effects.append(("send", self, message, promise))
         self.actor_inbox.put(Envelope(message, promise, None if cell is None else cell.sequence, promise))
         return None
 
@@ -167,9 +175,14 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         try:
             begin_asking(cell, promise.future)
             self._question(message, promise, cell)
-            return self._answer(promise, seconds)
+            reply = self._answer(promise, seconds)
+        except BaseException as error:
+            note_outcome(cell, None, error)
+            raise
         finally:
             cell.asking = None
+        note_outcome(cell, reply, None)
+        return reply
 
     def _answer(self, promise: PromiseRef, seconds: float) -> Message:
         try:

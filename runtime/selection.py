@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flykka.runtime.path import ROOT
+from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
@@ -29,15 +30,9 @@ class ActorSelection:
 
     def resolve(self) -> list[ActorRef]:
         """The refs of all who live at the path now; siblings in the order of their spawning."""
-        cells = self._system.cells
-        if not self._has_wildcards:
-            cell = cells.find(self.path)
-            return [] if cell is None else [cell.ref]
-        root = cells.find(ROOT)
-        found = [] if root is None else [root]
-        for part in self.path.split("/")[1:]:
-            found = _below(found, part)
-        return [cell.ref for cell in found]
+        found = [cell.ref for cell in self._cells()]
+        note("lookup", self.path, tuple(found))
+        return found
 
     def resolve_one(self) -> ActorRef | None:
         """The ref of the actor that lives at the path now, of many the first."""
@@ -47,6 +42,17 @@ class ActorSelection:
         """Send `message` to everyone who lives at the path now; a dead letter if no one does."""
         for ref in self.resolve() or [self._system.dead_ref(self.path)]:
             ref.tell(message)
+
+    def _cells(self) -> list[Cell]:
+        cells = self._system.cells
+        if not self._has_wildcards:
+            cell = cells.find(self.path)
+            return [] if cell is None else [cell]
+        root = cells.find(ROOT)
+        found = [] if root is None else [root]
+        for part in self.path.split("/")[1:]:
+            found = _below(found, part)
+        return found
 
     def __repr__(self) -> str:
         return f"ActorSelection({self.path})"

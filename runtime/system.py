@@ -36,7 +36,7 @@ from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.tree import Tree
-from flykka.runtime.turn import RUNNING, outside_turn
+from flykka.runtime.turn import RUNNING, note, outside_turn
 from flykka.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -167,12 +167,17 @@ class ActorSystem:
             SpawnRefusedError: the system terminates or has ended.
         """
         cell = self.cells.attach(self.user, props, name)
+        if RUNNING.cell is not None:
+            note("spawn", cell.ref, props.factory_name)
+        elif self.recorder is not None:
+            self.recorder.spawned(self.next_sequence(), self.clock.now_ms(), cell.ref, self.user.ref, props)
         cell.start()
         return cell.ref
 
     def find(self, path: str) -> ActorRef | None:
         """The ref of the actor that lives at `path`."""
         cell = self.cells.find(path)
+        note("lookup", path, () if cell is None else (cell.ref,))
         return None if cell is None else cell.ref
 
     def actor_selection(self, path: str) -> ActorSelection:
@@ -197,6 +202,7 @@ class ActorSystem:
         there, without effects. What the actors own is closed, what waits for them becomes dead letters, and watchers
         outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
         """
+        note("kill", ref)
         doomed = self.cells.doom(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
@@ -227,6 +233,7 @@ class ActorSystem:
 
         Returns `terminated`, which completes behind the last of them. A second call joins the first.
         """
+        note("terminate")
         return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
 
     def __enter__(self) -> Self:

@@ -123,7 +123,8 @@ class Timers:
         timer = Timer(key, message, first_ms if period_ms is None else period_ms, repeats, cell.sequence)
         self._active[key] = timer
         if cell.effects is not None:
-            cell.effects.append(("start_timer", str(key), first_ms, message, period_ms))
+            fixed_rate = repeats is Repeats.FROM_THE_FIRING
+            cell.effects.append(("start_timer", str(key), first_ms, message, period_ms, fixed_rate))
         self._arm(timer, cell.now() + first_ms)
 
     def _arm(self, timer: Timer, due_ms: int) -> None:

@@ -21,6 +21,13 @@ RUNNING = _Running()
 """`RUNNING.cell` is the cell whose turn this thread takes, None outside a turn."""
 
 
+def note(*effect: object) -> None:
+    """Note something about the turn that this thread takes, where there is one and turns are recorded."""
+    cell = RUNNING.cell
+    if cell is not None and cell.effects is not None:
+        cell.effects.append(effect)
+
+
 @contextmanager
 def outside_turn() -> Iterator[None]:
     """Code of others that a turn happens to carry (hooks, subscribers, callbacks) does not speak for the actor."""

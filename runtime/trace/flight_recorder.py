@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
     from flykka.runtime.envelope import Envelope
+    from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect
 
 DEFAULT_TURNS = 50_000
@@ -105,6 +106,9 @@ class FlightRecorder:
             flat.append(len(effect))
             flat += effect
         self._note(carried, flat)
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        """An actor was spawned from outside any turn."""
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""

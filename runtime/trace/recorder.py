@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
     from flykka.runtime.envelope import Envelope
+    from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect
 
 logger = logging.getLogger("flykka.runtime")
@@ -91,6 +92,9 @@ class TraceRecorder:
         records.append((TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure))
         if len(records) >= self._wanted_at:
             self._see_to_records()
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        """An actor was spawned from outside any turn."""
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
