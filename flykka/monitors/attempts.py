@@ -1,0 +1,111 @@
+"""At most one attempt of a subtask lives, and what a dead one reports changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from flykka.actors.graph.states import EXECUTION_TERMINAL
+from flykka.messages.coordination import CoordinatedTaskStateChanged, RestoreState
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import ExecutionStateChanged, JobStatusChanged
+from flykka.messages.ref import Ref
+from flykka.messages.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
+from flykka.monitors.attempt_ids import subtask_of
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
+from flykka.runtime.trace.records import Send, Turn
+
+_CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged, SubmitTask)
+"""What a JobMaster says when a report has changed something."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    attempt: ExecutionAttemptId
+    number: int
+    lives: bool = True
+
+
+@dataclass(slots=True)
+class _Job:
+    attempts: dict[str, _Attempt] = field(default_factory=dict)
+    """The newest of each subtask, by what their ids have in common."""
+    restored_id: int | None = None
+    has_asked: bool = False
+    """Whether it is known what the attempts are to begin from."""
+
+
+class AttemptMonitor(ConversationMonitor):
+    """Watches what JobMasters deploy, what they hear of it, and what they do about that."""
+
+    name = "attempts"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs: dict[Ref, _Job] = {}
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """What attempts report, and what they begin from."""
+        return {
+            UpdateTaskExecutionState: self._on_report,
+            NotifyEndOfData: self._on_end_of_data,
+            RestoreState: self._on_restore_state,
+        }
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """What is deployed, and what has become of it."""
+        return {SubmitTask: self._on_submitted, CoordinatedTaskStateChanged: self._on_moved}
+
+    def ended(self, ref: Ref) -> None:
+        """Its job is nobody's any more."""
+        self._jobs.pop(ref, None)
+
+    def _on_submitted(self, turn: Turn, _to: Ref, message: SubmitTask) -> Iterator[Violation]:
+        descriptor = message.descriptor
+        job = self._jobs.setdefault(turn.recipient, _Job())
+        former = job.attempts.get(subtask_of(descriptor.attempt))
+        if former is not None and former.lives:
+            yield self.violation(turn, f"{descriptor.attempt} is deployed while {former.attempt} lives")
+        if former is not None and former.number >= descriptor.attempt_number:
+            text = f"{descriptor.attempt} is deployed behind {former.attempt}: attempts are numbered upwards"
+            yield self.violation(turn, text)
+        if job.has_asked and descriptor.restored_checkpoint_id != job.restored_id:
+            text = (
+                f"{descriptor.attempt} begins from checkpoint {descriptor.restored_checkpoint_id},"
+                f" and the job from {job.restored_id}"
+            )
+            yield self.violation(turn, text)
+        job.attempts[subtask_of(descriptor.attempt)] = _Attempt(descriptor.attempt, descriptor.attempt_number)
+
+    def _on_moved(self, turn: Turn, _to: Ref, message: CoordinatedTaskStateChanged) -> Iterable[Violation]:
+        newest = self._newest(turn, message.attempt)
+        if newest is not None and newest.attempt == message.attempt and message.state in EXECUTION_TERMINAL:
+            newest.lives = False
+        return ()
+
+    def _on_restore_state(self, turn: Turn, message: RestoreState) -> Iterable[Violation]:
+        job = self._jobs.setdefault(turn.recipient, _Job())
+        job.restored_id = None if message.checkpoint is None else message.checkpoint.checkpoint_id
+        job.has_asked = True
+        return ()
+
+    def _on_report(self, turn: Turn, message: UpdateTaskExecutionState) -> Iterator[Violation]:
+        return self._report(turn, message.state.attempt, f"the report {message.state.state}")
+
+    def _on_end_of_data(self, turn: Turn, message: NotifyEndOfData) -> Iterator[Violation]:
+        return self._report(turn, message.attempt, "the end of data")
+
+    def _report(self, turn: Turn, reporter: ExecutionAttemptId, report: str) -> Iterator[Violation]:
+        newest = self._newest(turn, reporter)
+        if newest is None or (newest.attempt == reporter and newest.lives):
+            return  # Nobody knows better; a TaskManager hears of its tasks too.
+        for effect in turn.effects:
+            if isinstance(effect, Send) and isinstance(change := said(effect.message), _CHANGES):
+                text = f"{report} of {reporter}, which is dead, brings about {type(change).__name__}"
+                yield self.violation(turn, text)
+                return
+
+    def _newest(self, turn: Turn, attempt: ExecutionAttemptId) -> _Attempt | None:
+        """The newest attempt of the same subtask."""
+        job = self._jobs.get(turn.recipient)
+        return None if job is None else job.attempts.get(subtask_of(attempt))

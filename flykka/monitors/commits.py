@@ -1,0 +1,76 @@
+"""A sink publishes a checkpoint once per attempt: when it is complete, and never when it was given up."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
+from flykka.messages.ref import Ref
+from flykka.messages.stage import CommitCheckpoint
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
+from flykka.runtime.trace.records import Turn, Undecoded
+
+_REMEMBERED = 64
+"""So many of the checkpoints that were given up since the last commit are remembered."""
+
+
+@dataclass(slots=True)
+class _Task:
+    committed: int = 0
+    aborted: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+
+class CommitMonitor(ConversationMonitor):
+    """Watches what Tasks have their bridges commit.
+
+    That a Task is not told of a checkpoint before it is complete is the CheckpointMonitor's. So no two actors need be
+    compared, and together both say that nothing is published too early.
+    """
+
+    name = "commits"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[Ref, _Task] = {}
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """What a Task hears of the ends of checkpoints."""
+        return {NotifyCheckpointAborted: self._on_aborted}
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """What it makes of that."""
+        return {CommitCheckpoint: self._on_commit, NotifyCheckpointAborted: self._on_handed_on}
+
+    def ended(self, ref: Ref) -> None:
+        """An attempt publishes nothing behind its end."""
+        self._tasks.pop(ref, None)
+
+    def _on_aborted(self, turn: Turn, message: NotifyCheckpointAborted) -> Iterable[Violation]:
+        self._tasks.setdefault(turn.recipient, _Task()).aborted.append(message.checkpoint_id)
+        return ()
+
+    def _on_handed_on(self, turn: Turn, _to: Ref, _message: NotifyCheckpointAborted) -> Iterable[Violation]:
+        self._tasks.pop(turn.recipient, None)  # A TaskManager: it was not meant.
+        return ()
+
+    def _on_commit(self, turn: Turn, _to: Ref, message: CommitCheckpoint) -> Iterator[Violation]:
+        checkpoint_id = message.checkpoint_id
+        task = self._tasks.setdefault(turn.recipient, _Task())
+        match said(turn.message):
+            case NotifyCheckpointComplete(checkpoint_id=completed) if completed == checkpoint_id:
+                pass
+            case Undecoded():
+                pass
+            case _:
+                text = f"checkpoint {checkpoint_id} is published, and nobody has said that it is complete"
+                yield self.violation(turn, text)
+        if checkpoint_id in task.aborted:
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is published, which was given up")
+        if checkpoint_id == task.committed:
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is published again by the same attempt")
+        elif checkpoint_id < task.committed:
+            text = f"checkpoint {checkpoint_id} is published behind checkpoint {task.committed}"
+            yield self.violation(turn, text)
+        task.committed = max(task.committed, checkpoint_id)

@@ -1,0 +1,65 @@
+"""All monitors together, and how a run is shown to them: from a trace, or record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from flykka.monitors.attempts import AttemptMonitor
+from flykka.monitors.checkpoints import CheckpointMonitor
+from flykka.monitors.commits import CommitMonitor
+from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
+from flykka.monitors.states import StateMonitor
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.records import Record
+
+
+def all_monitors(*, is_whole: bool = True) -> tuple[Monitor, ...]:
+    """One of each kind that needs nothing but the records.
+
+    `is_whole` is whether the run is shown from its beginning: of one that is not, nothing is expected that may have
+    come before.
+    """
+    return (
+        CheckpointMonitor(is_whole=is_whole),
+        AttemptMonitor(),
+        CommitMonitor(),
+        StateMonitor(is_whole=is_whole),
+    )
+
+
+class Watch:
+    """Several monitors as one. Those that watch conversations share one look at each record."""
+
+    def __init__(self, monitors: Iterable[Monitor]) -> None:
+        monitors = tuple(monitors)
+        conversing = [monitor for monitor in monitors if isinstance(monitor, ConversationMonitor)]
+        self._conversation = Conversation(conversing)
+        self._others = [monitor for monitor in monitors if not isinstance(monitor, ConversationMonitor)]
+        self._monitors = monitors
+
+    def wants(self, kind: type, *, is_sent: bool) -> bool:
+        """Whether a message of this class, sent or received, need be shown."""
+        return bool(self._others) or self._conversation.is_about(kind, is_sent=is_sent)
+
+    def observe(self, record: Record) -> Iterator[Violation]:
+        """This has happened."""
+        yield from self._conversation.observe(record)
+        for monitor in self._others:
+            yield from monitor.observe(record)
+
+    def end(self) -> Iterator[Violation]:
+        """The run is over."""
+        for monitor in self._monitors:
+            yield from monitor.end()
+
+
+def check(records: Iterable[Record], monitors: Iterable[Monitor], *, has_ended: bool = False) -> Iterator[Violation]:
+    """Show a recorded run to the monitors: what is wrong with it, as it is found.
+
+    `has_ended`: whether the run ended by itself where the records end.
+    """
+    watch = Watch(monitors)
+    for record in in_order(records):
+        yield from watch.observe(record)
+    if has_ended:
+        yield from watch.end()

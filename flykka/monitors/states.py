@@ -1,0 +1,92 @@
+"""Jobs, execution attempts and tasks move as the tables of `actors/graph/states.py` let them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from flykka.actors.graph.states import TASK_MOVES, execution_may_move, job_may_move
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
+from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
+from flykka.monitors.attempt_ids import number_of, subtask_of
+from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation, said
+from flykka.runtime.trace.records import Turn
+
+
+@dataclass(slots=True)
+class _Told:
+    """What one listener was told by one actor: a job's status, and the newest attempt of each subtask."""
+
+    status: JobStatus | None = None
+    attempts: dict[str, tuple[ExecutionAttemptId, ExecutionState]] = field(default_factory=dict)
+
+
+class StateMonitor(ConversationMonitor):
+    """Watches what JobMasters and Tasks tell of states, listener by listener."""
+
+    name = "states"
+
+    def __init__(self, *, is_whole: bool = True) -> None:
+        """`is_whole`: whether the run is shown from its beginning on."""
+        super().__init__()
+        self._is_whole = is_whole
+        self._told: dict[Ref, dict[Ref, _Told]] = {}
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """Every new state."""
+        return {
+            JobStatusChanged: self._on_job,
+            ExecutionStateChanged: self._on_execution,
+            UpdateTaskExecutionState: self._on_task,
+        }
+
+    def ended(self, ref: Ref) -> None:
+        """It tells nothing more."""
+        self._told.pop(ref, None)
+
+    def _on_job(self, turn: Turn, listener: Ref, message: JobStatusChanged) -> Iterator[Violation]:
+        if isinstance(said(turn.message), JobStatusChanged):
+            return  # A client tells its own listeners.
+        told = self._of(turn, listener)
+        former = told.status or (JobStatus.CREATED if self._is_whole else None)
+        if former is not None and not job_may_move(former, message.status):
+            yield self.violation(turn, f"job {message.job_id} moves from {former} to {message.status}")
+        told.status = message.status
+
+    def _on_execution(self, turn: Turn, listener: Ref, message: ExecutionStateChanged) -> Iterator[Violation]:
+        if isinstance(said(turn.message), ExecutionStateChanged):
+            return  # A client tells its own listeners.
+        yield from self._move(turn, listener, message.attempt, message.state, execution_may_move)
+
+    def _on_task(self, turn: Turn, listener: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
+        yield from self._move(turn, listener, message.state.attempt, message.state.state, _task_may_come_to)
+
+    def _move(
+        self,
+        turn: Turn,
+        listener: Ref,
+        attempt: ExecutionAttemptId,
+        state: ExecutionState,
+        may_move: Callable[[ExecutionState, ExecutionState], bool],
+    ) -> Iterator[Violation]:
+        subtask, told = subtask_of(attempt), self._of(turn, listener)
+        newest, former = told.attempts.get(subtask, (None, ExecutionState.CREATED))
+        if newest is None and not self._is_whole:
+            pass
+        elif newest is not None and number_of(newest) > number_of(attempt):
+            yield self.violation(turn, f"{attempt} moves to {state}, and {newest} has taken its place")
+        else:
+            former = former if newest == attempt else ExecutionState.CREATED
+            if not may_move(former, state):
+                yield self.violation(turn, f"{attempt} moves from {former} to {state}")
+        told.attempts[subtask] = (attempt, state)
+
+    def _of(self, turn: Turn, listener: Ref) -> _Told:
+        return self._told.setdefault(turn.recipient, {}).setdefault(listener, _Told())
+
+
+def _task_may_come_to(former: ExecutionState, state: ExecutionState) -> bool:
+    """A task does not tell of every state that it passes through."""
+    return any(state is following or _task_may_come_to(following, state) for following in TASK_MOVES[former])
