@@ -1,4 +1,4 @@
-"""What goes wrong around a job, named for whose fault it is. Shells and machines share these; so nothing is imported.
+"""What goes wrong around a job, named for whose fault it is. Shells and machines share these.
 
 JobRuntimeError
 ├── GraphError                      the program: what its dataflow asks for cannot be built
@@ -22,9 +22,20 @@ JobRuntimeError
 
 from __future__ import annotations
 
+from flykka.messages.failure import SerializedThrowable
+
 
 class JobRuntimeError(Exception):
     """Any failure that the actors of a job and their machines report."""
+
+
+def described(refusal: Exception) -> SerializedThrowable:
+    """What an actor refuses in its own turn, for others to read: without a stack, for that is told by no message.
+
+    It leads through the actor and not through anything of the user's, and is another one in every version: the turn
+    could not be repeated from its trace.
+    """
+    return SerializedThrowable(type_name=type(refusal).__name__, message=str(refusal))
 
 
 class GraphError(JobRuntimeError):

@@ -11,7 +11,7 @@ from functools import partial
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.errors import GraphError
+from flykka.actors.errors import GraphError, described
 from flykka.actors.graph.validation import check_job_graph
 from flykka.actors.job_master import JobMaster
 from flykka.actors.master_hooks import MasterHooks
@@ -114,7 +114,7 @@ class JobManager(Actor):
             check_job_graph(job_graph)
             child_path(self.context.path, _name(job_id))
         except (GraphError, InvalidActorNameError) as unfit:
-            self._refuse(submission, serialized(unfit))
+            self._refuse(submission, described(unfit))
             return
         self._jobs[job_id] = _Job(submission=submission)
         self.context.pipe_to_self(

@@ -17,7 +17,7 @@ from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
 from flykka.actors.checkpoint_coordinator_de_activator import CheckpointCoordinatorDeActivator
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.errors import RestoreError
+from flykka.actors.errors import RestoreError, described
 from flykka.actors.graph import effects, events
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.states import JOB_TERMINAL
@@ -222,7 +222,7 @@ class JobMaster(Actor):
             assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
             self._sources.reset(message.version, assigned.coordinators)
         except RestoreError as misfit:
-            self._fail(replace(serialized(misfit), suppress_restarts=True))
+            self._fail(replace(described(misfit), suppress_restarts=True))
             return
         if assigned.non_restored:
             gone = ", ".join(assigned.non_restored)
