@@ -183,7 +183,7 @@ class Stage:
     def __init__(
         self,
         system: SeededSystem,
-        folder: Path,
+        folder: Path | str,
         data_plane: Names | None = None,
         network: NetworkSettings | None = None,
         *,
@@ -213,7 +213,8 @@ class Stage:
             vertex("source", parallelism, outputs=1),
             vertex("sink", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH),
         )
-        checkpointing = CheckpointingSettings(directory=str(self.folder), interval_ms=1_000, **self.checkpointing)
+        settings = {"interval_ms": 1_000, **self.checkpointing}
+        checkpointing = CheckpointingSettings(directory=str(self.folder), **settings)
         self._ask(
             SubmitJob(
                 job_graph=replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed),
@@ -222,12 +223,12 @@ class Stage:
             )
         )
 
-    def stop(self, name: str = "job", savepoints: Path | None = None) -> None:
+    def stop(self, name: str = "job", savepoints: Path | str | None = None) -> None:
         """With a checkpoint, or with a savepoint below this directory."""
         directory = None if savepoints is None else str(savepoints)
         self._ask(StopJob(job_id=JobId(name), client=self.client.ref, savepoint_directory=directory))
 
-    def trigger_savepoint(self, savepoints: Path, name: str = "job") -> None:
+    def trigger_savepoint(self, savepoints: Path | str, name: str = "job") -> None:
         wanted = TriggerSavepoint(job_id=JobId(name), client=self.client.ref, savepoint_directory=str(savepoints))
         self._ask(wanted)
 

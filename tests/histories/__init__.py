@@ -1,0 +1,1 @@
+"""Golden traces: recorded runs that are replayed for ever, and how they were recorded."""

@@ -1,0 +1,252 @@
+"""One-line changes of behaviour, one or more in each machine, with the golden trace that must tell of it.
+
+A mutation is a line as it stands in the source and the line in its place: where the source changes, it has to be
+changed with it, and says so.
+"""
+
+from __future__ import annotations
+
+import __future__
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from types import CodeType, FunctionType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """In the function `where` ("module:Qualname", below `flykka.actors`) `line` becomes `instead`."""
+
+    where: str
+    line: str
+    instead: str
+    history: str
+
+    def __str__(self) -> str:
+        return f"{self.where.partition(':')[2]}: {self.instead}"
+
+
+MUTATIONS = (
+    Mutation(
+        where="checkpoint.request_decider:MinimumPause.remaining_ms",
+        line="return max(0, self._last_completion_ms + self._min_pause_ms - now)",
+        instead="return max(0, self._last_completion_ms + self._min_pause_ms - now - 1)",
+        history="declined-and-failed",
+    ),
+    Mutation(
+        where="checkpoint.request_decider:CheckpointRequestDecider.poll",
+        line="if load.pending >= self._max_concurrent and not first.properties.forced:",
+        instead="if load.pending > self._max_concurrent and not first.properties.forced:",
+        history="unaligned",
+    ),
+    Mutation(
+        where="checkpoint.pending:PendingCheckpoint.acknowledge",
+        line="task = self._awaited.pop(attempt)",
+        instead="task = self._awaited.pop(attempt); self._awaited and self._awaited.popitem()",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="checkpoint.pending:PendingCheckpoint.finalize",
+        line="duration_ms=now - self.timestamp_ms,",
+        instead="duration_ms=now - self.timestamp_ms + 1,",
+        history="savepoints",
+    ),
+    Mutation(
+        where="checkpoint.completed_store:CompletedCheckpointStore.add",
+        line="too_many = max(0, len(self._checkpoints) - self._retained)",
+        instead="too_many = max(0, len(self._checkpoints) - self._retained - 1)",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="checkpoint.shared_state_registry:SharedStateRegistry.release_unused",
+        line="and (completed_id is None or self._entries[state_id].last_used < completed_id)",
+        instead="and (completed_id is None or self._entries[state_id].last_used <= completed_id)",
+        history="rescaled",
+    ),
+    Mutation(
+        where="checkpoint.failure_manager:CheckpointFailureManager.fail",
+        line="if len(self._failed) <= self._tolerable:",
+        instead="if len(self._failed) < self._tolerable:",
+        history="declined-and-failed",
+    ),
+    Mutation(
+        where="checkpoint.periodic_trigger:PeriodicTrigger.tick",
+        line="missed = (now - self._due) // self._interval_ms",
+        instead="missed = 1 + (now - self._due) // self._interval_ms",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="checkpoint.acknowledgements:Acknowledgements._collect",
+        line="yield from self.finish(pending, now)",
+        instead="yield from ()",
+        history="flights-with-a-kill",
+    ),
+    Mutation(
+        where="scheduling.slot_manager:SlotManager._serve",
+        line="allocation_id, request = self._waiting.popitem(last=False)",
+        instead="allocation_id, request = self._waiting.popitem(last=True)",
+        history="savepoints",
+    ),
+    Mutation(
+        where="scheduling.slot_pool:SlotPool._on_offered",
+        line="accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)",
+        instead="accepted = tuple(allocation_id for allocation_id, effects in answers if effects is None)",
+        history="savepoints",
+    ),
+    Mutation(
+        where="scheduling.slot_table:SlotTable._offer",
+        line="job.to_offer.clear()",
+        instead="job.to_offer.popitem()",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="scheduling.failover:decide",
+        line="return Restart(delay_ms=strategy.restart())",
+        instead="return GiveUp(cause=cause)",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="scheduling.restart_strategy:FixedDelayRestartStrategy.restart",
+        line="return self._delay_ms",
+        instead="return self._delay_ms + 1",
+        history="declined-and-failed",
+    ),
+    Mutation(
+        where="scheduling.heartbeat:HeartbeatMonitor._on_tick",
+        line="if silent_ms >= target.timeout_ms:",
+        instead="if silent_ms >= target.timeout_ms // 5:",
+        history="unaligned",
+    ),
+    Mutation(
+        where="scheduling.split_enumerator:SplitEnumerator._on_found",
+        line="self._unassigned.extend(event.splits)",
+        instead="self._unassigned.extendleft(event.splits)",
+        history="unaligned",
+    ),
+    Mutation(
+        where="scheduling.source_coordinator:SourceCoordinator._on_look_ended",
+        line="if event.finished:",
+        instead="if event.finished or event.splits:",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="scheduling.savepoint_requests:SavepointRequests._on_location",
+        line="return [TakeSavepoint(request_id=request_id, location=location)]",
+        instead="return [DiscardLocation(location=location)]",
+        history="savepoints",
+    ),
+    Mutation(
+        where="graph.execution_graph:ExecutionGraph._on_end_of_data",
+        line="return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []",
+        instead="return [AllTasksReachedEndOfData()]",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="graph.execution_graph:ExecutionGraph._end_attempts",
+        line="self.version += 1",
+        instead="self.version += 2",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="exchange.barrier_aligner:BarrierAligner._complete",
+        line="if alignment.missing:",
+        instead="if len(alignment.missing) > 1:",
+        history="rescaled",
+    ),
+    Mutation(
+        where="exchange.barrier_aligner:BarrierAligner.time_out",
+        line="return self._go_unaligned(alignment)",
+        instead="return []",
+        history="unaligned",
+    ),
+    Mutation(
+        where="exchange.credits:ChannelCredits.is_announcement_due",
+        line="return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)",
+        instead="return self.unannounced > 0 and (self.outstanding == 0 or 3 * self.unannounced >= self.exclusive)",
+        history="rescaled",
+    ),
+    Mutation(
+        where="exchange.subpartition:PipelinedSubpartition.backlog",
+        line="return self._queued_batches if everything else max(self._queued_batches - 1, 0)",
+        instead="return self._queued_batches",
+        history="unaligned",
+    ),
+    Mutation(
+        where="exchange.watermarks:WatermarkValve._advance",
+        line="if watermark_ms is None or watermark_ms <= self.watermark_ms:",
+        instead="if watermark_ms is None or watermark_ms < self.watermark_ms:",
+        history="rescaled",
+    ),
+    Mutation(
+        where="execution.stream_task:StreamTask._may_read",
+        line="return self._line.has_room or self._inputs.has_priority",
+        instead="return self._line.has_room",
+        history="unaligned",
+    ),
+    Mutation(
+        where="execution.attempt_life:AttemptLife.bridge_closed",
+        line="return [self._report(self._end, accumulators), EndAttempt()]",
+        instead="return [EndAttempt()]",
+        history="killed-task-manager",
+    ),
+    Mutation(
+        where="execution.snapshots:Snapshots.durable",
+        line="if not _with(begun, part).is_durable:",
+        instead="if not _with(begun, part):",
+        history="unaligned",
+    ),
+    Mutation(
+        where="execution.split_reader:SplitReader.splits_to_request",
+        line="count = max(0, self._ahead - len(self._unread) - self._asked)",
+        instead="count = max(0, self._ahead - len(self._unread))",
+        history="unaligned",
+    ),
+    Mutation(
+        where="state.assignment:_Redistribution._keyed",
+        line="if self._parallelism == self._old.parallelism:",
+        instead="if self._parallelism >= self._old.parallelism:",
+        history="rescaled",
+    ),
+)
+
+
+@contextmanager
+def planted(mutation: Mutation) -> Iterator[None]:
+    """The change is made for as long as this lasts, wherever the function is known."""
+    function = _function(mutation.where)
+    original = function.__code__
+    function.__code__ = _mutated(function, mutation)
+    try:
+        yield
+    finally:
+        function.__code__ = original
+
+
+def _function(where: str) -> FunctionType:
+    module, _, qualified = where.partition(":")
+    found: object = import_module(f"flykka.actors.{module}")
+    for name in qualified.split("."):
+        found = inspect.getattr_static(found, name)
+    if isinstance(found, property):
+        found = found.fget
+    assert isinstance(found, FunctionType), f"{where} is {found!r}"
+    return found
+
+
+def _mutated(function: FunctionType, mutation: Mutation) -> CodeType:
+    lines, first = inspect.getsourcelines(function)
+    source = textwrap.dedent("".join(lines))
+    assert source.count(mutation.line) == 1, f"{mutation.where} has another line by now: change {mutation.line!r}"
+    # At its own lines of the file, so that a divergence points to them.
+    shifted = "\n" * (first - 1) + source.replace(mutation.line, mutation.instead)
+    compiled = compile(shifted, function.__code__.co_filename, "exec", __future__.annotations.compiler_flag, True)
+    made: dict[str, object] = {}
+    exec(compiled, dict(function.__globals__), made)  # noqa: S102 - our own source, but for one line.
+    [changed] = made.values()
+    if isinstance(changed, property):
+        changed = changed.fget
+    assert isinstance(changed, FunctionType)
+    return changed.__code__
