@@ -1,0 +1,98 @@
+"""A breakpoint says which turn is meant: by its actor, its message, and values in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.ref import Ref
+from flykka.runtime.errors import SessionError
+from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.replay.breakpoint import Breakpoint
+
+DECLINE = DeclineCheckpoint(
+    job_id=JobId("job"),
+    checkpoint_id=7,
+    attempt=ExecutionAttemptId("a2"),
+    reason=CheckpointDeclineReason.CHECKPOINT_DECLINED,
+    cause=SerializedThrowable(type_name="ValueError", message="no"),
+)
+PATH = "/user/job-manager/job-1/checkpoint-coordinator"
+
+
+def turn(path: str = PATH) -> Turn:
+    return Turn(
+        sequence=1,
+        now_ms=0,
+        recipient=Ref(path, 1),
+        sender=None,
+        cause=None,
+        kind="message",
+        message=LeaderSessionMessage(leader_session_id=LeaderSessionId("s"), message=DECLINE),
+        effects=(),
+        failure=None,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CheckpointCoordinator <- DeclineCheckpoint",
+        "checkpoint-coordinator <- DeclineCheckpoint(checkpoint_id=7)",
+        "CheckpointCoordinator<-Decline*",
+        "Its?lass <- *",
+        f"{PATH} <- *",
+        "job-manager/*/checkpoint-coordinator <-",
+        "DeclineCheckpoint(checkpoint_id=7, attempt=a2)",
+        "checkpoint.decline*",
+        "<- DeclineCheckpoint",
+        "(checkpoint_id=7)",
+    ],
+)
+def test_a_turn_is_found_by_its_actor_its_message_and_its_fields(text: str) -> None:
+    assert Breakpoint.parse(text).matches(turn(), "ItsClass")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "JobMaster <- DeclineCheckpoint",
+        "Coordinator <- DeclineCheckpoint",
+        "CheckpointCoordinator <- AcknowledgeCheckpoint",
+        "DeclineCheckpoint(checkpoint_id=8)",
+        "DeclineCheckpoint(colour=7)",
+    ],
+)
+def test_another_turn_is_not_found(text: str) -> None:
+    assert not Breakpoint.parse(text).matches(turn(), "ItsClass")
+
+
+def test_a_message_class_may_be_given_with_values_of_its_fields() -> None:
+    assert Breakpoint.of(DeclineCheckpoint, {"checkpoint_id": 7}).matches(turn(), None)
+    assert not Breakpoint.of(DeclineCheckpoint, {"checkpoint_id": 8}).matches(turn(), None)
+    assert Breakpoint.of("<- Decline*", {"checkpoint_id": 7}).matches(turn(), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no breakpoint: ''"),
+        ("a <- b <- c", "no breakpoint: 'a <- b <- c'; one reads as"),
+        ("Decline(checkpoint_id)", "'checkpoint_id' in breakpoint 'Decline(checkpoint_id)' is not of the form"),
+    ],
+)
+def test_what_is_no_breakpoint_is_told_with_an_example(text: str, said: str) -> None:
+    with pytest.raises(SessionError) as refused:
+        Breakpoint.parse(text)
+
+    assert said in str(refused.value)
+
+
+def test_a_breakpoint_is_shown_as_it_is_written() -> None:
+    text = "CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)"
+
+    assert str(Breakpoint.parse(text)) == text
+    assert str(Breakpoint.of(DeclineCheckpoint, {})) == "* <- DeclineCheckpoint"
