@@ -89,6 +89,10 @@ class Timers:
         """Whether a timer of `key` will still send a message."""
         return key in self._active
 
+    def active(self) -> list[Timer]:
+        """The timers that will still send a message."""
+        return list(self._active.values())
+
     def cancel_all(self) -> None:
         """The actor restarts or has ended."""
         # A killed actor's running turn may still start timers on another thread; `_arm` sees that the cell has ended.
