@@ -65,6 +65,10 @@ class ConversationMonitor:
         """What is to be called when an actor has sent a message of this class."""
         return {}
 
+    def raised(self, turn: Turn) -> Iterable[Violation]:
+        """The turn has raised its `failure`."""
+        return ()
+
     def ended(self, ref: Ref) -> None:
         """The actor has ended: nothing more comes from it."""
 
@@ -104,6 +108,9 @@ class Conversation:
                     told = said(effect.message)
                     for on_sent in self._sent.get(type(told), ()):
                         yield from on_sent(record, effect.target, told)
+            if record.failure is not None:
+                for monitor in self._monitors:
+                    yield from monitor.raised(record)
             if isinstance(message, DeathWatchNotification):
                 self._end(message.ref)
         elif isinstance(record, Killed):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flykka.monitors.attempts import AttemptMonitor
+from flykka.monitors.batches import BatchMonitor
 from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.monitors.commits import CommitMonitor
+from flykka.monitors.exchange import ExchangeMonitor
+from flykka.monitors.failures import FailureMonitor
 from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
 from flykka.monitors.states import StateMonitor
 from flykka.runtime.trace.order import in_order
@@ -24,6 +27,9 @@ def all_monitors(*, is_whole: bool = True) -> tuple[Monitor, ...]:
         AttemptMonitor(),
         CommitMonitor(),
         StateMonitor(is_whole=is_whole),
+        ExchangeMonitor(),
+        BatchMonitor(),
+        FailureMonitor(),
     )
 
 

@@ -1,0 +1,59 @@
+"""No batch is read, sent or held when somebody has said that nobody will read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import BufferResponse
+from flykka.messages.ids import BatchId
+from flykka.messages.ref import Ref
+from flykka.messages.stage import HoldInFlight, ReleaseBatches, RunStage
+from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
+from flykka.runtime.trace.records import Turn
+
+_REMEMBERED = 10_000
+"""So many of the batches that were released last are remembered."""
+
+
+class BatchMonitor(ConversationMonitor):
+    """Watches what Tasks say of batches. That none is left over, only the data plane knows."""
+
+    name = "batches"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._released: dict[BatchId, int] = {}
+        """With the turn that did it."""
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """Released; and every use of a batch."""
+        return {
+            ReleaseBatches: self._on_released,
+            BufferResponse: self._on_sent,
+            RunStage: self._on_read,
+            HoldInFlight: self._on_held,
+        }
+
+    def _on_released(self, turn: Turn, _to: Ref, message: ReleaseBatches) -> Iterable[Violation]:
+        for batch_id in message.batch_ids:
+            self._released[batch_id] = turn.sequence
+        while len(self._released) > _REMEMBERED:
+            del self._released[next(iter(self._released))]
+        return ()
+
+    def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
+        if isinstance(message.buffer, BatchRef):
+            yield from self._use(turn, message.buffer.batch_id, "is sent")
+
+    def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
+        yield from self._use(turn, message.batch.batch_id, "is read")
+
+    def _on_held(self, turn: Turn, _to: Ref, message: HoldInFlight) -> Iterator[Violation]:
+        for batch_id in message.batch_ids:
+            yield from self._use(turn, batch_id, "is held for a checkpoint")
+
+    def _use(self, turn: Turn, batch_id: BatchId, what: str) -> Iterator[Violation]:
+        released_in = self._released.get(batch_id)
+        if released_in is not None:
+            yield self.violation(turn, f"{batch_id} {what}, and was released in turn {released_in}")

@@ -1,0 +1,138 @@
+"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import (
+    AddCredit,
+    BufferResponse,
+    CancelPartitionRequest,
+    EndOfPartition,
+    PartitionRequest,
+)
+from flykka.messages.ids import ResultPartitionId
+from flykka.messages.ref import Ref
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
+from flykka.runtime.trace.records import Send, Turn
+
+Channel = tuple[ResultPartitionId, int]
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A subpartition and its reader: from the producer's side, or from the consumer's."""
+
+    credit: int
+    next_number: int = 0
+
+
+class ExchangeMonitor(ConversationMonitor):
+    """Watches both ends of every channel, each by itself.
+
+    A producer may send what it has been given credit for; to a consumer may come what it has given credit for.
+    Credit that a blocked channel gives back is not seen in messages, so that there somewhat more would pass.
+    """
+
+    name = "exchange"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._outputs: dict[Ref, dict[Channel, _Reader]] = {}
+        self._inputs: dict[Ref, dict[Channel, _Reader]] = {}
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """A producer is asked and given credit, a consumer is sent what it has asked for."""
+        return {
+            PartitionRequest: self._on_asked,
+            AddCredit: self._on_credit,
+            BufferResponse: self._on_arrived,
+        }
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """A consumer asks, gives credit and leaves, a producer sends."""
+        return {
+            PartitionRequest: self._on_ask,
+            AddCredit: self._on_give,
+            CancelPartitionRequest: self._on_leave,
+            BufferResponse: self._on_sent,
+        }
+
+    def ended(self, ref: Ref) -> None:
+        """It neither sends nor reads any more."""
+        self._outputs.pop(ref, None)
+        self._inputs.pop(ref, None)
+
+    # The producer's end
+
+    def _on_asked(self, turn: Turn, message: PartitionRequest) -> Iterable[Violation]:
+        if not _is_handed_on(turn, message):
+            reader = _Reader(message.credit)
+            self._outputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
+        return ()
+
+    def _on_credit(self, turn: Turn, message: AddCredit) -> Iterable[Violation]:
+        reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
+        if reader is not None:
+            reader.credit += message.credit
+        return ()
+
+    def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
+        reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
+        if reader is None:
+            return
+        yield from self._in_order(turn, reader, message, "is sent")
+        if isinstance(message.buffer, BatchRef):
+            reader.credit -= 1
+            if reader.credit < 0:
+                reader.credit = 0
+                yield self.violation(turn, f"{_named(message)} is sent without credit")
+
+    # The consumer's end
+
+    def _on_ask(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+        if message.consumer == turn.recipient:
+            reader = _Reader(message.credit)
+            self._inputs.setdefault(turn.recipient, {})[message.partition_id, message.subpartition] = reader
+        return ()
+
+    def _on_give(self, turn: Turn, _to: Ref, message: AddCredit) -> Iterable[Violation]:
+        reader = self._inputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
+        if reader is not None:
+            reader.credit += message.credit
+        return ()
+
+    def _on_leave(self, turn: Turn, _to: Ref, message: CancelPartitionRequest) -> Iterable[Violation]:
+        # What is on its way still comes, and is let go of.
+        self._inputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
+        return ()
+
+    def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterator[Violation]:
+        channels = self._inputs.get(turn.recipient, {})
+        reader = channels.get((message.partition_id, message.subpartition))
+        if reader is None:
+            return
+        yield from self._in_order(turn, reader, message, "arrives")
+        if isinstance(message.buffer, BatchRef) and message.buffer.rows:
+            reader.credit -= 1
+            if reader.credit < 0:
+                reader.credit = 0
+                yield self.violation(turn, f"{_named(message)} arrives without credit")
+        elif isinstance(message.buffer, EndOfPartition):
+            del channels[message.partition_id, message.subpartition]
+
+    def _in_order(self, turn: Turn, reader: _Reader, message: BufferResponse, what: str) -> Iterator[Violation]:
+        if message.sequence_number != reader.next_number:
+            yield self.violation(turn, f"{_named(message)} {what}, and element {reader.next_number} is the next")
+        reader.next_number = message.sequence_number + 1
+
+
+def _named(message: BufferResponse) -> str:
+    return f"element {message.sequence_number} of subpartition {message.subpartition} of {message.partition_id}"
+
+
+def _is_handed_on(turn: Turn, message: PartitionRequest) -> bool:
+    """Whether a TaskManager gives the request to the Task that it is for."""
+    return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

@@ -1,0 +1,39 @@
+"""No actor fails of a mistake of flykka's own: an assertion that does not hold, a channel out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from flykka.messages.ref import Ref
+from flykka.messages.task import UpdateTaskExecutionState
+from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
+from flykka.runtime.trace.records import Turn
+
+_BUGS = frozenset({"AssertionError", "AttributeError", "IllegalTransitionError", "IndexError", "KeyError", "TypeError"})
+"""What a turn raises when flykka has made a mistake, by the name of its type."""
+_BROKEN_CHANNELS = frozenset({"CreditOverrunError", "SequenceMismatchError"})
+"""Between actors of one process nothing is lost, doubled or overtaken: a channel in disorder was brought into it."""
+_BRIDGE = "/bridge"
+"""Where an attempt's user code is: what it raises is its own."""
+
+
+class FailureMonitor(ConversationMonitor):
+    """Watches what turns raise, and why attempts fail."""
+
+    name = "failures"
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """How attempts end."""
+        return {UpdateTaskExecutionState: self._on_state}
+
+    def raised(self, turn: Turn) -> Iterator[Violation]:
+        """An error that nobody was to see."""
+        failure = turn.failure
+        if failure is not None and failure.type_name in _BUGS and not turn.recipient.path.endswith(_BRIDGE):
+            yield self.violation(turn, f"raises {failure.type_name}: {failure.message}")
+
+    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:
+        failure = message.state.failure
+        if failure is None or failure.type_name not in _BROKEN_CHANNELS:
+            return ()
+        return [self.violation(turn, f"{message.state.attempt} fails with {failure.type_name}: {failure.message}")]

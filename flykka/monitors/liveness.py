@@ -1,0 +1,68 @@
+"""A job ends, or makes progress: in virtual time, for a recorded second may have been spent waiting for a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.messages.heartbeat import HeartbeatDue
+from flykka.messages.ids import JobId
+from flykka.messages.job import CheckpointCompleted, JobStatus, JobStatusChanged
+from flykka.messages.ref import Ref
+from flykka.messages.stage import ReadSplits, RunStage
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
+from flykka.runtime.trace.records import Turn
+
+
+class LivenessMonitor(ConversationMonitor):
+    """Watches the time since a job got a new status, completed a checkpoint or began a stage with rows.
+
+    It is looked at with every heartbeat. Not for runs in which a job may have nothing to do.
+    """
+
+    name = "liveness"
+
+    def __init__(self, within_ms: int) -> None:
+        """Progress is to be made `within_ms`."""
+        super().__init__()
+        self._within_ms = within_ms
+        self._jobs: dict[JobId, JobStatus] = {}
+        self._progress_ms = 0
+        self._progress_turn: int | None = None
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """The pulse of a system."""
+        return {HeartbeatDue: self._on_pulse}
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """What counts as progress."""
+        return {
+            JobStatusChanged: self._on_status,
+            CheckpointCompleted: self._on_progress,
+            ReadSplits: self._on_progress,
+            RunStage: self._on_progress,
+        }
+
+    def end(self) -> Iterator[Violation]:
+        """Every job is over."""
+        for job_id, status in self._jobs.items():
+            yield Violation(self.name, f"job {job_id} is {status} at the end of the run", self._progress_turn)
+
+    def _on_status(self, turn: Turn, to: Ref, message: JobStatusChanged) -> Iterable[Violation]:
+        self._jobs[message.job_id] = message.status
+        if message.status in JOB_TERMINAL:
+            del self._jobs[message.job_id]
+        return self._on_progress(turn, to, message)
+
+    def _on_progress(self, turn: Turn, _to: Ref, _message: object) -> Iterable[Violation]:
+        self._progress_ms, self._progress_turn = turn.now_ms, turn.sequence
+        return ()
+
+    def _on_pulse(self, turn: Turn, _message: HeartbeatDue) -> Iterable[Violation]:
+        silent_ms = turn.now_ms - self._progress_ms
+        if not self._jobs or silent_ms <= self._within_ms:
+            return ()
+        stuck = ", ".join(f"job {job_id} ({status})" for job_id, status in self._jobs.items())
+        text = f"{stuck} made no progress for {silent_ms} ms, since turn {self._progress_turn}"
+        self._progress_ms = turn.now_ms  # Said once, and again when as much time has passed.
+        return [self.violation(turn, text)]
