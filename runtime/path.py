@@ -24,6 +24,12 @@ def child_path(parent: str, name: str) -> str:
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
 
 
+def split_path(path: str) -> tuple[str, str]:
+    """The path of the parent, and the name under it."""
+    parent, _, name = path.rpartition("/")
+    return parent or ROOT, name
+
+
 def absolute_path(base: str, path: str) -> str:
     """`path` as seen from `base`, with `..` for the parent, as in a file system."""
     parts: list[str] = []

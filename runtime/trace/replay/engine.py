@@ -1,0 +1,233 @@
+"""The engine of a replay: takes the recorded turns again, one by one in their order, and compares each with its record.
+
+Every cell is the kernel's own, with the actor's own code in it. Only when it runs, and what is put into its hands, is
+the trace's to say. What a turn told lies in its recipient's mailbox until the recorded turn comes that takes it, and
+what came from outside of turns (a client's message, a timer, the outcome of blocking work) comes out of the trace.
+
+An actor that cannot be made again is a boundary: its turns are skipped, and what it said comes out of the trace too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from flykka.messages.ref import Ref
+from flykka.runtime.signals import DeathWatchNotification, Failed
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Killed, Record, Spawn, Spawned, Turn
+from flykka.runtime.trace.replay.casting import Casting, CastingError
+from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, compare, compare_failures
+from flykka.runtime.trace.replay.delivery import entry_of
+from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
+from flykka.runtime.trace.replay.explanation import explain
+from flykka.runtime.trace.replay.living import UnknownTypeError, error_of
+from flykka.runtime.trace.replay.mailbox import ReplayMailbox
+from flykka.runtime.trace.replay.noted import effect_of
+from flykka.runtime.trace.replay.quiet import quiet
+from flykka.runtime.trace.replay.system import BOUNDARY, ReplaySystem
+from flykka.runtime.trace.state import digest
+from flykka.runtime.turn import outside_turn
+
+if TYPE_CHECKING:
+    from flykka.runtime.actor import Actor
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.props import Props
+
+
+class ReplayEngine:
+    """Replays one trace.
+
+    Args:
+        trace: what was recorded.
+        actors: Props by path, for actors that the trace does not tell enough about.
+        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to the trace.
+        only: the paths of the actors to be replayed, all others being boundaries; None for all.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        actors: Mapping[str, Props] | None = None,
+        stand_ins: Mapping[str, object] | None = None,
+        *,
+        only: frozenset[str] | None = None,
+    ) -> None:
+        self.trace = trace
+        self.system = ReplaySystem(trace.header.system, trace.header.seed)
+        self.position = 0
+        """The sequence number of the last record that was replayed, 0 at the beginning."""
+        self.turns = 0
+        """How many turns lie behind; `compared` of them were taken again."""
+        self.compared = 0
+        self.boundary: dict[str, str] = {}
+        """Why an actor is not replayed, by its path."""
+        self._casting = Casting(actors, stand_ins)
+        self._only = only
+        self._records: Iterator[Record] = in_order(trace.records())
+        self._kills: dict[Ref, int] | None = None
+
+    # What one does with it
+
+    def advance(self) -> Turn | None:
+        """Replay up to the next recorded turn and take it: that turn, or None where the trace has no more.
+
+        Raises:
+            DivergenceError: the turn is not what was recorded. The next call goes on behind it all the same.
+        """
+        with quiet(), outside_turn():
+            for record in self._records:
+                self.position = record.sequence
+                self.system.number = record.sequence
+                if isinstance(record, Turn):
+                    self._take(record)
+                    return record
+                self._follow(record)
+        return None
+
+    def instance(self, path: str) -> Actor | None:
+        """The replayed actor at `path`; None where nobody lives there, or a boundary."""
+        cell = self.system.cells.find(path)
+        return None if cell is None else cell.instance
+
+    # What is no turn
+
+    def _follow(self, record: Record) -> None:
+        self.system.replay_clock.set(record.now_ms)
+        match record:
+            case Spawned():
+                self._spawn(record)
+            case Killed(ref=ref):
+                self.system.kill(ref)
+
+    def _spawn(self, spawned: Spawned) -> None:
+        system, ref = self.system, spawned.ref
+        parent = system.cells.find(spawned.parent.path)
+        if parent is None or not self._is_wanted(ref):
+            self._leave_out(ref, "its actor was not asked for" if parent is not None else "its parent is not there")
+            return
+        try:
+            props = self._casting.props_of(spawned, system.resolve)
+        except CastingError as reason:
+            self._leave_out(ref, str(reason))
+            return
+        system.attach(props, ref)
+
+    def _is_wanted(self, ref: Ref) -> bool:
+        return self._only is None or any(ref.path == each or each.startswith(f"{ref.path}/") for each in self._only)
+
+    def _leave_out(self, ref: Ref, reason: str) -> Cell:
+        self.boundary.setdefault(ref.path, reason)
+        return self.system.attach(BOUNDARY, ref)
+
+    # Turns
+
+    def _take(self, turn: Turn) -> None:
+        system = self.system
+        system.replay_clock.set(turn.now_ms)
+        self.turns += 1
+        cell = self._cell_of(turn)
+        self._note_end_of_boundary(turn)
+        if cell.props is BOUNDARY:
+            self._skip(turn, cell)
+            return
+        for effect in turn.effects:
+            if isinstance(effect, Spawn):
+                system.cells.expect(effect.ref.path, effect.ref.incarnation)
+        try:
+            difference = self._run(turn, cell)
+        except UnknownTypeError as unknown:
+            self._diverge(turn, cell, Difference(DivergenceKind.UNKNOWN_TYPE), str(unknown))
+        self.compared += 1
+        if difference is not None:
+            self._diverge(turn, cell, difference)
+
+    def _run(self, turn: Turn, cell: Cell) -> Difference | None:
+        system, taken, mailbox = self.system, self.system.taken, cell.mailbox
+        assert isinstance(mailbox, ReplayMailbox)
+        entry = entry_of(turn, cell, system)
+        if entry is None:
+            return Difference(DivergenceKind.DELIVERY, reason="the timer of this message does not run")
+        taken.begin(turn.effects)
+        mailbox.force(entry)
+        cell.run()
+        if taken.effects is None:
+            mailbox.withdraw()
+            return Difference(DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}")
+        return self._compared(turn, cell)
+
+    def _compared(self, turn: Turn, cell: Cell) -> Difference | None:
+        taken = self.system.taken
+        assert taken.effects is not None
+        now = [effect_of(each) for each in taken.effects]
+        difference = compare(turn.effects, now)
+        if difference is not None or turn.failure is not None or taken.failure is not None:
+            if self._was_cut_short(turn):
+                return compare(turn.effects, now[: len(turn.effects)])
+            difference = difference or compare_failures(turn.failure, taken.failure)
+        if difference is None and turn.digest is not None and cell.instance is not None:
+            state = digest(cell.instance)
+            if state != turn.digest:
+                return Difference(DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
+        return difference
+
+    def _was_cut_short(self, turn: Turn) -> bool:
+        """Whether the actor was killed while it took this turn, perhaps: then nothing behind the kill was recorded."""
+        if self._kills is None:
+            kills = (record for record in self.trace.records() if isinstance(record, Killed))
+            self._kills = {kill.ref: kill.sequence for kill in kills}
+        return self._kills.get(turn.recipient, 0) > turn.sequence and self._is_last(turn)
+
+    def _is_last(self, turn: Turn) -> bool:
+        later = (record for record in self.trace.records() if isinstance(record, Turn))
+        return all(each.sequence <= turn.sequence for each in later if each.recipient == turn.recipient)
+
+    def _diverge(self, turn: Turn, cell: Cell, difference: Difference, reason: str = "") -> None:
+        divergence = Divergence(
+            trace=str(self.trace.path),
+            turn=turn,
+            kind=difference.kind,
+            reason=reason or difference.reason,
+            expected=difference.expected,
+            actual=difference.actual,
+            fields=difference.fields,
+            missing=difference.missing,
+            extra=difference.extra,
+        )
+        raise DivergenceError(explain(divergence, self.trace, cell))
+
+    # Boundaries
+
+    def _cell_of(self, turn: Turn) -> Cell:
+        system, ref = self.system, turn.recipient
+        cell = system.cells.find(ref.path)
+        if cell is not None and cell.ref.incarnation == ref.incarnation:
+            return cell
+        if cell is not None:
+            # The one before has ended, and only the news of it have not come yet.
+            system.cells.end(cell)
+        props = self._casting.given(ref)
+        if props is not None and self._is_wanted(ref):
+            return system.attach(props, ref)
+        return self._leave_out(ref, "the trace does not tell how it was made")
+
+    def _skip(self, turn: Turn, cell: Cell) -> None:
+        """Keep to what a turn of a boundary has done to the tree."""
+        for effect in turn.effects:
+            if isinstance(effect, Spawn):
+                self._leave_out(effect.ref, f"it was spawned by {cell.ref.path}, which is not replayed")
+        if turn.failure is not None:
+            cell.faults.error = error_of(turn.failure)
+
+    def _note_end_of_boundary(self, turn: Turn) -> None:
+        message = turn.message
+        if isinstance(message, DeathWatchNotification | Failed):
+            ended = message.ref if isinstance(message, DeathWatchNotification) else None
+            cell = None if ended is None else self.system.cells.find(ended.path)
+            if cell is not None and cell.ref == ended and cell.props is BOUNDARY:
+                self.system.cells.end(cell)
+
+
+def _state_of(cell: Cell) -> str:
+    return f"it is {cell.life.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"

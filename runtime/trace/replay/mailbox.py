@@ -1,0 +1,158 @@
+"""The mailbox of a replayed cell: what is told lies there until the recorded turn comes that takes it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from flykka.runtime.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.mailbox import MailboxOwner
+    from flykka.runtime.mailboxes.message_queue import MessageQueue
+
+Entry = Told | Envelope
+
+
+class ReplayMailbox(Mailbox):
+    """Keeps what was told in turns, by its cause; what comes from outside of turns is in the trace, and is not kept.
+
+    So what a turn takes is the living message that a replayed turn has told, and not a copy of the record's: its refs
+    live, and its promise waits. `go_live` makes an ordinary mailbox of it.
+    """
+
+    __slots__ = ("_is_live", "_signals", "_told")
+
+    def __init__(self, owner: MailboxOwner) -> None:
+        super().__init__(owner)
+        self._is_live = False
+        self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)
+        self._told: defaultdict[int | None, list[Entry]] = defaultdict(list)
+
+    def put(self, entry: Entry) -> None:
+        """Keep a message that a turn has told."""
+        if self._is_live or self.closed:
+            super().put(entry)
+        elif RUNNING.cell is not None:
+            self._told[_cause(entry)].append(entry)
+
+    def put_signal(self, envelope: SignalEnvelope) -> None:
+        """Keep a signal that a turn has sent."""
+        if self._is_live or self.closed:
+            super().put_signal(envelope)
+        elif RUNNING.cell is not None:
+            self._signals[envelope.cause].append(envelope)
+
+    def prepend(self, entries: Sequence[Entry]) -> None:
+        """Keep messages once more that were put aside."""
+        if self._is_live or self.closed:
+            super().prepend(entries)
+            return
+        for entry in reversed(entries):
+            self._told[_cause(entry)].insert(0, entry)
+
+    def release(self) -> None:
+        """A run is over; the next one is forced as well."""
+        if self._is_live:
+            super().release()
+
+    def wake(self) -> None:
+        """Wait for the recorded turn."""
+        if self._is_live:
+            super().wake()
+
+    def empty(self) -> bool:
+        """Whether no message waits."""
+        return not self._told and super().empty()
+
+    def close(self) -> None:
+        """Refuse everything from now on, and hand back what still waits."""
+        self._pour()
+        super().close()
+
+    def take(self, cause: int | None, sender: Ref | None, message: Message, *, signal: bool) -> Entry | None:
+        """What a turn has told that was recorded as this; None where no replayed turn has."""
+        lane = self._signals if signal else self._told
+        waiting = lane.get(cause)
+        if waiting is None:
+            return None
+        for place, entry in enumerate(waiting):
+            if _sender(entry) == sender and _message(entry) == message:
+                del waiting[place]
+                if not waiting:
+                    del lane[cause]
+                return entry
+        return None
+
+    def force(self, entry: Entry) -> None:
+        """Have the next run take this, and nothing else."""
+        if isinstance(entry, SignalEnvelope):
+            self.control.append(entry)
+        else:
+            self.messages.append(entry)
+
+    def withdraw(self) -> None:
+        """What was forced and not taken is gone."""
+        self.control.clear()
+        self.messages = deque()
+
+    @property
+    def waiting(self) -> list[Entry]:
+        """The messages that were told and not handled yet, in the order of the turns that told them."""
+        return list(_in_order(self._told))
+
+    def go_live(self, queue: MessageQueue | None = None) -> None:
+        """Be an ordinary mailbox from now on, with what waits in it; the cell is not scheduled by that."""
+        self._is_live = True
+        if queue is not None:
+            self.messages = queue
+        self._pour()
+
+    def _pour(self) -> None:
+        for signal in _in_order(self._signals):
+            assert isinstance(signal, SignalEnvelope)
+            self.control.append(signal)
+        for entry in _in_order(self._told):
+            self.messages.append(entry)
+        self._signals.clear()
+        self._told.clear()
+
+
+class DeafMailbox(ReplayMailbox):
+    """That of an actor which is not replayed: its messages are in the trace, and so is what it said to them."""
+
+    __slots__ = ()
+
+    def put(self, entry: Entry) -> None:
+        """Not heard."""
+
+    def put_signal(self, envelope: SignalEnvelope) -> None:
+        """Not heard."""
+
+
+def _in_order(lane: dict[int | None, list[Entry]]) -> Iterable[Entry]:
+    for cause in sorted(lane, key=lambda each: -1 if each is None else each):
+        yield from lane[cause]
+
+
+def _cause(entry: Entry) -> int | None:
+    if isinstance(entry, tuple):
+        return entry[2]
+    return entry.cause if isinstance(entry, Envelope) else None
+
+
+def _sender(entry: Entry) -> Ref | None:
+    if isinstance(entry, tuple):
+        return entry[1]
+    return entry.sender if isinstance(entry, Envelope) else None
+
+
+def _message(entry: Entry) -> Message:
+    if isinstance(entry, tuple):
+        return entry[0]
+    return entry.message if isinstance(entry, Envelope) else entry

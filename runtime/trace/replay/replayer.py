@@ -1,0 +1,96 @@
+"""Replays traces: whole, or one actor of them, up to their end or the first divergence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
+from flykka.runtime.trace.replay.engine import ReplayEngine
+
+if TYPE_CHECKING:
+    from flykka.runtime.props import Props
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """How a replay went.
+
+    `compared` of the `turns` were taken again, the others are turns of the actors in `boundary`, which tells why these
+    are not replayed. `truncated` says where the file ends before its time; up to there it was replayed.
+    """
+
+    turns: int
+    compared: int
+    divergence: Divergence | None
+    boundary: tuple[str, ...]
+    truncated: Damage | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that was replayed is as recorded."""
+        return self.divergence is None
+
+
+class Replayer:
+    """Replays traces.
+
+    Making the actors of a trace imports the modules of their classes, and calls nothing but these classes; see
+    `runtime.trace.replay.casting`.
+
+    Args:
+        actors: Props by path, for actors that a trace does not tell enough about.
+        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+    """
+
+    def __init__(
+        self, *, actors: Mapping[str, Props] | None = None, stand_ins: Mapping[str, object] | None = None
+    ) -> None:
+        self._actors = dict(actors or {})
+        self._stand_ins = dict(stand_ins or {})
+
+    def engine(self, trace: Trace | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
+        """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
+        opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+        only = None if actor is None else frozenset([actor])
+        return ReplayEngine(opened, self._actors, self._stand_ins, only=only)
+
+    def replay(
+        self,
+        trace: Trace | str | os.PathLike[str],
+        *,
+        actor: str | None = None,
+        until: int | None = None,
+        raise_on_divergence: bool = False,
+    ) -> ReplayResult:
+        """Replay a trace.
+
+        Args:
+            trace: a trace, or the path of one.
+            actor: replay this actor only, and those above it; all others are boundaries.
+            until: the number of the last turn to be replayed.
+            raise_on_divergence: for tests.
+
+        Raises:
+            TraceError: the file is no trace, or one of a later version.
+            DivergenceError: with `raise_on_divergence`, where there is a divergence.
+        """
+        engine = self.engine(trace, actor=actor)
+        divergence = None
+        try:
+            while (until is None or engine.position < until) and engine.advance() is not None:
+                pass
+        except DivergenceError as found:
+            if raise_on_divergence:
+                raise
+            divergence = found.divergence
+        return ReplayResult(
+            turns=engine.turns,
+            compared=engine.compared,
+            divergence=divergence,
+            boundary=tuple(f"{path}: {reason}" for path, reason in engine.boundary.items()),
+            truncated=engine.trace.truncated,
+        )

@@ -1,0 +1,202 @@
+"""The actor system of a replay: cells, supervision and effects are the kernel's own, only nothing runs by itself."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from flykka.messages.ref import Ref, Resolve
+from flykka.runtime import path as paths
+from flykka.runtime.actor import Actor
+from flykka.runtime.dispatch.seeded import SeededDispatcher
+from flykka.runtime.errors import AskTimeoutError
+from flykka.runtime.future import Future
+from flykka.runtime.promise import PromiseRef
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.runtime.trace import records
+from flykka.runtime.trace.replay.living import error_of, living
+from flykka.runtime.trace.replay.mailbox import DeafMailbox, ReplayMailbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.clock import Alarm
+    from flykka.runtime.dispatch.dispatcher import Runnable
+    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.mailbox import Mailbox
+    from flykka.runtime.recording import Effect
+    from flykka.runtime.ref import ActorRef
+
+
+class BoundaryActor(Actor):
+    """Stands where an actor was that is not replayed. It takes no turn: what it has said is in the trace."""
+
+
+_UNRECORDED = 1 << 62
+"""Asks that were not recorded have numbers that no recorded one has."""
+
+BOUNDARY = Props(BoundaryActor)
+
+
+class ReplayClock(ManualClock):
+    """Time as the trace tells it. No alarm rings: that of a recorded timer is taken by its turn."""
+
+    def set(self, now_ms: int) -> None:
+        """It is this time, also where that is earlier: threads read the clock in their own order."""
+        self._now_ms = now_ms
+
+    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
+        """Keep an alarm, for whoever goes on from here in virtual time."""
+        alarm = super().schedule(due_ms, callback)
+        self.next_due()  # Throws out those that were cancelled.
+        return alarm
+
+
+class ReplayDispatcher(SeededDispatcher):
+    """Runs nothing while the trace is replayed. Made live, it is a seeded dispatcher."""
+
+    def __init__(self, seed: int, clock: ReplayClock, taken: TakenTurn, resolve: Resolve) -> None:
+        super().__init__(seed, clock)
+        self.is_live = False
+        self._taken = taken
+        self._resolve = resolve
+
+    def execute(self, runnable: Runnable) -> None:
+        """Wait for the recorded turn."""
+        if self.is_live:
+            super().execute(runnable)
+
+    def run_blocking(self, work: Runnable) -> None:
+        """Do nothing: the outcome is in the trace, as a message."""
+        if self.is_live:
+            super().run_blocking(work)
+
+    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
+        """A turn waits for a future: it goes on at once, with the outcome that was recorded."""
+        if self.is_live:
+            super().drive(done, timeout)
+            return
+        future = getattr(done, "__self__", None)
+        if isinstance(future, Future):
+            self.go_on(future)
+
+    def go_on(self, future: Future[Any]) -> None:
+        """Give a future the outcome that the turn in hand went on with; none where it had waited in vain."""
+        outcome = self._taken.outcome()
+        if outcome is None or future.done():
+            return
+        if outcome.failure is not None:
+            failure = outcome.failure
+            if failure.type_name != AskTimeoutError.__name__:
+                future.try_fail(lambda: error_of(failure))
+        else:
+            future.try_set(None if outcome.message is None else living(outcome.message, self._resolve))
+
+
+class TakenTurn:
+    """What a replayed turn did, as the kernel's recorder is told of it."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] | None = None
+        """None where no turn was taken."""
+        self.failure: SerializedThrowable | None = None
+        self._outcomes: Iterator[records.Awaited] = iter(())
+        self._promises: Iterator[int] = iter(())
+
+    def begin(self, recorded: Sequence[records.Effect]) -> None:
+        """A turn is to be taken, of which this was recorded."""
+        self.effects = self.failure = None
+        self._outcomes = (each for each in recorded if isinstance(each, records.Awaited))
+        asked = (each.promise for each in recorded if isinstance(each, records.Send))
+        self._promises = (promise.incarnation for promise in asked if promise is not None)
+
+    def promise(self) -> int | None:
+        """The number of the next ask; None where it was not recorded."""
+        return next(self._promises, None)
+
+    def outcome(self) -> records.Awaited | None:
+        """What the turn goes on with next where it waits; None where nothing was recorded."""
+        return next(self._outcomes, None)
+
+    def open(self, *, system: str, seed: int) -> None:
+        """Nothing to begin."""
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        """As recorded."""
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        """The turn that was forced."""
+        self.effects = effects
+        self.failure = failure
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        """As recorded."""
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None:
+        """As recorded."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class ReplaySystem(ActorSystem):
+    """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.replay_clock = ReplayClock()
+        self.taken = TakenTurn()
+        self.schedule = ReplayDispatcher(seed, self.replay_clock, self.taken, self.resolve)
+        self.number = 0
+        """The sequence number of the turn in hand."""
+        super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.taken)
+        self._promise_numbers = count(_UNRECORDED)
+
+    def next_sequence(self) -> int:
+        """That of the recorded turn."""
+        return self.number
+
+    def mailbox(self, cell: Cell, props: Props) -> Mailbox:
+        """One that waits for the recorded turns."""
+        return DeafMailbox(cell) if props is BOUNDARY else ReplayMailbox(cell)
+
+    def promise(self, asked: ActorRef) -> PromiseRef:
+        """The ref of the recorded ask."""
+        number = self.taken.promise()
+        if number is None:
+            return super().promise(asked)
+        promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
+        return promise
+
+    def resolve(self, path: str, incarnation: int) -> Ref:
+        """As every system; but an ask from outside, or of an actor that is not replayed, is awaited for ever."""
+        if path.startswith(paths.TEMP) and incarnation not in self._promises:
+            return PromiseRef(self, incarnation, self.user.ref, self._promises)
+        return super().resolve(path, incarnation)
+
+    def attach(self, props: Props, ref: Ref) -> Cell:
+        """A new cell at the recorded place; those above it that are not known are boundaries."""
+        parent_path, name = paths.split_path(ref.path)
+        parent = self.cells.find(parent_path)
+        if parent is None:
+            parent = self.attach(BOUNDARY, Ref(parent_path, 1))
+        present = self.cells.find(ref.path)
+        if present is not None:
+            # It has ended, or the next one could not be here: only the news of it come later.
+            self.cells.end(present)
+        self.cells.expect(ref.path, ref.incarnation)
+        return self.cells.attach(parent, props, name)

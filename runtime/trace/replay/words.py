@@ -1,0 +1,28 @@
+"""An effect in one line of a report: what was done, to whom, and what was said."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from flykka.messages.message import Value
+from flykka.runtime.trace.effect_text import effect_text
+from flykka.runtime.trace.records import Effect, Reply, Send, Undecoded
+from flykka.runtime.trace.text import message_text
+
+
+def effect_line(effect: Effect) -> str:
+    """One effect, with the fields of its message."""
+    match effect:
+        case Send(target=target, message=message):
+            verb = "forward" if effect.forwarded else "send" if effect.promise is None else "ask"
+            return f"{verb}  {target.path} <- {message_text(message)}"
+        case Reply(target=target, message=message):
+            return f"reply  {target.path} <- {message_text(message)}"
+        case _:
+            return effect_text(effect) + _message_of(effect)
+
+
+def _message_of(effect: Effect) -> str:
+    said = [getattr(effect, each.name) for each in fields(effect)]
+    texts = [message_text(each) for each in said if isinstance(each, Value | Undecoded)]
+    return f": {', '.join(texts)}" if texts else ""
