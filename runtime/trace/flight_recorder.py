@@ -20,15 +20,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from flykka.runtime.trace.format import (
-    TURN,
-    FramePacker,
-    Noted,
-    header,
-    note_dead_letter,
-    note_killed,
-)
+from flykka.runtime.trace import format as layout
+from flykka.runtime.trace.chunks import ChunkPacker
+from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 from flykka.runtime.trace.weight import weight
+from flykka.runtime.trace.written import Written
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
@@ -45,6 +41,9 @@ _PAGES = 1_000
 """So many parts of what may be kept fill a page: by so much more may be held for a moment than is to be."""
 _TURN_FIELDS = 9
 """Of a turn, before its effects: as in `note_turn`, and the failure before the effects, which are of any number."""
+
+
+_BLOCK_RECORDS = 1_024
 
 
 class _Page:
@@ -109,6 +108,9 @@ class FlightRecorder:
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         """An actor was spawned from outside any turn."""
+        record = note_spawned(sequence, now_ms, ref, parent, props)
+        recipe = record[-1]
+        self._note(0 if recipe is None else len(recipe), record)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
@@ -180,7 +182,7 @@ class FlightRecorder:
     def _is_dispensable(self, oldest: _Page) -> bool:
         return self._count - oldest.count >= self._limit or self._payload > self._payload_limit
 
-    def _copy(self) -> tuple[dict[str, object], list[Noted]]:
+    def _copy(self) -> tuple[bytes, list[Noted]]:
         with self._lock:
             if self._system is None:
                 raise RuntimeError("the flight recorder has no system yet: there is nothing to write")
@@ -192,7 +194,7 @@ class FlightRecorder:
         not_kept = noted - len(records)
         begins_at = min((record[1] for record in records), default=None)
         ring = {"limit": self._limit, "not_kept": not_kept, "begins_at": begins_at}
-        return {**header(*self._system), "ring": ring}, records
+        return layout.header(*self._system, ring=ring), records
 
 
 def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
@@ -208,13 +210,17 @@ def _turn(flat: tuple[Any, ...]) -> Noted:
     """As `note_turn` makes it."""
     operands = iter(flat[_TURN_FIELDS:])
     effects = [tuple(islice(operands, length)) for length in operands]
-    return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1])
+    return (*flat[: _TURN_FIELDS - 1], effects, flat[_TURN_FIELDS - 1], None)
 
 
-def _write(file: BinaryIO, head: dict[str, object], records: list[Noted]) -> None:
-    frames = FramePacker()
-    file.write(frames.pack(head))
-    for record in records:
-        file.write(frames.pack_record(record))
+def _write(file: BinaryIO, head: bytes, records: list[Noted]) -> None:
+    written = Written()
+    file.write(head)
+    for begin in range(0, len(records), _BLOCK_RECORDS):
+        chunks = [chunk for _, chunk in ChunkPacker(written).pack(records[begin : begin + _BLOCK_RECORDS])]
+        if names := written.take_names():
+            file.write(layout.names(names))
+        file.write(layout.block(chunks))
+    file.write(layout.end({}))
     file.flush()
     os.fsync(file.fileno())

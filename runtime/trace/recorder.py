@@ -1,30 +1,27 @@
 """The recorder: takes note of turns in passing, packs them by the hundred, and writes them from a thread of its own.
 
 Messages are immutable, so a turn's record may hold them and be encoded later. What a crash of the process can lose is
-what is not yet packed and written: 100 ms, or little more than 256 records where these come sooner.
+what is not yet packed and written: 100 ms, or where these are full sooner little more than 256 records and one block.
 """
 
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flykka.runtime.trace.format import (
-    TURN,
-    FramePacker,
-    Noted,
-    header,
-    note_dead_letter,
-    note_killed,
-)
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.trace.block_writer import BlockWriter
+from flykka.runtime.trace.chunks import ChunkPacker
+from flykka.runtime.trace.format import BLOCK_BYTES, header
+from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
+from flykka.runtime.trace.state import digest
+from flykka.runtime.trace.written import Written
 
 if TYPE_CHECKING:
     import os
-    from io import FileIO
 
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
@@ -32,13 +29,10 @@ if TYPE_CHECKING:
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect
-
-logger = logging.getLogger("flykka.runtime")
+    from flykka.runtime.trace.written import Redact
 
 _FLUSH_SECONDS = 0.1
 _FLUSH_RECORDS = 256
-_BACKLOG_CHUNKS = 1024
-"""With so much waiting, packed, the actors' threads write themselves: a slow disk slows the actors, not the memory."""
 
 
 class TraceRecorder:
@@ -46,31 +40,47 @@ class TraceRecorder:
 
     Turns are noted as they are. Whoever notes the 256th packs them all, on an actor's thread: it takes no longer there
     than elsewhere, for only one thread runs Python at a time, and bytes wait more cheaply than what they are made of.
-    Writing, which may block, is for the recorder's own thread, which also packs what has waited for 100 ms.
+    Compressing and writing, which let others run, are for the recorder's own thread, which also packs what has waited
+    for 100 ms.
+
+    Args:
+        path: the file; what it held before is gone when the system begins.
+        max_bytes: the file grows no further than this. The recording ends there, which the file and the log say; the
+            system goes on.
+        redact: for classes of messages a function that makes of each the one to write, of the same class. A replay
+            compares only the class of these.
+        digests: have each turn tell the state behind it, in one number. It takes many times as long as the rest.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int | None = None,
+        redact: Redact | None = None,
+        digests: bool = False,
+    ) -> None:
         self.path = Path(path)
+        self._digests = digests
+        self._written = Written(redact)
+        self._packer = ChunkPacker(self._written)
+        self._blocks = BlockWriter(self.path, max_bytes)
         self._records: deque[Noted] = deque()
-        self._chunks: deque[bytes] = deque()
-        self._frames = FramePacker()
         self._packing = threading.Lock()
-        self._writing = threading.Lock()
         self._begun = threading.Event()
         self._urgent = threading.Event()
         self._wanted_at = 1
         """How many records must wait for something to be done: 1 while the writer sleeps, 0 behind the end."""
         self._closed = False
-        self._failed = False
-        self._file: FileIO | None = None
+        self._opened = False
         self._thread: threading.Thread | None = None
 
     def open(self, *, system: str, seed: int) -> None:
         """Begin the file with its header. Raises `RuntimeError` for a second system: a recorder writes one file."""
-        if self._file is not None or self._closed:
+        if self._opened or self._closed:
             raise RuntimeError(f"the recorder of {self.path} has a system already")
-        self._file = self.path.open("wb", buffering=0)
-        self._write(self._frames.pack(header(system, seed)))
+        self._blocks.open(header(system, seed))
+        self._opened = True
         self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)
         self._thread.start()
         # A program that ends without terminating its system has its last turns on disk too.
@@ -89,12 +99,16 @@ class TraceRecorder:
         # As `note_turn` and `_note`, written out.
         records = self._records
         sender, cause, message = envelope.sender, envelope.cause, envelope.message
-        records.append((TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure))
+        state = self._digest(recipient) if self._digests else None
+        records.append(
+            (TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure, state)
+        )
         if len(records) >= self._wanted_at:
             self._see_to_records()
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         """An actor was spawned from outside any turn."""
+        self._note(note_spawned(sequence, now_ms, ref, parent, props))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
@@ -116,11 +130,7 @@ class TraceRecorder:
             self._thread.join()
         with self._packing:
             self._pack()
-        self._drain()
-        with self._writing:
-            self._failed = True
-            if self._file is not None:
-                self._file.close()
+        self._blocks.close()
         self._wanted_at = 0
 
     def _note(self, record: Noted) -> None:
@@ -129,7 +139,8 @@ class TraceRecorder:
             self._see_to_records()
 
     def _see_to_records(self) -> None:
-        if self._failed:
+        if self._blocks.ended:
+            self._wanted_at = 0
             self._records.clear()
             return
         if not self._begun.is_set():
@@ -141,9 +152,8 @@ class TraceRecorder:
                 self._pack()
             finally:
                 self._packing.release()
-            self._urgent.set()
-            if len(self._chunks) >= _BACKLOG_CHUNKS:
-                self._drain()
+            if self._blocks.waiting_bytes >= BLOCK_BYTES:
+                self._urgent.set()
 
     def _run(self) -> None:
         while not self._closed:
@@ -155,30 +165,18 @@ class TraceRecorder:
             self._wanted_at = 1
             with self._packing:
                 self._pack()
-            self._drain()
+            self._blocks.write_waiting()
 
     def _pack(self) -> None:
         """Pack what is there now; the caller holds `_packing`."""
-        records, pack = self._records, self._frames.pack_record
-        frames = [pack(records.popleft()) for _ in range(len(records))]
-        if frames:
-            self._chunks.append(b"".join(frames))
+        records = self._records
+        noted = [records.popleft() for _ in range(len(records))]
+        for first, chunk in self._packer.pack(noted):
+            self._blocks.put(first, chunk, self._written.take_names())
 
-    def _drain(self) -> None:
-        with self._writing:
-            try:
-                while self._chunks:
-                    chunk = self._chunks.popleft()
-                    if not self._failed:
-                        self._write(chunk)
-            except OSError as error:
-                # A full disk ends the recording, not the actors; the file stays readable up to here.
-                logger.error("the recording of %s ends: %s", self.path, error)
-                self._failed = True
-                self._wanted_at = 0
-
-    def _write(self, data: bytes) -> None:
-        assert self._file is not None
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+    @staticmethod
+    def _digest(recipient: Ref) -> int | None:
+        """The state behind the turn, in which this is called; None where the turn has left no instance."""
+        cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
+        instance = getattr(cell, "instance", None)
+        return None if instance is None else digest(instance)

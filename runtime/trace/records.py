@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.ids import LeaderSessionId
@@ -306,8 +306,27 @@ Effect = (
 )
 
 
+class _Unread:
+    """A record whose contents are decoded when they are first asked for: most readers look at a few of many."""
+
+    __slots__ = ("_read",)
+
+    _read: Callable[[str], object]
+
+    def __getattr__(self, name: str) -> object:
+        # Python comes here for a slot that is not set. `_read` itself is set where other slots are not.
+        if name not in _READ_LATER:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = self._read(name)
+        object.__setattr__(self, name, found)
+        return found
+
+
+_READ_LATER = frozenset({"message", "effects", "failure"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(_Unread):
     """An actor handled a message, a timer's message or a kernel signal.
 
     `cause` is the sequence number of the turn that sent it, None from outside. `failure` is what the turn raised.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import fields
 from enum import Enum
 from types import UnionType
@@ -36,6 +38,28 @@ def weight(item: object) -> int:
         # Most are texts, and most messages are weighed twice in each of a hundred thousand turns.
         carried += len(part) if type(part) is str else weight(part)
     return carried
+
+
+def fingerprint(item: object) -> str:
+    """A hash of the same, for a message that is too large to be kept: equal ones have the same."""
+    digest = hashlib.blake2s(digest_size=16)
+    _add(item, digest.update)
+    return digest.hexdigest()
+
+
+def _add(item: object, update: Callable[[bytes], None]) -> None:
+    kind = type(item)
+    update(kind.__qualname__.encode())
+    if kind is bytes:
+        update(item)  # type: ignore[arg-type]
+    elif kind is tuple:
+        for part in item:  # type: ignore[attr-defined]
+            _add(part, update)
+    elif isinstance(item, Value):
+        for field in fields(item):  # type: ignore[arg-type]
+            _add(getattr(item, field.name), update)
+    else:
+        update(str(item).encode(errors="surrogatepass"))
 
 
 def _fields_of(kind: type) -> tuple[str, ...]:

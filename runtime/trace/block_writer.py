@@ -1,0 +1,133 @@
+"""Packed records on their way into the file: in blocks, within the cap, and with an honest end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.trace import format as layout
+
+if TYPE_CHECKING:
+    from io import FileIO
+    from pathlib import Path
+
+logger = logging.getLogger("flykka.runtime")
+
+_BACKLOG_BYTES = 32 * 1024 * 1024
+"""With so much waiting, packed, whoever brings more writes it: a slow disk slows the actors, not the memory."""
+
+_END_BYTES = 256
+"""Kept free for the end mark."""
+
+
+class BlockWriter:
+    """Takes chunks from any thread and writes them, in their order, whichever threads have time for it."""
+
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._waiting: deque[tuple[int, bytes, dict[str, object]]] = deque()
+        self._writing = threading.Lock()
+        self._file: FileIO | None = None
+        self._size = 0
+        # Two, each counted under a lock of its own.
+        self._put_bytes = 0
+        self._taken_bytes = 0
+        self.ended = False
+        """Whether nothing is written any more: closed, at its cap, or the disk is full."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much is packed and not written yet."""
+        return self._put_bytes - self._taken_bytes
+
+    def open(self, header: bytes) -> None:
+        """Begin the file. Raises `OSError` where it cannot be written."""
+        self._file = self._path.open("wb", buffering=0)
+        self._write(header)
+
+    def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
+        """Have a chunk written whose first record is `first`, and ahead of it the names that it is the first to use.
+
+        One caller at a time.
+        """
+        self._waiting.append((first, chunk, names))
+        self._put_bytes += len(chunk)
+        if self.waiting_bytes >= _BACKLOG_BYTES:
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write everything that is there."""
+        with self._writing:
+            try:
+                while self._waiting:
+                    self._write_block()
+            except OSError as error:
+                # A full disk ends the recording, not the actors; the file stays readable up to here.
+                logger.error("the recording of %s ends: %s", self._path, error)
+                self._end()
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self.write_waiting()
+        with self._writing:
+            if not self.ended and self._file is not None:
+                try:
+                    self._write(layout.end({}))
+                except OSError as error:
+                    logger.error("the end of the recording of %s could not be written: %s", self._path, error)
+            self._end()
+            if self._file is not None:
+                self._file.close()
+
+    def _write_block(self) -> None:
+        first, chunk, names = self._waiting.popleft()
+        chunks, size, all_names = [chunk], len(chunk), _Names(names)
+        while self._waiting and size < layout.BLOCK_BYTES:
+            _, chunk, names = self._waiting.popleft()
+            chunks.append(chunk)
+            size += len(chunk)
+            all_names.add(names)
+        self._taken_bytes += size
+        if self.ended:
+            return
+        data = layout.block(chunks)
+        if all_names.found:
+            data = layout.names(all_names.found) + data
+        if self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES:
+            self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
+            logger.warning(
+                "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors go on",
+                self._path,
+                first,
+                self._max_bytes,
+            )
+            self._end()
+            return
+        self._write(data)
+
+    def _end(self) -> None:
+        self.ended = True
+        self._waiting.clear()
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        self._size += len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+
+class _Names:
+    """What several chunks have to name, together."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.found = dict(names)
+
+    def add(self, names: dict[str, Any]) -> None:
+        """The names of one more chunk."""
+        for key, found in names.items():
+            kept = self.found.setdefault(key, type(found)())
+            self.found[key] = kept | found if isinstance(found, dict) else kept + found

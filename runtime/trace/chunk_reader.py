@@ -1,0 +1,148 @@
+"""Chunks as records. Messages stay packed until somebody asks a turn for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, repeat
+from typing import TYPE_CHECKING, Any
+
+from flykka.messages.ref import Ref
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.chunks import KINDS
+from flykka.runtime.trace.effect_forms import EFFECTS, Operand
+from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
+from flykka.runtime.trace.recipes import unpack_recipe
+from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Send, Spawned, Turn
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Value
+    from flykka.runtime.trace.decoding import Decoding
+    from flykka.runtime.trace.records import Undecoded
+
+_set = object.__setattr__
+"""The way past the frozenness of records, for who makes them."""
+
+
+class Chunk:
+    """One chunk, unpacked as far as msgpack does it."""
+
+    def __init__(self, unpacked: list[Any], decoding: Decoding) -> None:
+        refs, self._values, self._others, self._columns = unpacked
+        self._refs = [Ref(path, incarnation) for path, incarnation in refs]
+        self._decoding = decoding
+
+    def __iter__(self) -> Iterator[Record]:
+        turns = self._turns()
+        place = 0
+        for at, *other in self._others:
+            for _ in range(at - place):
+                yield next(turns)
+            yield self._other(other)
+            place = at + 1
+        yield from turns
+
+    def message(self, place: int) -> Value | Undecoded:
+        """The message at a place of the table."""
+        return self._decoding.value(self._values[place])
+
+    def failure(self, place: int | None) -> SerializedThrowable | None:
+        """The failure at a place of the table."""
+        return None if place is None else self._decoding.failure(self._values[place])
+
+    def effect(self, packed: list[Any]) -> Effect:
+        """What a turn did."""
+        code, *operands = packed
+        if code == 0 and len(operands) == 2:
+            return Send(target=self._refs[operands[0]], message=self.message(operands[1]))
+        if code >= len(EFFECTS):
+            raise TraceError(f"effects of kind {code} are of a newer version")
+        _, make, fields = EFFECTS[code]
+        pairs = zip(fields, operands, strict=False)
+        effect: Effect = make(**{name: self._operand(name, operand, item) for (name, operand), item in pairs})
+        return effect
+
+    def _operand(self, name: str, operand: Operand, item: Any) -> object:
+        match operand:
+            case _ if item is None:
+                return None
+            case Operand.REF:
+                return self._refs[item]
+            case Operand.REFS:
+                return tuple(self._refs[place] for place in item)
+            case Operand.VALUE:
+                return self.failure(item) if name == "failure" else self.message(item)
+            case Operand.PLAIN:
+                return tuple(item) if isinstance(item, list) else item
+
+    def _turns(self) -> Iterator[Turn]:
+        if not self._columns:
+            return
+        sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = self._columns
+        refs = self._refs
+        rows = zip(
+            accumulate(sequences),
+            accumulate(times),
+            recipients,
+            senders,
+            causes,
+            kinds,
+            zip(repeat(self), messages, effects, failures),
+            digests,
+            strict=True,
+        )
+        for sequence, now_ms, recipient, sender, cause, kind, content, digest in rows:
+            turn = Turn.__new__(Turn)
+            _set(turn, "sequence", sequence)
+            _set(turn, "now_ms", now_ms)
+            _set(turn, "recipient", refs[recipient])
+            _set(turn, "sender", None if sender is None else refs[sender])
+            _set(turn, "cause", None if cause is None else sequence - cause)
+            _set(turn, "kind", KINDS[kind])
+            _set(turn, "digest", digest)
+            _set(turn, "_read", _Content(content))
+            yield turn
+
+    def _other(self, packed: list[Any]) -> Record:
+        kind, sequence, now_ms, *fields = packed
+        refs = self._refs
+        if kind == KILLED:
+            return Killed(sequence=sequence, now_ms=now_ms, ref=refs[fields[0]])
+        if kind == DEAD_LETTER:
+            message, sender, recipient, reason = fields
+            return DeadLetterRecord(
+                sequence=sequence,
+                now_ms=now_ms,
+                message=self.message(message),
+                sender=None if sender is None else refs[sender],
+                recipient=refs[recipient],
+                reason=reason,
+            )
+        if kind == SPAWNED:
+            ref, parent, actor, recipe = fields
+            return Spawned(
+                sequence=sequence,
+                now_ms=now_ms,
+                ref=refs[ref],
+                parent=refs[parent],
+                actor=actor,
+                recipe=None if recipe is None else unpack_recipe(recipe),
+            )
+        raise TraceError(f"records of kind {kind} are of a newer version")
+
+
+class _Content:
+    """What a turn has not been asked for yet."""
+
+    __slots__ = ("_chunk", "_effects", "_failure", "_message")
+
+    def __init__(self, content: tuple[Chunk, int, list[list[Any]] | None, int | None]) -> None:
+        self._chunk, self._message, self._effects, self._failure = content
+
+    def __call__(self, name: str) -> object:
+        chunk = self._chunk
+        if name == "message":
+            return chunk.message(self._message)
+        if name == "failure":
+            return chunk.failure(self._failure)
+        return tuple(map(chunk.effect, self._effects or ()))

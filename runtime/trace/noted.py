@@ -1,0 +1,56 @@
+"""Records as they are noted in passing: plain tuples, headed by their kind, that hold messages and not copies of them.
+
+Not the envelope: that of a failure holds the living exception with its frames, that of an ask the future.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.trace.recipes import pack_recipe
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect
+
+Noted = tuple[Any, ...]
+
+TURN = 0
+KILLED = 1
+DEAD_LETTER = 2
+SPAWNED = 3
+
+
+def note_turn(
+    sequence: int,
+    now_ms: int,
+    recipient: Ref,
+    envelope: Envelope,
+    effects: list[Effect],
+    failure: SerializedThrowable | None,
+    digest: int | None,
+) -> Noted:
+    """An actor has taken a turn."""
+    sender, cause, message = envelope.sender, envelope.cause, envelope.message
+    return (TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure, digest)
+
+
+def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> Noted:
+    """An actor was spawned from outside any turn."""
+    return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_recipe(props))
+
+
+def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:
+    """An actor was killed."""
+    return (KILLED, sequence, now_ms, ref)
+
+
+def note_dead_letter(
+    sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+) -> Noted:
+    """A message found no one to handle it."""
+    return (DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason)

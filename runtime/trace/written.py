@@ -1,0 +1,112 @@
+"""What a recorder writes of messages: their encoding, or why there is none; and what the reader must know of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from flykka.messages.codec import encode
+from flykka.messages.errors import CodecError
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message, Value
+from flykka.runtime.trace.versions import module_hashes, schema_hash
+from flykka.runtime.trace.weight import fingerprint, weight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Redact = Mapping[type, Callable[[Message], Message]]
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Of a message that carries more, only its size and its fingerprint are written."""
+
+_KEPT = 512
+_KEPT_BYTES = 1024
+"""So many encodings are kept, of messages that are no larger: each message is in the turn that sends it and in that
+which handles it."""
+
+_SHOWN_CHARACTERS = 4096
+
+
+class Written:
+    """The forms of messages, and the names that have come up since they were last asked for."""
+
+    def __init__(self, redact: Redact | None = None) -> None:
+        self._redact = dict(redact or {})
+        self._pack: Callable[[object], bytes] = msgpack.Packer().pack
+        self._forms: dict[int, tuple[Value, bytes | str]] = {}
+        self._classes: set[type[Value]] = set()
+        self._actors: set[str] = set()
+        self._schemas: dict[str, str] = {}
+        self._modules: dict[str, str] = {}
+        self._redacted: list[str] = []
+
+    def form(self, value: Value) -> bytes | str:
+        """The bytes of a value; where it has none, a text that says so."""
+        kept = self._forms.get(id(value))
+        if kept is not None:
+            return kept[1]
+        form = self._form(value)
+        if len(form) <= _KEPT_BYTES:
+            if len(self._forms) >= _KEPT:
+                self._forms.clear()
+            # Held, so that its id is not another's.
+            self._forms[id(value)] = (value, form)
+        return form
+
+    def actor(self, name: str) -> None:
+        """An actor of this class was spawned."""
+        if name not in self._actors:
+            self._actors.add(name)
+            for module, hash_ in module_hashes(name.partition(":")[0]).items():
+                self._modules[module] = hash_
+
+    def take_names(self) -> dict[str, object]:
+        """The schemas, modules and redacted tags that have come up; empty where there are none."""
+        names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
+        self._schemas, self._modules, self._redacted = {}, {}, []
+        return {key: found for key, found in names.items() if found}
+
+    def _form(self, value: Value) -> bytes | str:
+        name = type(value).__qualname__
+        self._meet(value)
+        try:
+            value = self._redacted_form(value)
+        except Exception as refusal:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
+            return f"{name}: it could not be redacted ({type(refusal).__name__}: {refusal})"
+        carried = weight(value)
+        if carried > MAX_MESSAGE_BYTES:
+            return f"{name} of {carried:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
+        try:
+            return encode(value, self._pack)
+        except CodecError as refusal:
+            # Its `repr`, for a trace must not lose the turn.
+            shown = repr(value)
+            return f"{shown[:_SHOWN_CHARACTERS]} ({refusal})"
+
+    def _meet(self, value: Value) -> None:
+        kind = type(value)
+        if isinstance(value, LeaderSessionMessage):
+            self._meet(value.message)
+        if kind not in self._classes and isinstance(value, Value):
+            self._classes.add(kind)
+            self._schemas[kind.wire_tag] = schema_hash(kind)
+            if kind in self._redact:
+                self._redacted.append(kind.wire_tag)
+
+    def _redacted_form(self, value: Value) -> Value:
+        if not self._redact:
+            return value
+        if type(value) is LeaderSessionMessage:
+            inner = self._redacted_form(value.message)
+            assert isinstance(inner, Message)
+            return LeaderSessionMessage(leader_session_id=value.leader_session_id, message=inner)
+        redact = self._redact.get(type(value))
+        if redact is None:
+            return value
+        assert isinstance(value, Message)
+        redacted = redact(value)
+        if type(redacted) is not type(value):
+            raise TypeError(f"redact made a {type(redacted).__qualname__} of it")
+        return redacted
