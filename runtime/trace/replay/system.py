@@ -17,6 +17,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.trace import records
 from flykka.runtime.trace.replay.living import error_of, living
+from flykka.runtime.trace.recipes import name_of
 from flykka.runtime.trace.replay.mailbox import DeafMailbox, ReplayMailbox
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _UNRECORDED = 1 << 62
 """Asks that were not recorded have numbers that no recorded one has."""
 
 BOUNDARY = Props(BoundaryActor)
+"""For whoever spawns, in a replayed turn, somebody who is not replayed."""
+BOUNDARY_ACTOR = name_of(BoundaryActor)
 
 
 class ReplayClock(ManualClock):
