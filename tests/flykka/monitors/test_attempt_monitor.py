@@ -1,0 +1,96 @@
+"""At most one attempt of a subtask lives, and what a dead one reports changes nothing."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.coordination import CoordinatedTaskStateChanged, RestoreState
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
+from flykka.messages.job import ExecutionStateChanged
+from flykka.messages.job_control import JobRestartDue
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.task import (
+    CancelTask,
+    ExecutionState,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from flykka.monitors.attempts import AttemptMonitor
+from flykka.runtime.trace.records import Turn
+from tests.actors.graph.graphs import vertex
+from tests.flykka.monitors.turns import CLIENT, COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
+
+DUE = JobRestartDue(version=1)
+
+
+def submit(number: int = 0, restored_id: int | None = None) -> tuple[Ref, Message]:
+    descriptor = TaskDeploymentDescriptor(
+        job_id=JOB,
+        attempt=attempt(0, number),
+        attempt_number=number,
+        vertex=vertex("map"),
+        subtask=0,
+        allocation_id=AllocationId("slot"),
+        outputs=(),
+        inputs=(),
+        checkpoint_directory="",
+        restored_checkpoint_id=restored_id,
+    )
+    submitted = SubmitTask(descriptor=descriptor, job_master=JOB_MASTER)
+    return TASK_MANAGER, LeaderSessionMessage(leader_session_id=LeaderSessionId("session"), message=submitted)
+
+
+def moved(state: ExecutionState, number: int = 0) -> tuple[Ref, Message]:
+    return COORDINATOR, CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(0, number), state=state)
+
+
+def report(state: ExecutionState, number: int, *sends: tuple[Ref, Message]) -> Turn:
+    update = TaskExecutionState(attempt=attempt(0, number), state=state)
+    return turn(JOB_MASTER, UpdateTaskExecutionState(state=update), *sends)
+
+
+def told(reporter: ExecutionAttemptId, state: ExecutionState) -> tuple[Ref, Message]:
+    change = ExecutionStateChanged(job_id=JOB, attempt=reporter, task_name="map", state=state, timestamp_ms=0)
+    return CLIENT, change
+
+
+def test_an_attempt_may_follow_one_that_has_ended() -> None:
+    failed = report(ExecutionState.FAILED, 0, moved(ExecutionState.FAILED), told(attempt(), ExecutionState.FAILED))
+
+    assert seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), failed, turn(JOB_MASTER, DUE, submit(1))) == []
+
+
+def test_an_attempt_must_not_be_deployed_while_another_one_of_its_subtask_lives() -> None:
+    said = seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
+
+    assert said == ["job_map_0_1 is deployed while job_map_0_0 lives"]
+
+
+def test_attempts_must_be_numbered_upwards() -> None:
+    ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED, 1))
+    said = seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1)))
+
+    assert said == ["job_map_0_1 is deployed behind job_map_0_1: attempts are numbered upwards"]
+
+
+def test_what_a_dead_attempt_reports_must_change_nothing() -> None:
+    ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED))
+    run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
+    cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))
+
+    assert seen(AttemptMonitor(), *run, report(ExecutionState.FAILED, 0)) == []
+    assert seen(AttemptMonitor(), *run, report(ExecutionState.RUNNING, 0, cancel)) == []
+    said = seen(AttemptMonitor(), *run, report(ExecutionState.FINISHED, 0, told(attempt(), ExecutionState.FINISHED)))
+    assert said == ["the report FINISHED of job_map_0_0, which is dead, brings about ExecutionStateChanged"]
+
+
+def test_an_attempt_must_begin_from_the_checkpoint_that_the_job_goes_back_to() -> None:
+    checkpoint = CompletedCheckpoint(job_id=JOB, checkpoint_id=3, timestamp_ms=0, duration_ms=0, task_states=())
+    restored = RestoreState(job_id=JOB, checkpoint=checkpoint)
+
+    assert seen(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=3))) == []
+    said = seen(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=2)))
+    assert said == ["job_map_0_0 begins from checkpoint 2, and the job from 3"]

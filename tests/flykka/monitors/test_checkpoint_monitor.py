@@ -1,0 +1,235 @@
+"""A checkpoint completes with every acknowledgement, its id is a new one, and the job goes back to the latest."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    NotifyCheckpointComplete,
+    OperatorCoordinatorsSnapshotted,
+    SnapshotOperatorCoordinators,
+    SnapshotType,
+    TriggerCheckpoint,
+)
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.coordination import (
+    CheckpointTimedOut,
+    CoordinatedTask,
+    CoordinatedTasks,
+    CoordinatedTaskStateChanged,
+    MetadataRead,
+    MetadataWritten,
+    PeriodicTriggerDue,
+    RequestRestoreState,
+    RestoreState,
+)
+from flykka.messages.ids import JobVertexId, LeaderSessionId
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState
+from flykka.monitors.checkpoints import CheckpointMonitor
+from flykka.runtime.trace.records import Killed, Record, Turn, Undecoded
+from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
+
+MAP = JobVertexId("map")
+
+
+def tasks(*subtasks: int, number: int = 0) -> Turn:
+    """The coordinator learns of the attempts; they run."""
+    running = tuple(
+        CoordinatedTask(
+            attempt=attempt(subtask, number),
+            vertex_id=MAP,
+            subtask=subtask,
+            parallelism=2,
+            max_parallelism=2,
+            task_manager=TASK_MANAGER,
+            state=ExecutionState.RUNNING,
+            is_source=True,
+        )
+        for subtask in subtasks
+    )
+    message = CoordinatedTasks(job_id=JOB, tasks=running, leader_session_id=LeaderSessionId("session"))
+    return turn(COORDINATOR, message)
+
+
+def begin(checkpoint_id: int) -> Turn:
+    return turn(
+        COORDINATOR,
+        PeriodicTriggerDue(),
+        (JOB_MASTER, SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=checkpoint_id)),
+    )
+
+
+def trigger(checkpoint_id: int, options: CheckpointOptions | None = None) -> Turn:
+    message = TriggerCheckpoint(
+        job_id=JOB,
+        attempt=attempt(),
+        checkpoint_id=checkpoint_id,
+        timestamp_ms=0,
+        options=options or CheckpointOptions(),
+    )
+    snapshotted = OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=checkpoint_id, states=())
+    return turn(COORDINATOR, snapshotted, (TASK_MANAGER, message))
+
+
+def acknowledge(checkpoint_id: int, subtask: int, number: int = 0) -> Turn:
+    message = AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(subtask, number), checkpoint_id=checkpoint_id)
+    return turn(COORDINATOR, message)
+
+
+def complete(checkpoint_id: int, cause: Message | None = None, to: Ref = JOB_MASTER) -> Turn:
+    completed = CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint_id,
+        duration_ms=1,
+        size_bytes=0,
+        incremental_bytes=0,
+        path="",
+        timestamp_ms=0,
+    )
+    cause = cause or MetadataWritten(checkpoint_id=checkpoint_id, path="")
+    return turn(COORDINATOR, cause, (TASK_MANAGER, notification(checkpoint_id)), (to, completed))
+
+
+def notification(checkpoint_id: int) -> NotifyCheckpointComplete:
+    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
+
+
+def abort(checkpoint_id: int) -> Turn:
+    reason = CheckpointDeclineReason.EXPIRED
+    aborted = CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
+    return turn(COORDINATOR, CheckpointTimedOut(checkpoint_id=checkpoint_id), (JOB_MASTER, aborted))
+
+
+def checkpoint(checkpoint_id: int, *subtasks: int) -> CompletedCheckpoint:
+    states = tuple(
+        TaskStateEntry(vertex_id=MAP, subtask=subtask, parallelism=2, max_parallelism=2) for subtask in subtasks
+    )
+    return CompletedCheckpoint(
+        job_id=JOB, checkpoint_id=checkpoint_id, timestamp_ms=0, duration_ms=0, task_states=states
+    )
+
+
+def restore(restored: CompletedCheckpoint | None) -> Turn:
+    return turn(
+        COORDINATOR, RequestRestoreState(job_id=JOB), (JOB_MASTER, RestoreState(job_id=JOB, checkpoint=restored))
+    )
+
+
+def whole_life(checkpoint_id: int) -> list[Record]:
+    return [
+        begin(checkpoint_id),
+        trigger(checkpoint_id),
+        acknowledge(checkpoint_id, 0),
+        acknowledge(checkpoint_id, 1),
+        complete(checkpoint_id),
+    ]
+
+
+def test_a_checkpoint_that_everybody_has_acknowledged_may_complete() -> None:
+    assert seen(CheckpointMonitor(), tasks(0, 1), *whole_life(1), *whole_life(2)) == []
+
+
+def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
+    said = seen(CheckpointMonitor(), tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), complete(1))
+
+    assert said == [
+        "job_map_0_0 is told that checkpoint 1 is complete, without the acknowledgement of job_map_1_0",
+        "checkpoint 1 completes without the acknowledgement of job_map_1_0",
+    ]
+
+
+def test_an_acknowledgement_that_comes_twice_must_not_count_for_another() -> None:
+    run = [tasks(0, 1), begin(1), trigger(1), acknowledge(1, 0), acknowledge(1, 0), complete(1)]
+
+    assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in seen(CheckpointMonitor(), *run)
+
+
+def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
+    run = [tasks(0, 1, number=1), begin(1), trigger(1), acknowledge(1, 0, 1), acknowledge(1, 1, 0), complete(1)]
+
+    assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in seen(CheckpointMonitor(), *run)
+
+
+def test_nobody_waits_for_a_task_that_has_finished_before() -> None:
+    finished = CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(1), state=ExecutionState.FINISHED)
+    run = [tasks(0, 1), turn(COORDINATOR, finished), begin(1), trigger(1), acknowledge(1, 0), complete(1)]
+
+    assert seen(CheckpointMonitor(), *run) == []
+
+
+def test_a_checkpoint_must_not_complete_before_its_metadata_is_written() -> None:
+    early = complete(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
+    run = [tasks(0), begin(1), trigger(1), acknowledge(1, 0), early]
+
+    assert seen(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
+
+
+def test_a_checkpoint_must_end_once() -> None:
+    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), complete(1), abort(1))
+
+    assert said == ["checkpoint 1 is given up, which was complete or given up already"]
+
+
+def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
+    said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), abort(1), complete(1))
+
+    assert said == [
+        "job_map_0_0 is told that checkpoint 1 is complete, which is not pending",
+        "checkpoint 1 completes, which never began, or was complete or given up already",
+    ]
+
+
+def test_ids_must_only_grow() -> None:
+    said = seen(CheckpointMonitor(), tasks(0), begin(2), abort(2), begin(1))
+
+    assert said == ["checkpoint 1 begins behind checkpoint 2: ids only grow"]
+
+
+def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
+    lives = [tasks(0, 1), *whole_life(1), *whole_life(2)]
+
+    assert seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0, 1))) == []
+    said = seen(CheckpointMonitor(), *lives, restore(checkpoint(1, 0, 1)))
+    assert said == ["the job goes back to checkpoint 1; the latest one is 2"]
+    said = seen(CheckpointMonitor(), *lives, restore(None))
+    assert said == ["the job begins anew, although checkpoint 2 is complete"]
+    said = seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0)))
+    assert said == ["checkpoint 2 has lost the state of map (1)"]
+
+
+def test_a_job_does_not_go_back_to_a_savepoint_of_the_users() -> None:
+    savepoint = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT)
+    run = [tasks(0), begin(1), trigger(1, savepoint), acknowledge(1, 0), complete(1), restore(None)]
+
+    assert seen(CheckpointMonitor(), *run) == []
+
+
+def test_a_job_may_begin_from_a_checkpoint_of_another_one_and_from_no_other() -> None:
+    adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint(7, 0)))
+
+    assert seen(CheckpointMonitor(), adopted, restore(checkpoint(7, 0)), tasks(0), begin(8)) == []
+    said = seen(CheckpointMonitor(), restore(checkpoint(7, 0)))
+    assert said == ["the job goes back to checkpoint 7, which has not completed"]
+
+
+def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_came_before() -> None:
+    run = [acknowledge(1, 0), complete(1), abort(2), restore(checkpoint(1, 0, 1)), begin(3), trigger(3), complete(3)]
+
+    assert seen(CheckpointMonitor(is_whole=False), *run) == []
+
+
+def test_an_unreadable_message_may_have_been_the_acknowledgement_that_is_missing() -> None:
+    unreadable = turn(COORDINATOR, Undecoded(data=b"", reason="too large"))
+
+    assert seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), unreadable, complete(1)) == []
+
+
+def test_what_a_coordinator_knew_goes_with_it() -> None:
+    monitor = CheckpointMonitor()
+    seen(monitor, tasks(0), begin(5), Killed(sequence=9, now_ms=0, ref=COORDINATOR))
+
+    assert seen(monitor, tasks(0), begin(1)) == []

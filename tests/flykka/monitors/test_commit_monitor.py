@@ -1,0 +1,55 @@
+"""A sink publishes a checkpoint once per attempt: when it is complete, and never when it was given up."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
+from flykka.messages.message import Message
+from flykka.messages.stage import CommitCheckpoint, StateSnapshotted
+from flykka.messages.state import TaskStateSnapshot
+from flykka.monitors.commits import CommitMonitor
+from flykka.runtime.trace.records import Turn
+from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, seen, turn
+
+
+def completed(checkpoint_id: int) -> Message:
+    return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
+
+
+def aborted(checkpoint_id: int) -> Message:
+    return NotifyCheckpointAborted(
+        job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, latest_completed_id=None, timestamp_ms=0
+    )
+
+
+def commit(checkpoint_id: int, because: Message | None = None) -> Turn:
+    because = because or completed(checkpoint_id)
+    return turn(TASK, because, (BRIDGE, CommitCheckpoint(checkpoint_id=checkpoint_id)))
+
+
+def test_what_is_complete_may_be_published() -> None:
+    assert seen(CommitMonitor(), commit(1), turn(TASK, aborted(2)), commit(3)) == []
+
+
+def test_nothing_must_be_published_before_it_is_complete() -> None:
+    snapshotted = StateSnapshotted(
+        checkpoint_id=1, state=TaskStateSnapshot(), size_bytes=0, incremental_bytes=0, sync_ms=0, async_ms=0
+    )
+    said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, completed(2)))
+
+    assert said == [
+        "checkpoint 1 is published, and nobody has said that it is complete",
+        "checkpoint 3 is published, and nobody has said that it is complete",
+    ]
+
+
+def test_nothing_must_be_published_twice_by_an_attempt_nor_out_of_order() -> None:
+    said = seen(CommitMonitor(), commit(2), commit(2), commit(1))
+
+    assert said == [
+        "checkpoint 2 is published again by the same attempt",
+        "checkpoint 1 is published behind checkpoint 2",
+    ]
+
+
+def test_what_was_given_up_must_not_be_published() -> None:
+    assert seen(CommitMonitor(), turn(TASK, aborted(1)), commit(1)) == ["checkpoint 1 is published, which was given up"]

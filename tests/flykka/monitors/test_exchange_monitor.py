@@ -1,0 +1,118 @@
+"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import (
+    AddCredit,
+    Buffer,
+    BufferResponse,
+    CancelPartitionRequest,
+    EndOfPartition,
+    PartitionRequest,
+    Watermark,
+)
+from flykka.messages.ids import BatchId, ResultPartitionId
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.stage import BridgeOpened, StageFinished
+from flykka.monitors.exchange import ExchangeMonitor
+from flykka.runtime.trace.records import Killed, Turn
+from tests.flykka.monitors.turns import TASK, TASK_MANAGER, seen, turn
+
+PARTITION = ResultPartitionId("job_source_0_0:0")
+PRODUCER = Ref("/user/task-manager-1/source-0.0-2", 1)
+BATCH = BatchRef(batch_id=BatchId("b"), rows=1, size_bytes=1)
+EMPTY = BatchRef(batch_id=BatchId("e"), rows=0, size_bytes=0)
+DONE = StageFinished(stage=0)
+
+
+def request(credit: int) -> Message:
+    return PartitionRequest(partition_id=PARTITION, subpartition=0, credit=credit, consumer=TASK)
+
+
+def more(credit: int) -> Message:
+    return AddCredit(partition_id=PARTITION, subpartition=0, credit=credit)
+
+
+def element(number: int, buffer: Buffer = BATCH) -> Message:
+    return BufferResponse(partition_id=PARTITION, subpartition=0, sequence_number=number, buffer=buffer, backlog=0)
+
+
+def asks(credit: int = 2) -> Turn:
+    return turn(TASK, BridgeOpened(), (TASK_MANAGER, request(credit)))
+
+
+def asked(credit: int = 2) -> Turn:
+    return turn(PRODUCER, request(credit))
+
+
+def sends(*elements: Message) -> Turn:
+    return turn(PRODUCER, DONE, *((TASK, each) for each in elements))
+
+
+def test_what_is_paid_for_may_be_sent_and_events_cost_nothing() -> None:
+    sent = sends(element(0), element(1), element(2, Watermark(timestamp_ms=1)))
+
+    assert seen(ExchangeMonitor(), asked(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
+
+
+def test_a_batch_must_not_be_sent_without_credit() -> None:
+    said = seen(ExchangeMonitor(), asked(credit=1), sends(element(0), element(1, EMPTY)))
+
+    assert said == ["element 1 of subpartition 0 of job_source_0_0:0 is sent without credit"]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_elements_must_be_sent_in_their_order(number: int) -> None:
+    said = seen(ExchangeMonitor(), asked(), sends(element(0), element(number)))
+
+    assert said == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
+
+
+def test_what_a_consumer_has_room_for_may_arrive() -> None:
+    run = [asks(), turn(TASK, element(0)), turn(TASK, element(1)), turn(TASK, element(2, EMPTY))]
+    gives = turn(TASK, DONE, (TASK_MANAGER, more(1)))
+
+    assert seen(ExchangeMonitor(), *run, gives, turn(TASK, element(3)), turn(TASK, element(4, EndOfPartition()))) == []
+
+
+def test_a_batch_must_not_arrive_without_credit() -> None:
+    said = seen(ExchangeMonitor(), asks(credit=1), turn(TASK, element(0)), turn(TASK, element(1)))
+
+    assert said == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
+
+
+def test_no_element_must_be_lost_or_doubled_on_its_way() -> None:
+    said = seen(ExchangeMonitor(), asks(), turn(TASK, element(0)), turn(TASK, element(0)), turn(TASK, element(2)))
+
+    assert said[:2] == [
+        "element 0 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
+        "element 2 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
+    ]
+
+
+def test_who_asks_again_is_served_from_the_beginning() -> None:
+    assert seen(ExchangeMonitor(), asked(), sends(element(0)), asked(), sends(element(0))) == []
+
+
+def test_what_comes_behind_a_leave_or_before_any_request_is_not_looked_at() -> None:
+    leaves = turn(TASK, DONE, (TASK_MANAGER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0)))
+    run = [turn(TASK, element(7)), sends(element(7)), asks(), leaves, turn(TASK, element(9))]
+
+    assert seen(ExchangeMonitor(), *run) == []
+
+
+def test_a_task_manager_that_hands_a_request_on_produces_nothing() -> None:
+    handed_on = turn(TASK_MANAGER, request(0), (PRODUCER, request(0)))
+    sent = turn(TASK_MANAGER, DONE, (TASK, element(5)))
+
+    assert seen(ExchangeMonitor(), handed_on, sent) == []
+
+
+def test_the_channels_of_who_has_ended_are_forgotten() -> None:
+    killed = Killed(sequence=1, now_ms=0, ref=PRODUCER)
+
+    assert seen(ExchangeMonitor(), asked(credit=0), killed, sends(element(3))) == []

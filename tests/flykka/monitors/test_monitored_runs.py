@@ -1,0 +1,66 @@
+"""Monitors see the same in a run as it happens, and in its trace; and in runs that are right they see nothing wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import CheckpointCompleted
+from flykka.messages.state import TaskStateSnapshot
+from flykka.monitors.monitor import Violation
+from flykka.monitors.monitors import all_monitors, check
+from flykka.monitors.recorder import MonitoringRecorder
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.actors.cast import Stage, is_a
+
+
+def run_with_a_kill(seed: int, folder: Path) -> list[Violation]:
+    """What was seen meanwhile. The trace is in `run.trace`."""
+    recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace"), all_monitors())
+    with SeededSystem(seed, recorder=recorder) as system:
+        stage = Stage(system, folder)
+        kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
+        stage.submit()
+        stage.run(seconds=8)
+    return recorder.end()
+
+
+def seen_in_trace(folder: Path) -> list[Violation]:
+    return list(check(Trace.open(folder / "run.trace").records(), all_monitors(), has_ended=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_that_is_right_breaks_no_law_neither_live_nor_recorded(seed: int, tmp_path: Path) -> None:
+    assert run_with_a_kill(seed, tmp_path) == []
+    assert seen_in_trace(tmp_path) == []
+
+
+def test_the_rest_of_a_trace_breaks_no_law_wherever_it_begins(tmp_path: Path) -> None:
+    run_with_a_kill(0, tmp_path)
+    records = list(Trace.open(tmp_path / "run.trace").records())
+
+    for begin in range(0, len(records), len(records) // 20):
+        assert list(check(records[begin:], all_monitors(is_whole=False))) == []
+
+
+def test_a_broken_law_is_seen_live_and_in_the_trace_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    acknowledge = PendingCheckpoint.acknowledge
+
+    def for_all(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> object:
+        while self.awaited - {attempt}:
+            acknowledge(self, min(self.awaited - {attempt}), state)
+        return acknowledge(self, attempt, state)
+
+    monkeypatch.setattr(PendingCheckpoint, "acknowledge", for_all)
+
+    live = run_with_a_kill(0, tmp_path)
+
+    assert live[0].monitor == "checkpoints"
+    assert "without the acknowledgement of" in live[0].text
+    assert [str(violation) for violation in seen_in_trace(tmp_path)] == [str(violation) for violation in live]

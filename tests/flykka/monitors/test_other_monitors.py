@@ -1,0 +1,91 @@
+"""Batches that were released are not used, no actor fails of flykka's own mistakes, and jobs make progress."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import BufferResponse
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.heartbeat import HeartbeatDue
+from flykka.messages.ids import BatchId, ResultPartitionId
+from flykka.messages.job import JobStatus, JobStatusChanged
+from flykka.messages.message import Message
+from flykka.messages.stage import HoldInFlight, ReadSplits, ReleaseBatches, RunStage, StageFinished
+from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.monitors.batches import BatchMonitor
+from flykka.monitors.failures import FailureMonitor
+from flykka.monitors.liveness import LivenessMonitor
+from flykka.runtime.trace.records import Turn
+from tests.flykka.monitors.turns import BRIDGE, CLIENT, JOB, JOB_MASTER, TASK, attempt, seen, turn
+
+DONE = StageFinished(stage=0)
+BATCH = BatchRef(batch_id=BatchId("b"), rows=1, size_bytes=1)
+RELEASED = turn(TASK, DONE, (BRIDGE, ReleaseBatches(batch_ids=(BATCH.batch_id,))))
+READ = RunStage(stage=1, gate=0, batch=BATCH, watermark_ms=0)
+HELD = HoldInFlight(checkpoint_id=1, batch_ids=(BATCH.batch_id,))
+SENT = BufferResponse(partition_id=ResultPartitionId("p:0"), subpartition=0, sequence_number=0, buffer=BATCH, backlog=0)
+
+
+@pytest.mark.parametrize(
+    ("use", "what"), [(READ, "is read"), (HELD, "is held for a checkpoint"), (SENT, "is sent")], ids=str
+)
+def test_a_batch_must_not_be_used_behind_its_release(use: Message, what: str) -> None:
+    used = turn(TASK, DONE, (BRIDGE, use))
+
+    assert seen(BatchMonitor(), used, RELEASED) == []
+    assert seen(BatchMonitor(), RELEASED, used) == [f"b {what}, and was released in turn 0"]
+
+
+def test_a_turn_must_not_fail_of_an_assertion() -> None:
+    mistake = SerializedThrowable(type_name="AssertionError", message="a credit is lost")
+    others = SerializedThrowable(type_name="AssertionError", message="the user's own")
+
+    assert seen(FailureMonitor(), turn(BRIDGE, READ, failure=others)) == []
+    assert seen(FailureMonitor(), turn(TASK, DONE, failure=mistake)) == ["raises AssertionError: a credit is lost"]
+
+
+def test_an_attempt_must_not_fail_of_a_channel_in_disorder() -> None:
+    def failing(type_name: str) -> Turn:
+        failure = SerializedThrowable(type_name=type_name, message="element 3")
+        failed = TaskExecutionState(attempt=attempt(), state=ExecutionState.FAILED, failure=failure)
+        return turn(TASK, DONE, (JOB_MASTER, UpdateTaskExecutionState(state=failed)))
+
+    assert seen(FailureMonitor(), failing("ValueError")) == []
+    assert seen(FailureMonitor(), failing("CreditOverrunError")) == [
+        "job_map_0_0 fails with CreditOverrunError: element 3"
+    ]
+
+
+def moved(status: JobStatus, now_ms: int) -> Turn:
+    change = JobStatusChanged(job_id=JOB, status=status, timestamp_ms=now_ms)
+    return turn(JOB_MASTER, DONE, (CLIENT, change), now_ms=now_ms)
+
+
+def pulse(now_ms: int) -> Turn:
+    return turn(JOB_MASTER, HeartbeatDue(), now_ms=now_ms)
+
+
+def test_a_job_that_reads_is_alive() -> None:
+    reads = turn(TASK, DONE, (BRIDGE, ReadSplits(stage=1, splits=())), now_ms=1_500)
+
+    assert seen(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_000), reads, pulse(2_500)) == []
+
+
+def test_a_job_that_does_nothing_for_too_long_is_stuck() -> None:
+    said = seen(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
+
+    assert said == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
+
+
+def test_a_job_that_is_over_may_rest_for_ever() -> None:
+    run = [moved(JobStatus.RUNNING, 0), moved(JobStatus.FINISHED, 1), pulse(100_000)]
+
+    assert seen(LivenessMonitor(1_000), *run) == []
+
+
+def test_a_run_must_not_end_before_its_jobs() -> None:
+    monitor = LivenessMonitor(1_000)
+    seen(monitor, moved(JobStatus.RUNNING, 0))
+
+    assert [violation.text for violation in monitor.end()] == ["job job is RUNNING at the end of the run"]

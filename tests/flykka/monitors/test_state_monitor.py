@@ -1,0 +1,98 @@
+"""Jobs, execution attempts and tasks move as their tables let them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.graph.states import EXECUTION_MOVES, JOB_MOVES, TASK_MOVES
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
+from flykka.messages.job_control import JobRestartDue
+from flykka.messages.ref import Ref
+from flykka.messages.stage import BridgeClosed
+from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.monitors.states import StateMonitor
+from flykka.runtime.trace.records import Turn
+from tests.flykka.monitors.turns import CLIENT, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+
+E = ExecutionState
+DUE = JobRestartDue(version=1)
+
+
+def job(*statuses: JobStatus, to: Ref = CLIENT) -> Turn:
+    changes = (JobStatusChanged(job_id=JOB, status=status, timestamp_ms=0) for status in statuses)
+    return turn(JOB_MASTER, DUE, *((to, change) for change in changes))
+
+
+def execution(*states: ExecutionState, number: int = 0) -> Turn:
+    changes = (
+        ExecutionStateChanged(job_id=JOB, attempt=attempt(0, number), task_name="map", state=state, timestamp_ms=0)
+        for state in states
+    )
+    return turn(JOB_MASTER, DUE, *((CLIENT, change) for change in changes))
+
+
+def task(*states: ExecutionState) -> Turn:
+    updates = (UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(), state=state)) for state in states)
+    return turn(TASK, BridgeClosed(), *((JOB_MASTER, update) for update in updates))
+
+
+@pytest.mark.parametrize("status", JOB_MOVES[JobStatus.RUNNING])
+def test_a_job_may_move_as_its_table_says(status: JobStatus) -> None:
+    assert seen(StateMonitor(), job(JobStatus.RUNNING), job(status)) == []
+
+
+def test_a_job_must_not_move_otherwise() -> None:
+    said = seen(StateMonitor(), job(JobStatus.RUNNING, JobStatus.FINISHED), job(JobStatus.RUNNING))
+
+    assert said == ["job job moves from FINISHED to RUNNING"]
+
+
+def test_every_listener_hears_of_every_move() -> None:
+    run = [job(JobStatus.RUNNING), job(JobStatus.RUNNING, to=TASK_MANAGER), job(JobStatus.FINISHED, to=TASK_MANAGER)]
+
+    assert seen(StateMonitor(), *run) == []
+
+
+@pytest.mark.parametrize("state", EXECUTION_MOVES[E.RUNNING])
+def test_an_attempt_may_move_as_its_table_says(state: ExecutionState) -> None:
+    assert seen(StateMonitor(), execution(E.SCHEDULED, E.DEPLOYING, E.RUNNING, state)) == []
+
+
+def test_an_attempt_must_not_move_otherwise() -> None:
+    said = seen(StateMonitor(), execution(E.SCHEDULED, E.RUNNING), execution(E.CANCELED, E.FINISHED))
+
+    assert said == ["job_map_0_0 moves from SCHEDULED to RUNNING", "job_map_0_0 moves from CANCELED to FINISHED"]
+
+
+def test_an_attempt_must_not_move_when_another_has_taken_its_place() -> None:
+    said = seen(
+        StateMonitor(), execution(E.SCHEDULED, E.CANCELED), execution(E.SCHEDULED, number=1), execution(E.FAILED)
+    )
+
+    assert said == ["job_map_0_0 moves to FAILED, and job_map_0_1 has taken its place"]
+
+
+@pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])
+def test_a_task_need_not_tell_of_every_state(state: ExecutionState) -> None:
+    assert seen(StateMonitor(), task(E.RUNNING), task(state)) == []
+    assert seen(StateMonitor(), task(E.CANCELED)) == []
+
+
+def test_a_task_must_not_come_to_life_again() -> None:
+    said = seen(StateMonitor(), task(E.FAILED), task(E.RUNNING))
+
+    assert said == ["job_map_0_0 moves from FAILED to RUNNING"]
+
+
+def test_of_a_run_that_is_not_shown_from_its_beginning_the_first_state_is_believed() -> None:
+    run = [job(JobStatus.FINISHED), execution(E.RUNNING, E.FINISHED), task(E.CANCELED)]
+
+    assert seen(StateMonitor(is_whole=False), *run) == []
+
+
+def test_ids_of_another_form_do_not_disturb() -> None:
+    update = TaskExecutionState(attempt=ExecutionAttemptId("x"), state=E.FAILED)
+    reports = [(JOB_MASTER, UpdateTaskExecutionState(state=update))]
+
+    assert seen(StateMonitor(), turn(TASK, BridgeClosed(), *reports)) == []

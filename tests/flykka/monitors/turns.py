@@ -1,0 +1,51 @@
+"""Turns as a trace tells of them, and what a monitor says of them: what a law is not about has a default."""
+
+from __future__ import annotations
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ExecutionAttemptId, JobId
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.monitors.monitor import Monitor
+from flykka.monitors.monitors import Watch
+from flykka.runtime.trace.records import Record, Send, Turn, Undecoded
+
+JOB = JobId("job")
+JOB_MASTER = Ref("/user/job-manager/job-job", 1)
+COORDINATOR = Ref("/user/job-manager/job-job/checkpoint-coordinator", 1)
+TASK_MANAGER = Ref("/user/task-manager-1", 1)
+TASK = Ref("/user/task-manager-1/map-0.0-1", 1)
+BRIDGE = Ref("/user/task-manager-1/map-0.0-1/bridge", 1)
+CLIENT = Ref("/user/client", 1)
+
+
+def attempt(subtask: int = 0, number: int = 0) -> ExecutionAttemptId:
+    """An attempt of the vertex `map`."""
+    return ExecutionAttemptId(f"job_map_{subtask}_{number}")
+
+
+def turn(
+    recipient: Ref,
+    message: Message | Undecoded,
+    *sends: tuple[Ref, Message],
+    now_ms: int = 0,
+    failure: SerializedThrowable | None = None,
+) -> Turn:
+    """A turn in which `recipient` handled `message` and sent what it sent."""
+    return Turn(
+        sequence=0,
+        now_ms=now_ms,
+        recipient=recipient,
+        sender=None,
+        cause=None,
+        kind="message",
+        message=message,
+        effects=tuple(Send(target=target, message=sent) for target, sent in sends),
+        failure=failure,
+    )
+
+
+def seen(monitor: Monitor, *records: Record) -> list[str]:
+    """What the monitor says of a run, without the turns it says it of."""
+    watch = Watch([monitor])
+    return [violation.text.partition(": ")[2] for record in records for violation in watch.observe(record)]
