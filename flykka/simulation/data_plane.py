@@ -1,0 +1,89 @@
+"""SimulatedDataPlane: the port to the data, implemented with rows that can be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flykka.actors.data_plane import SplitDiscovery
+from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.ids import JobId, OperatorId, SplitId
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.simulation.bridge import SimulatedBridge
+from flykka.simulation.operators import Source
+from flykka.simulation.world import World
+
+
+class SimulatedDataPlane:
+    """Runs the attempts of one simulation."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Every job that is drawn can run."""
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        """There are none."""
+        return ()
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        """The props of the bridge actor of one execution attempt."""
+        return Props(SimulatedBridge, descriptor, self._world)
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
+        """The discovery of a source operator."""
+        source = self._world.program[operator.ref.uid]
+        assert isinstance(source, Source), f"{operator.ref.uid} is no source"
+        return SimulatedDiscovery(source, operator.operator_id)
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
+
+    def end_attempts(self, job_id: JobId) -> None:
+        """End what still works for the job, also where its actor does not know yet that it is over."""
+        for attempt in self._world.attempts.pop(job_id, []):
+            attempt.end(is_cancelled=True)
+
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+        """Free what is left of the job. Attempts that have ended hold no batch."""
+        self.end_attempts(job_id)
+        world = self._world
+        left = world.batches.of_job(job_id)
+        if left:
+            world.violations.append(f"{len(left)} batches of {job_id} are left when it is over, such as {left[0]}")
+        world.batches.release_job(job_id)
+        if not keep_staged:
+            world.discard([f"{world.root}/staging/{job_id}"])
+
+
+class SimulatedDiscovery:
+    """Finds some splits of a source at each look, until it has found all."""
+
+    def __init__(self, source: Source, operator_id: OperatorId) -> None:
+        self.interval_ms = source.interval_ms
+        self._source = source
+        self._operator_id = operator_id
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The next splits; a position is the number of the first row that is not in one."""
+        source, first = self._source, int(position or b"0")
+        last = min(first + source.splits_per_look * source.rows_per_split, source.rows)
+        splits = tuple(
+            IndexRangeSplit(
+                split_id=SplitId(f"{self._operator_id}-{start}"),
+                rows=min(source.rows_per_split, last - start),
+                start=start,
+            )
+            for start in range(first, last, source.rows_per_split)
+        )
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=splits,
+            finished=last == source.rows,
+            begun_at=position,
+            position=b"%d" % last,
+            interval_ms=source.interval_ms,
+        )

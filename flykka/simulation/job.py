@@ -1,0 +1,61 @@
+"""How the jobs of a simulation are set up, drawn at random: checkpoints, restarts, timeouts."""
+
+from __future__ import annotations
+
+from random import Random
+
+from flykka.messages.ids import JobId
+from flykka.messages.job_graph import (
+    CheckpointingMode,
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    JobGraph,
+    RestartStrategyConfiguration,
+)
+from flykka.simulation.topology import Topology
+
+HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
+
+
+def draw_checkpointing(chance: Random, directory: str) -> CheckpointingSettings:
+    """How a job takes checkpoints."""
+    is_at_least_once = chance.random() < 0.15
+    is_unaligned = not is_at_least_once and chance.random() < 0.5
+    return CheckpointingSettings(
+        directory=directory,
+        interval_ms=chance.choice((100, 300, 1_000, 1_000)),
+        timeout_ms=chance.choice((200, 2_000, 600_000)),
+        min_pause_ms=chance.choice((0, 0, 150)),
+        max_concurrent=chance.choice((1, 1, 2)),
+        tolerable_failures=chance.choice((0, 3, 1_000)),
+        retained=chance.choice((1, 1, 3)),
+        retention=chance.choice(tuple(ExternalizedCheckpointRetention)),
+        mode=CheckpointingMode.AT_LEAST_ONCE if is_at_least_once else CheckpointingMode.EXACTLY_ONCE,
+        unaligned=is_unaligned,
+        aligned_timeout_ms=chance.choice((0, 20)) if is_unaligned else 0,
+        alignment_limit_bytes=chance.choice((None, None, 64)),
+    )
+
+
+def draw_restart_strategy(chance: Random) -> RestartStrategyConfiguration:
+    """How often a job is restarted: mostly without end."""
+    attempts = chance.choice((None, None, None, None, 0, 2))
+    return RestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((0, 10, 500)))
+
+
+def job_graph(
+    job_id: JobId,
+    topology: Topology,
+    checkpointing: CheckpointingSettings,
+    restart_strategy: RestartStrategyConfiguration,
+) -> JobGraph:
+    """What is submitted."""
+    return JobGraph(
+        job_id=job_id,
+        name=job_id,
+        vertices=topology.vertices,
+        checkpointing=checkpointing,
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+        restart_strategy=restart_strategy,
+    )

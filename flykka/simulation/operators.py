@@ -1,0 +1,115 @@
+"""What the operators of a simulated job do with rows, by uid: functions of the row alone, so the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flykka.simulation.rows import Row, Rows, mixed
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+
+_VALUES = 1_000_003
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """`rows` rows in splits, found over time. Times ascend by `step_ms`, out of order by `disorder_ms` at the most."""
+
+    number: int
+    rows: int
+    keys: int
+    step_ms: int
+    disorder_ms: int
+    rows_per_split: int
+    splits_per_look: int
+    interval_ms: int | None
+
+    def read(self, start: int, count: int) -> Rows:
+        """The rows `start` to `start + count`."""
+        return tuple(map(self._row, range(start, start + count)))
+
+    def _row(self, index: int) -> Row:
+        drawn = mixed(self.number, index)
+        late_ms = drawn % (self.disorder_ms + 1)
+        number = self.number * 1_000_000 + index
+        time_ms = max(0, index * self.step_ms - late_ms)
+        return Row(key=(drawn >> 16) % self.keys, time_ms=time_ms, parts=((number, (drawn >> 32) % _VALUES),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """Changes every value."""
+
+    salt: int
+
+    def apply(self, rows: Iterable[Row]) -> Rows:
+        """One row of each."""
+        return tuple(
+            Row(
+                row.key, row.time_ms, tuple((number, (value * 31 + self.salt) % _VALUES) for number, value in row.parts)
+            )
+            for row in rows
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Lets a part of the rows pass, by what they were made of."""
+
+    salt: int
+    passing_percent: int
+
+    def apply(self, rows: Iterable[Row]) -> Rows:
+        """A row of which nothing passes is gone."""
+        kept = (Row(row.key, row.time_ms, tuple(filter(self._passes, row.parts))) for row in rows)
+        return tuple(row for row in kept if row.parts)
+
+    def _passes(self, part: tuple[int, int]) -> bool:
+        return mixed(self.salt, part[0]) % 100 < self.passing_percent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Tumbling windows of event time, by key: one row of each, whose time is the window's last millisecond."""
+
+    windows: EventTimeWindows
+
+    def start_of(self, time_ms: int) -> int:
+        """The start of the window that a time is in."""
+        return self.windows.next_start(time_ms) - self.windows.slide_ms
+
+    def fired(self, rows: Iterable[Row]) -> Rows:
+        """One row for each key and window."""
+        together: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for row in rows:
+            together.setdefault((self.start_of(row.time_ms), row.key), []).extend(row.parts)
+        size_ms = self.windows.size_ms
+        return tuple(
+            Row(key, start_ms + size_ms - 1, tuple(sorted(parts)))
+            for (start_ms, key), parts in sorted(together.items())
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sink:
+    """Publishes rows in two phases."""
+
+    name: str
+
+
+Behaviour = Source | Map | Filter | Window | Sink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What each operator of a job does, by uid."""
+
+    behaviours: Mapping[str, Behaviour] = field(default_factory=dict)
+
+    def __getitem__(self, uid: str) -> Behaviour:
+        return self.behaviours[uid]
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The names of the sinks."""
+        return tuple(each.name for each in self.behaviours.values() if isinstance(each, Sink))

@@ -1,0 +1,66 @@
+"""The rows of a simulation: small values that remember which rows of the sources they were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flykka.actors.state.key_groups import groups_in, key_group_of, owner
+from flykka.messages.state import KeyGroupRange
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row with its event time (ms). `parts` are the source rows in it: (number, value), several behind a window."""
+
+    key: int
+    time_ms: int
+    parts: tuple[tuple[int, int], ...]
+
+
+Rows = tuple[Row, ...]
+
+ROW_BYTES = 16
+
+
+def mixed(*numbers: int) -> int:
+    """A number that follows from these and looks like chance (splitmix64); the same in every process."""
+    state = 0
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return state
+
+
+def size_of(rows: Iterable[Row]) -> int:
+    """What rows take in a file, in bytes."""
+    return ROW_BYTES * sum(len(row.parts) for row in rows)
+
+
+def key_group(row: Row, max_parallelism: int) -> int:
+    """The key group of a row."""
+    return key_group_of(mixed(row.key), max_parallelism)
+
+
+def within(rows: Iterable[Row], key_groups: KeyGroupRange, max_parallelism: int) -> Rows:
+    """The rows of these key groups."""
+    wanted = groups_in(key_groups)
+    return tuple(row for row in rows if key_group(row, max_parallelism) in wanted)
+
+
+def split_by_owner(rows: Iterable[Row], max_parallelism: int, subpartitions: int) -> dict[int, list[Row]]:
+    """The rows by the subtask that owns their key group; who gets none is not in it."""
+    parts: dict[int, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(owner(key_group(row, max_parallelism), max_parallelism, subpartitions), []).append(row)
+    return dict(sorted(parts.items()))
+
+
+def event_times(rows: Sequence[Row]) -> tuple[int, int] | None:
+    """The earliest and the latest event time, None without a row."""
+    times = [row.time_ms for row in rows]
+    return (min(times), max(times)) if times else None

@@ -1,0 +1,198 @@
+"""The storage of a simulation, as a file system of fsspec: what the actors write goes through their own code.
+
+`simulated://<name>/...` is a world of its own, which is there while it is mounted. A file is bytes, or rows as they
+are. Every operation may be made to fail.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+import fsspec
+from fsspec import AbstractFileSystem
+
+from flykka.simulation.rows import Rows, size_of
+
+PROTOCOL = "simulated"
+
+File = bytes | Rows
+
+
+class Operation(StrEnum):
+    """What can fail in a storage."""
+
+    WRITE = "writing"
+    FINALISE = "finalising"
+    DELETE = "discarding"
+
+
+class Storage:
+    """All files of one simulation, by path. `on_finalised` hears of each that has its final name."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, File] = {}
+        self.fails: Callable[[Operation, str], bool] = lambda _operation, _path: False
+        self.on_finalised: Callable[[str, bytes], None] = lambda _path, _data: None
+
+    def write(self, path: str, content: File) -> None:
+        """Make a file whole, or not at all. Raises `OSError`."""
+        self._may_fail(Operation.WRITE, path)
+        self.files[path] = content
+
+    def read_rows(self, path: str) -> Rows:
+        """The rows of a file. Raises `FileNotFoundError`."""
+        content = self.files.get(path)
+        if not isinstance(content, tuple):
+            raise FileNotFoundError(path)
+        return content
+
+    def rename(self, path: str, target: str) -> None:
+        """Give a file another name. Raises `OSError`."""
+        self._may_fail(Operation.FINALISE, path)
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        content = self.files[target] = self.files.pop(path)
+        if isinstance(content, bytes):
+            self.on_finalised(target, content)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all that is below. Raises `OSError`."""
+        self._may_fail(Operation.DELETE, path)
+        for each in self.below(path):
+            del self.files[each]
+
+    def below(self, path: str) -> list[str]:
+        """The files at a path and below, by name."""
+        return sorted(each for each in self.files if each == path or each.startswith(f"{path}/"))
+
+    def size(self, path: str) -> int:
+        """How many bytes a file has."""
+        content = self.files[path]
+        return len(content) if isinstance(content, bytes) else size_of(content)
+
+    def _may_fail(self, operation: Operation, path: str) -> None:
+        if self.fails(operation, path):
+            raise OSError(f"{operation} {path} failed, as the simulation wanted it")
+
+
+_MOUNTED: dict[str, Storage] = {}
+
+
+@contextmanager
+def mounted(name: str) -> Iterator[Storage]:
+    """A storage that `simulated://<name>/` leads to, for as long as the block runs."""
+    fsspec.register_implementation(PROTOCOL, SimulatedFileSystem, clobber=True)
+    if name in _MOUNTED:
+        raise RuntimeError(f"a simulation called {name!r} runs already in this process")
+    storage = _MOUNTED[name] = Storage()
+    try:
+        yield storage
+    finally:
+        del _MOUNTED[name]
+
+
+class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types.
+    """The way of fsspec into the storages that are mounted. Folders are there where files are below."""
+
+    protocol = PROTOCOL
+    root_marker = ""
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(path).removeprefix(f"{PROTOCOL}://").rstrip("/")
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The address of a path."""
+        return f"{PROTOCOL}://{self._strip_protocol(name)}"
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Whether there is a file or a folder."""
+        return bool(self._storage(path).below(self._strip_protocol(path)))
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is a file."""
+        return self._strip_protocol(path) in self._storage(path).files
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        """What lies in a folder."""
+        folder, storage = self._strip_protocol(path), self._storage(path)
+        if folder in storage.files:
+            return [self._entry(storage, folder)] if detail else [folder]
+        below = storage.below(folder)
+        if not below:
+            raise FileNotFoundError(path)
+        names = sorted({folder + "/" + each.removeprefix(f"{folder}/").split("/")[0] for each in below})
+        return [self._entry(storage, name) for name in names] if detail else names
+
+    def _entry(self, storage: Storage, name: str) -> dict[str, Any]:
+        if name in storage.files:
+            return {"name": name, "size": storage.size(name), "type": "file"}
+        return {"name": name, "size": 0, "type": "directory"}
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """What is known of a path. Raises `FileNotFoundError`."""
+        if not self.exists(path):
+            raise FileNotFoundError(path)
+        return self._entry(self._storage(path), self._strip_protocol(path))
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Nothing to make: a folder is where a file is below."""
+        if not exist_ok and self.exists(path):
+            raise FileExistsError(path)
+
+    def rmdir(self, path: str) -> None:
+        """Nothing to remove. Raises `OSError` where the folder is not empty."""
+        if self.exists(path):
+            raise OSError(f"{path} is not empty")
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        """The bytes of a file. Raises `FileNotFoundError`."""
+        content = self._storage(path).files.get(self._strip_protocol(path))
+        if not isinstance(content, bytes):
+            raise FileNotFoundError(path)
+        return content[start:end]
+
+    def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
+        """Write a file whole."""
+        self._storage(path).write(self._strip_protocol(path), value)
+
+    def mv(self, path1: str, path2: str, **_: Any) -> None:
+        """Rename a file."""
+        self._storage(path1).rename(self._strip_protocol(path1), self._strip_protocol(path2))
+
+    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Delete a file, or a folder with all below. Raises `FileNotFoundError`."""
+        if not self.exists(path):
+            raise FileNotFoundError(path)
+        self._storage(path).delete(self._strip_protocol(path))
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
+        """A file in memory, which is written when it is closed."""
+        if mode == "rb":
+            return io.BytesIO(self.cat_file(path))
+        return _Written(self._storage(path), self._strip_protocol(path))
+
+    def _storage(self, path: str) -> Storage:
+        name = self._strip_protocol(path).split("/", 1)[0]
+        storage = _MOUNTED.get(name)
+        if storage is None:
+            raise FileNotFoundError(f"no simulation called {name!r} runs")
+        return storage
+
+
+class _Written(io.BytesIO):
+    def __init__(self, storage: Storage, path: str) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+
+    def close(self) -> None:
+        """What was written is there from now on."""
+        if not self.closed:
+            data = self.getvalue()
+            super().close()
+            self._storage.write(self._path, data)

@@ -1,0 +1,110 @@
+"""The actor system of a simulation: seeded, in virtual time, with actors that pause and messages that get lost."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from flykka.messages.message import Message
+from flykka.runtime.cell import Cell
+from flykka.runtime.dispatch.dispatcher import Runnable
+from flykka.runtime.dispatch.seeded import SeededDispatcher
+from flykka.runtime.envelope import Envelope, Told
+from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.mailboxes.message_queue import message_of
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Recorder
+
+
+class PausingDispatcher(SeededDispatcher):
+    """A seeded dispatcher on which actors can be made to stand still: what they are told is late for them."""
+
+    def __init__(self, seed: int, clock: ManualClock) -> None:
+        super().__init__(seed, clock)
+        self._paused: dict[str, list[Runnable]] = {}
+
+    def pause(self, path: str, ms: int) -> None:
+        """Give the actor at `path`, or the next one there, no turn for so long."""
+        if path not in self._paused:
+            self._paused[path] = []
+            self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
+
+    def execute(self, runnable: Runnable) -> None:
+        """Let this be drawn, unless it stands still."""
+        if self._paused and isinstance(runnable, Cell) and (held := self._paused.get(runnable.ref.path)) is not None:
+            held.append(runnable)
+            return
+        super().execute(runnable)
+
+    def _resume(self, path: str) -> None:
+        for runnable in self._paused.pop(path):
+            super().execute(runnable)
+
+
+class Network:
+    """What is to become of messages of certain classes: so many of the next ones are lost, or come twice."""
+
+    def __init__(self) -> None:
+        self.lost: Counter[type[Message]] = Counter()
+        self.doubled: Counter[type[Message]] = Counter()
+        self.happened: Counter[str] = Counter()
+
+    @property
+    def is_perfect(self) -> bool:
+        """Nothing is to become of any."""
+        return not self.lost and not self.doubled
+
+    def copies(self, kind: type[Message]) -> int:
+        """How often the next message of this class arrives."""
+        for plan, copies, what in ((self.lost, 0, "loss"), (self.doubled, 2, "duplicate")):
+            if plan[kind] > 0:
+                plan[kind] -= 1
+                if not plan[kind]:
+                    del plan[kind]
+                self.happened[what] += 1
+                return copies
+        return 1
+
+
+class _Lane(deque[Told | Envelope]):
+    """The queue of a mailbox, behind the network."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self._network = network
+
+    def append(self, entry: Told | Envelope, /) -> None:
+        """Queue an entry as often as it arrives."""
+        if self._network.is_perfect:
+            super().append(entry)
+            return
+        # What was asked waits for its one reply, and a timer rings once: only what was told can come twice.
+        copies = self._network.copies(type(message_of(entry)))
+        for _ in range(copies):
+            super().append(entry)
+
+
+class SimulatedSystem(ActorSystem):
+    """Nothing runs but within `advance`."""
+
+    def __init__(self, seed: int, name: str, recorder: Recorder) -> None:
+        self.network = Network()
+        self.manual_clock = ManualClock()
+        self.schedule = PausingDispatcher(seed, self.manual_clock)
+        super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
+
+    def mailbox(self, cell: Cell, props: Props) -> Mailbox:
+        """What a new cell gets its messages by: the network is before each."""
+        return Mailbox(cell, _Lane(self.network))
+
+    def advance(self, ms: int) -> None:
+        """Let so much virtual time pass, with everything that happens meanwhile."""
+        self.schedule.advance(ms)
+
+    def jump(self, ms: int) -> None:
+        """Let the clock go forward at once: whatever is due rings at the same moment, too late."""
+        self.manual_clock.move_to(self.manual_clock.now_ms() + ms)

@@ -1,0 +1,228 @@
+"""The jobs of a simulation, drawn at random: one to three sources, forks and unions, windows, one to three sinks.
+
+A vertex is a chain of one to three operators. What its rows become is said by the `Program`; the job graph knows names
+only, as every job graph does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from flykka.messages.ids import JobVertexId, OperatorId
+from flykka.messages.job_graph import (
+    FiringMode,
+    JobEdge,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+    ShipStrategy,
+)
+from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source, Window
+from flykka.simulation.rows import Row, Rows
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+
+_UNKEYED = (
+    ShipStrategy.REBALANCE,
+    ShipStrategy.REBALANCE,
+    ShipStrategy.HASH,
+    ShipStrategy.RESCALE,
+    ShipStrategy.SHUFFLE,
+    ShipStrategy.GLOBAL,
+)
+_KINDS = {
+    Source: OperatorKind.SOURCE,
+    Map: OperatorKind.STATELESS,
+    Filter: OperatorKind.STATELESS,
+    Window: OperatorKind.WINDOW_AGGREGATE,
+    Sink: OperatorKind.SINK,
+}
+MAX_SINKS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """The vertices of a job, what its operators do, and the rows that each sink is to have published in the end."""
+
+    vertices: tuple[JobVertex, ...]
+    program: Program
+
+    @property
+    def parallelism(self) -> int:
+        """That of the widest vertex: as many slots are needed."""
+        return max(vertex.parallelism for vertex in self.vertices)
+
+    def rescaled(self, parallelism: Callable[[int], int]) -> Topology:
+        """The same job where every vertex of parallelism n is of `parallelism(n)`: forward edges stay possible."""
+        vertices = tuple(replace(each, parallelism=parallelism(each.parallelism)) for each in self.vertices)
+        return replace(self, vertices=vertices)
+
+    def truth(self) -> Mapping[str, Counter[tuple[int, int]]]:
+        """What each sink is to publish: source rows with their values, each as often as ways lead there."""
+        arriving: dict[tuple[JobVertexId, int], list[Row]] = {}
+        truth: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.program.sinks}
+        for vertex in self.vertices:
+            read = [row for edge in vertex.inputs for row in arriving[edge.source, edge.source_output]]
+            made: dict[OperatorId, Rows] = {}
+            rows: Rows = tuple(read)
+            for operator in vertex.operators:
+                reads = operator.input_operator
+                rows = tuple(read) if reads is None else made[vertex.operators[reads].operator_id]
+                behaviour = self.program[operator.ref.uid]
+                made[operator.operator_id] = _result(behaviour, rows)
+                if isinstance(behaviour, Sink):
+                    truth[behaviour.name].update(part for row in rows for part in row.parts)
+            for number, operator_id in enumerate(vertex.outputs):
+                arriving[vertex.vertex_id, number] = list(made[operator_id])
+        return truth
+
+    def __str__(self) -> str:
+        return ", ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
+
+
+def _result(behaviour: Behaviour, rows: Rows) -> Rows:
+    match behaviour:
+        case Source(rows=count):
+            return behaviour.read(0, count)
+        case Map() | Filter():
+            return behaviour.apply(rows)
+        case Window():
+            return behaviour.fired(rows)
+        case Sink():
+            return ()
+
+
+def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
+    """A job. Its sources have few rows: a run is to be short, and there are many."""
+    return _Drawing(chance, max_parallelism).draw()
+
+
+class _Drawing:
+    def __init__(self, chance: Random, max_parallelism: int) -> None:
+        self._chance = chance
+        self._parallelisms = [1, *(chance.randint(1, max_parallelism) for _ in range(2))]
+        self._key_groups = chance.choice((8, 16, 128))
+        self._behaviours: dict[str, Behaviour] = {}
+        self._vertices: list[JobVertex] = []
+        self._open: list[tuple[JobVertexId, int]] = []
+        """Outputs that nobody reads yet."""
+
+    def draw(self) -> Topology:
+        chance = self._chance
+        for number in range(chance.choice((1, 1, 1, 2, 2, 3))):
+            self._add_source(number)
+        for _ in range(chance.choice((0, 0, 1, 1, 2))):
+            self._add_vertex(self._taken(chance.choice((1, 1, 2))))
+        while self._open:
+            # The last sink reads whatever is left.
+            all_that_is_left = len(self._sinks()) + 1 >= MAX_SINKS
+            count = len(self._open) if all_that_is_left else chance.randint(1, len(self._open))
+            self._add_vertex(self._taken(count), ends=True)
+        firing = self._may_fire_late() and chance.random() < 0.5
+        mode = FiringMode.ON_CHECKPOINT if firing else FiringMode.ON_WATERMARK
+        vertices = tuple(replace(vertex, firing_mode=mode) for vertex in self._vertices)
+        return Topology(vertices=vertices, program=Program(behaviours=self._behaviours))
+
+    def _sinks(self) -> Sequence[str]:
+        return Program(behaviours=self._behaviours).sinks
+
+    def _taken(self, count: int) -> list[tuple[JobVertexId, int]]:
+        self._chance.shuffle(self._open)
+        taken, self._open = self._open[:count], self._open[count:]
+        return taken
+
+    def _may_fire_late(self) -> bool:
+        """Windows may wait for the checkpoint where no other windows stand behind them."""
+        windowed = [each for each in self._vertices if each.operators[0].kind is OperatorKind.WINDOW_AGGREGATE]
+        return len(windowed) == 1
+
+    def _add_source(self, number: int) -> None:
+        chance = self._chance
+        source = Source(
+            number=number,
+            rows=chance.randint(4, 24),
+            keys=chance.randint(1, 12),
+            step_ms=chance.choice((1, 10, 100)),
+            disorder_ms=chance.choice((0, 0, 5, 50)),
+            rows_per_split=chance.choice((1, 1, 2, 4)),
+            splits_per_look=chance.choice((1, 2, 5, 100)),
+            interval_ms=chance.choice((50, 250, 1_000)),
+        )
+        self._add([source, *self._transformations()], (), watermark_delay_ms=source.disorder_ms)
+
+    def _add_vertex(self, reads: Sequence[tuple[JobVertexId, int]], *, ends: bool = False) -> None:
+        if not reads:
+            return
+        behaviours: list[Behaviour] = []
+        is_windowed = self._chance.random() < 0.4
+        if is_windowed:
+            size_ms = self._chance.choice((5, 40, 300))
+            behaviours.append(Window(windows=EventTimeWindows(size_ms=size_ms, slide_ms=size_ms)))
+        behaviours += self._transformations()
+        may_end = ends or len(self._sinks()) + 1 < MAX_SINKS
+        if ends or (may_end and self._chance.random() < 0.3):
+            behaviours.append(Sink(name=f"sink-{len(self._sinks())}"))
+        elif not behaviours:
+            behaviours.append(Map(salt=1))
+        self._add(behaviours, reads, is_windowed=is_windowed, ends=ends)
+
+    def _transformations(self) -> list[Behaviour]:
+        chance, drawn = self._chance, list[Behaviour]()
+        if chance.random() < 0.4:
+            drawn.append(Map(salt=chance.randint(1, 1_000)))
+        if chance.random() < 0.3:
+            drawn.append(Filter(salt=chance.randint(1, 1_000), passing_percent=chance.choice((30, 70, 90))))
+        return drawn
+
+    def _add(
+        self,
+        behaviours: Sequence[Behaviour],
+        reads: Sequence[tuple[JobVertexId, int]],
+        *,
+        is_windowed: bool = False,
+        ends: bool = False,
+        watermark_delay_ms: int | None = None,
+    ) -> None:
+        name = f"vertex-{len(self._vertices)}"
+        operators = self._operators(name, behaviours)
+        rows_of = [operator.operator_id for operator in operators if operator.kind is not OperatorKind.SINK][-1:]
+        outputs = () if ends else tuple(rows_of) * self._chance.choice((1, 1, 1, 2))
+        parallelism = self._chance.choice(self._parallelisms)
+        vertex = JobVertex(
+            vertex_id=JobVertexId(name),
+            name="-".join(type(behaviour).__name__.lower() for behaviour in behaviours),
+            operators=operators,
+            parallelism=parallelism,
+            max_parallelism=self._key_groups,
+            inputs=tuple(self._edge(read, parallelism, is_windowed=is_windowed) for read in reads),
+            outputs=outputs,
+            watermark_delay_ms=watermark_delay_ms,
+        )
+        self._vertices.append(vertex)
+        self._open += [(vertex.vertex_id, number) for number in range(len(outputs))]
+
+    def _operators(self, vertex: str, behaviours: Sequence[Behaviour]) -> tuple[Operator, ...]:
+        operators: list[Operator] = []
+        for place, behaviour in enumerate(behaviours):
+            uid = f"{vertex}-{type(behaviour).__name__.lower()}"
+            self._behaviours[uid] = behaviour
+            operator = Operator(
+                operator_id=OperatorId(uid),
+                ref=OperatorRef(uid=uid, fingerprint=""),
+                name=uid,
+                kind=_KINDS[type(behaviour)],
+                input_operator=place - 1 if place else None,
+            )
+            operators.append(operator)
+        return tuple(operators)
+
+    def _edge(self, read: tuple[JobVertexId, int], parallelism: int, *, is_windowed: bool) -> JobEdge:
+        source, output = read
+        before = next(vertex.parallelism for vertex in self._vertices if vertex.vertex_id == source)
+        strategy = ShipStrategy.HASH if is_windowed else self._chance.choice(_UNKEYED)
+        if not is_windowed and before == parallelism and self._chance.random() < 0.3:
+            strategy = ShipStrategy.FORWARD
+        return JobEdge(source=source, source_output=output, ship_strategy=strategy)

@@ -1,0 +1,36 @@
+"""Whether readers of the output see what they are to see: the truth is computed from the rows of the sources alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from flykka.simulation.topology import Topology
+from flykka.simulation.world import World
+
+
+class Truth:
+    """The output of a job beside what it is to be."""
+
+    def __init__(self, topology: Topology, world: World, *, is_exact: bool) -> None:
+        """`is_exact`: no row may count twice."""
+        self._expected = topology.truth()
+        self._world = world
+        self._is_exact = is_exact
+
+    def wrong(self, *, is_complete: bool) -> Iterator[str]:
+        """What is wrong with each sink. Of a job that has read all, every row is to be there."""
+        for sink, expected in self._expected.items():
+            seen = Counter(part for row in self._world.published(sink) for part in row.parts)
+            missing, extra = expected - seen, seen - expected
+            if is_complete and missing:
+                yield f"{sink} lacks {missing.total()} of {expected.total()} rows, such as {_first(missing)}"
+            if not self._is_exact:
+                extra = Counter({part: count for part, count in extra.items() if part not in expected})
+            if extra:
+                yield f"{sink} has {extra.total()} rows too many, such as {_first(extra)}"
+
+
+def _first(rows: Counter[tuple[int, int]]) -> str:
+    number, value = min(rows)
+    return f"row {number} with value {value}"

@@ -1,0 +1,108 @@
+"""What outlives the attempts of a simulation: files, batches, what has been committed, and what is to go wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flykka.actors.checkpoint_format import unpacked
+from flykka.actors.state.handles import snapshots
+from flykka.actors.state.operator_state import elements_of
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.codec import decode
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.message import Value
+from flykka.messages.operator_state import COMMITTABLES, PendingFile
+from flykka.simulation.batches import BatchStore
+from flykka.simulation.operators import Program
+from flykka.simulation.rows import Rows
+from flykka.simulation.storage import PROTOCOL, Storage
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What the data plane is to suffer, until it has."""
+
+    failing_stages: Counter[JobVertexId] = field(default_factory=Counter)
+    """So many stages of each vertex fail next."""
+    slow_ms: dict[JobVertexId, int] = field(default_factory=dict)
+    """The next stage of each vertex takes that much longer."""
+
+    def stage_fails(self, vertex_id: JobVertexId) -> bool:
+        """Whether the stage at hand fails."""
+        if not self.failing_stages[vertex_id]:
+            return False
+        self.failing_stages[vertex_id] -= 1
+        return True
+
+    def delay_ms(self, vertex_id: JobVertexId) -> int:
+        """What the stage at hand takes beside its own time."""
+        return self.slow_ms.pop(vertex_id, 0)
+
+
+class RunningAttempt(Protocol):
+    """As much of an attempt as has to be known to end it."""
+
+    def end(self, *, is_cancelled: bool) -> None:
+        """The attempt is over."""
+
+
+@dataclass(slots=True)
+class World:
+    """One simulation's own. `violations` are what the data plane itself has seen."""
+
+    name: str
+    storage: Storage
+    program: Program
+    batches: BatchStore = field(default_factory=BatchStore)
+    trouble: Trouble = field(default_factory=Trouble)
+    violations: list[str] = field(default_factory=list)
+    late_rows: int = 0
+    injected: Counter[str] = field(default_factory=Counter)
+    attempts: dict[JobId, list[RunningAttempt]] = field(default_factory=dict)
+    _committable: set[str] = field(default_factory=set)
+    """The final names of files that a durable checkpoint has held."""
+
+    def __post_init__(self) -> None:
+        self.storage.on_finalised = self._on_finalised
+
+    @property
+    def root(self) -> str:
+        """The address of everything."""
+        return f"{PROTOCOL}://{self.name}"
+
+    def path(self, address: str) -> str:
+        """An address as the storage has it."""
+        return address.removeprefix(f"{PROTOCOL}://")
+
+    def publish(self, file: PendingFile) -> None:
+        """Give a staged file its final name, unless that has been done. Raises `OSError`, `FileNotFoundError`."""
+        target, staged = self.path(file.target), self.path(file.staged)
+        if file.target not in self._committable:
+            self.violations.append(f"{file.target} is published, and no checkpoint that holds it is complete")
+        if target in self.storage.files:
+            if staged in self.storage.files:
+                self.storage.delete(staged)
+            return
+        self.storage.rename(staged, target)
+
+    def published(self, sink: str) -> Rows:
+        """What readers of a sink's output see."""
+        files = self.storage.below(f"{self.name}/output/{sink}")
+        return tuple(row for path in files for row in self.storage.read_rows(path))
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files and folders. Raises `OSError`."""
+        for path in paths:
+            self.storage.delete(self.path(path))
+
+    def _on_finalised(self, path: str, data: bytes) -> None:
+        if not path.endswith("/_metadata"):
+            return
+        checkpoint = decode(unpacked(path, data))
+        assert isinstance(checkpoint, CompletedCheckpoint)
+        for snapshot in snapshots(checkpoint):
+            pieces = elements_of(snapshot.operators if snapshot else (), COMMITTABLES, Value)
+            self._committable.update(piece.target for piece in pieces if isinstance(piece, PendingFile))
