@@ -50,7 +50,7 @@ class Change:
         return f"{self.path}: {one_line(self.before)} -> {one_line(self.after)}"
 
 
-def changes(before: State, after: State) -> list[Change]:
+def changes(before: State | Absent, after: State | Absent) -> list[Change]:
     """What differs, each named as far inside as it goes; of two lists what lies between their common ends."""
     return list(_changes("", before, after))
 

@@ -9,7 +9,7 @@ An actor that cannot be made again is a boundary: its turns are skipped, and wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flykka.messages.ref import Ref
@@ -17,6 +17,7 @@ from flykka.runtime.signals import DeathWatchNotification, Failed
 from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Record, Spawn, Spawned, Turn
+from flykka.runtime.trace.replay.ahead import Ahead
 from flykka.runtime.trace.replay.casting import Casting, CastingError
 from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, compare, compare_failures
 from flykka.runtime.trace.replay.delivery import entry_of
@@ -65,7 +66,8 @@ class ReplayEngine:
         """Why an actor is not replayed, by its path."""
         self._casting = Casting(actors, stand_ins)
         self._only = only
-        self._records: Iterator[Record] = in_order(trace.records())
+        self.records = Ahead(in_order(trace.records()))
+        """What is not replayed yet."""
         self._kills: dict[Ref, int] | None = None
 
     # What one does with it
@@ -77,7 +79,7 @@ class ReplayEngine:
             DivergenceError: the turn is not what was recorded. The next call goes on behind it all the same.
         """
         with quiet(), outside_turn():
-            for record in self._records:
+            for record in self.records:
                 self.position = record.sequence
                 self.system.number = record.sequence
                 if isinstance(record, Turn):
@@ -130,6 +132,7 @@ class ReplayEngine:
         cell = self._cell_of(turn)
         self._note_end_of_boundary(turn)
         if cell.props is BOUNDARY:
+            self.boundary.setdefault(cell.ref.path, "whoever spawned it leaves it to the trace")
             self._skip(turn, cell)
             return
         for effect in turn.effects:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.trace.reader import Damage, Trace
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.replay.engine import ReplayEngine
+from flykka.runtime.trace.replay.session import ReplaySession
 
 if TYPE_CHECKING:
     from flykka.runtime.props import Props
@@ -57,6 +58,11 @@ class Replayer:
         opened = trace if isinstance(trace, Trace) else Trace.open(trace)
         only = None if actor is None else frozenset([actor])
         return ReplayEngine(opened, self._actors, self._stand_ins, only=only)
+
+    def session(self, trace: Trace | str | os.PathLike[str]) -> ReplaySession:
+        """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
+        opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+        return ReplaySession(lambda: self.engine(opened))
 
     def replay(
         self,

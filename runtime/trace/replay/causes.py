@@ -1,0 +1,80 @@
+"""Why a turn was taken: the turns that led to it, each with what it did to that end."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Watch
+from flykka.runtime.trace import records
+from flykka.runtime.trace.order import in_order
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.reader import Trace
+    from flykka.runtime.trace.records import Effect, Turn
+
+_OUTSIDE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A turn, and which of its effects led on; None where it was none of its effects, but for example its end."""
+
+    turn: Turn
+    effect: Effect | None
+
+
+def causes_of(trace: Trace, turn: Turn) -> list[Cause]:
+    """The chain of causes of `turn`, the nearest first.
+
+    Two looks through the trace; what is kept of each turn is two numbers.
+    """
+    numbers, causes = array("q"), array("q")
+    for each in in_order(trace):
+        if each.sequence >= turn.sequence:
+            break
+        assert isinstance(each, records.Turn)
+        numbers.append(each.sequence)
+        causes.append(_OUTSIDE if each.cause is None else each.cause)
+    chain: list[int] = []
+    cause = _OUTSIDE if turn.cause is None else turn.cause
+    while cause != _OUTSIDE:
+        place = bisect_left(numbers, cause)
+        if place == len(numbers) or numbers[place] != cause:
+            break  # It was not kept, or it was no turn.
+        chain.append(cause)
+        cause = causes[place]
+    wanted = set(chain)
+    found = {each.sequence: each for each in trace if each.sequence in wanted}
+    explained: list[Cause] = []
+    effect_of = turn
+    for number in chain:
+        explained.append(Cause(found[number], _led_to(found[number], effect_of)))
+        effect_of = found[number]
+    return explained
+
+
+def _led_to(cause: Turn, turn: Turn) -> Effect | None:
+    """The effect of `cause` by which `turn` came about."""
+    return next((effect for effect in cause.effects if _leads_to(effect, turn)), None)
+
+
+def _leads_to(effect: Effect, turn: Turn) -> bool:
+    message, recipient = turn.message, turn.recipient
+    match effect:
+        case records.Send() | records.Reply():
+            return effect.target == recipient and effect.message == message
+        case records.StartTimer():
+            return turn.kind == "timer" and effect.message == message
+        case records.Spawn(ref=ref):
+            return isinstance(message, Create) and ref == recipient
+        case records.Watch(ref=ref):
+            return isinstance(message, Watch) and ref == recipient
+        case records.Stop(ref=ref):
+            return isinstance(message, Stop | DeathWatchNotification) and ref in (recipient, turn.sender)
+        case records.Pipe():
+            return turn.kind == "message" and turn.sender == recipient
+        case _:
+            return False

@@ -1,0 +1,131 @@
+"""A small cast to be recorded: couriers who bring parcels to a depot, and try again where no receipt comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+
+RETRY_MS = 1_000
+
+
+@message("test.bring")
+class Bring(Message):
+    """test -> courier: bring so many parcels."""
+
+    parcels: int
+
+
+@message("test.parcel")
+class Parcel(Message):
+    """courier -> depot: a parcel."""
+
+    number: int
+
+
+@message("test.receipt")
+class Receipt(Message):
+    """depot -> courier: it is there."""
+
+    number: int
+
+
+@message("test.retry")
+class Retry(Message):
+    """courier -> itself: no receipt has come."""
+
+
+@message("test.weighed")
+class Weighed(Message):
+    """scales -> depot: the outcome of blocking work."""
+
+    grams: int
+
+
+class Courier(Actor):
+    """Brings one parcel at a time."""
+
+    def __init__(self, depot: Ref) -> None:
+        self.depot = depot
+        self.waiting: list[int] = []
+        self.brought = 0
+        self.tries = 0
+
+    def pre_start(self) -> None:
+        self.context.watch(self.depot)
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Bring(parcels=parcels):
+                self.waiting = list(range(1, parcels + 1))
+                self.bring()
+            case Receipt(number=number) if self.waiting and self.waiting[0] == number:
+                self.context.timers.cancel("retry")
+                self.waiting.pop(0)
+                self.brought += 1
+                self.bring()
+            case Retry():
+                self.bring()
+            case Terminated():
+                self.context.timers.cancel("retry")
+                self.depot = self.context.ref
+
+    def bring(self) -> None:
+        if self.waiting:
+            self.tries += 1
+            self.depot.tell(Parcel(number=self.waiting[0]))
+            self.context.timers.start_once("retry", RETRY_MS, Retry())
+
+
+class Depot(Actor):
+    """Keeps parcels, and has each weighed, which blocks."""
+
+    def __init__(self, scales: Scales) -> None:
+        self.scales = scales
+        self.kept: dict[Ref, list[int]] = {}
+        self.grams = 0
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Parcel(number=number):
+                assert self.context.sender is not None
+                self.kept.setdefault(self.context.sender, []).append(number)
+                self.context.sender.tell(Receipt(number=number))
+                self.context.pipe_to_self(
+                    lambda: self.scales.weigh(number), lambda grams: Weighed(grams=grams), lambda _: Weighed(grams=0)
+                )
+            case Weighed(grams=grams):
+                self.grams += grams
+
+
+class Scales:
+    """A live object, which no trace holds."""
+
+    def __init__(self) -> None:
+        self.weighed: list[int] = []
+
+    def weigh(self, parcel: int) -> int:
+        self.weighed.append(parcel)
+        return 100 * parcel
+
+
+SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
+
+
+def record(path: Path, *, seed: int = 3, parcels: int = 3) -> Trace:
+    """Two couriers with so many parcels each, to the end."""
+    with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path)) as system:
+        depot = system.spawn(Props(Depot, Scales()), "depot")
+        couriers = [system.spawn(Props(Courier, depot), f"courier-{name}") for name in "ab"]
+        system.run_until_idle()
+        for courier in couriers:
+            courier.tell(Bring(parcels=parcels))
+        system.advance(10_000)
+    return Trace.open(path)

@@ -1,0 +1,211 @@
+"""A session stands behind a turn of the trace, goes forward and back, and knows what every actor knows there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.runtime.errors import SessionError
+from flykka.runtime.trace import records
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.replay.session import ReplaySession, Step
+from flykka.runtime.trace.state import State
+from flykka.runtime.trace.text import message_name
+from tests.runtime.replay import couriers
+from tests.runtime.replay.couriers import SCALES, Bring, Parcel, Receipt, Retry, Scales, Weighed
+
+COURIER = "/user/courier-a"
+DEPOT = "/user/depot"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=40)
+
+
+@pytest.fixture
+def session(trace: Trace) -> ReplaySession:
+    return Replayer(stand_ins={SCALES: Scales()}).session(trace)
+
+
+def steps_of(session: ReplaySession) -> Iterator[Step]:
+    while (step := session.step()) is not None:
+        yield step
+
+
+def test_a_session_steps_through_every_recorded_turn(session: ReplaySession, trace: Trace) -> None:
+    steps = list(steps_of(session))
+
+    assert [step.turn.sequence for step in steps] == [turn.sequence for turn in trace.turns]
+    assert [step.position for step in steps] == list(range(1, len(steps) + 1))
+    assert session.divergence is None
+
+
+def test_a_turn_tells_what_it_changed(session: ReplaySession) -> None:
+    step = session.run_until(Bring)
+
+    assert step is not None
+    assert [str(change) for change in step.changes][:2] == ["tries: 0 -> 1", "waiting[0]: nothing -> 1"]
+    assert [type(effect) for effect in step.effects] == [records.Send, records.StartTimer]
+    assert session.changes == step.changes
+
+
+def test_a_session_runs_until_a_message_with_some_values(session: ReplaySession) -> None:
+    step = session.run_until(Parcel, number=2)
+
+    assert step is not None
+    assert session.turn is step.turn
+    assert step.turn.message == Parcel(number=2)
+
+
+def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) -> None:
+    by_class = session.run_until("Courier <- Receipt(number=3)")
+    by_path = session.run_until("courier-a <- Receipt", number=4)
+
+    assert by_class is not None
+    assert by_class.turn.message == Receipt(number=3)
+    assert by_path is not None
+    assert by_path.turn.recipient.path == COURIER
+
+
+def test_where_nothing_is_found_a_session_stands_at_the_end(session: ReplaySession, trace: Trace) -> None:
+    assert session.run_until(Retry) is None
+    assert session.turn == trace.turns[-1]
+    assert session.step() is None
+
+
+def test_a_session_knows_every_actor_behind_every_turn_on_its_way_forward_and_back(session: ReplaySession) -> None:
+    known: list[tuple[State, list[str]]] = [({}, [])]
+    for step in steps_of(session):
+        state = session.state(DEPOT) if DEPOT in session.actors() else {}
+        known.append((state, [str(change) for change in step.changes]))
+    known.append(({}, []))
+
+    for position in (150, 149, 148, 100, 99, 101, 20, 19, 1):
+        session.back(session.position - position) if position < session.position else session.step(
+            position - session.position
+        )
+
+        state = session.state(DEPOT) if DEPOT in session.actors() and session.position > 4 else {}
+        assert (state, [str(change) for change in session.changes]) == known[position]
+
+
+def test_back_at_the_beginning_nobody_has_done_anything(session: ReplaySession) -> None:
+    session.step(10)
+
+    assert session.back(99) is None
+    assert session.position == 0
+    assert session.turn is None
+    with pytest.raises(SessionError, match="stands at the beginning"):
+        session.state()
+
+
+def test_a_step_back_and_forward_is_the_same_step(session: ReplaySession) -> None:
+    before = session.step(20)
+    after = session.step()
+
+    assert session.back() == before
+    assert session.step() == after
+
+
+def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: ReplaySession, trace: Trace) -> None:
+    numbers = [turn.sequence for turn in trace.turns]
+
+    for number in (numbers[70], numbers[5], numbers[4], numbers[90]):
+        assert session.at(number).turn.sequence == number
+        assert session.turn is not None
+        assert session.turn.sequence == number
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "has no turn 1: the next one is turn 4"), (99_999, "no turn 99999: its last one is turn")]
+)
+def test_a_number_that_is_no_turn_is_told_with_the_nearest(session: ReplaySession, number: int, said: str) -> None:
+    with pytest.raises(SessionError, match=said):
+        session.at(number)
+
+
+def test_the_state_of_an_actor_is_what_the_actor_knows(session: ReplaySession) -> None:
+    session.run_until("courier-a <- Receipt(number=2)")
+
+    state = session.state()
+
+    assert state == session.state(COURIER) == session.state("courier-a")
+    assert isinstance(state, dict)
+    assert state["brought"] == 2
+    assert state["waiting"] == list(range(3, 41))
+
+
+def test_who_asks_for_nobody_is_told_who_there_is(session: ReplaySession) -> None:
+    session.run_until(Bring)
+
+    with pytest.raises(SessionError, match=r"no actor lives at /user/cellar at turn 11; there are /user/courier-a, "):
+        session.state("cellar")
+
+
+def test_a_boundary_has_no_state_and_says_why(trace: Trace) -> None:
+    session = Replayer().session(trace)
+
+    session.run_until(Bring)
+
+    with pytest.raises(SessionError, match=r"/user/depot is not replayed: it was given a Scales"):
+        session.state("depot")
+
+
+def test_why_names_the_turns_that_led_here_and_by_which_effect(session: ReplaySession) -> None:
+    session.run_until("courier-a <- Receipt(number=2)")
+
+    chain = session.why()
+
+    assert [message_name(cause.turn.message) for cause in chain] == ["Parcel", "Receipt", "Parcel", "Bring"]
+    assert [cause.effect for cause in chain[:2]] == [
+        records.Send(target=session.turn.recipient, message=Receipt(number=2)),  # type: ignore[union-attr]
+        records.Send(target=chain[0].turn.recipient, message=Parcel(number=2)),
+    ]
+
+
+def test_the_outcome_of_blocking_work_comes_from_where_it_was_begun(session: ReplaySession) -> None:
+    session.run_until(Weighed)
+
+    assert isinstance(session.why()[0].effect, records.Pipe)
+
+
+def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, trace: Trace) -> None:
+    numbers = [turn.sequence for turn in trace.turns]
+    session.step(30)
+
+    assert [turn.sequence for turn in session.upcoming(3)] == numbers[30:33]
+    session.back(2)
+    assert [turn.sequence for turn in session.upcoming(4)] == numbers[28:32]
+    assert [turn.sequence for turn in session.recent(2)] == numbers[26:28]
+
+
+def test_a_session_stops_where_the_replay_is_not_what_was_recorded(
+    session: ReplaySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(couriers, "RETRY_MS", 999)
+
+    step = session.run_until("courier-a <- Receipt(number=7)")
+
+    assert session.divergence is not None
+    assert step is not None
+    assert step.turn.message == Bring(parcels=40)
+    assert session.divergence.turn == step.turn
+    assert step.changes
+
+
+def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
+    path = tmp_path / "empty.trace"
+    whole = couriers.record(tmp_path / "whole.trace").path.read_bytes()
+    header_length = 8 + int.from_bytes(whole[:4], "little")
+    path.write_bytes(whole[:header_length])
+
+    session = Replayer().session(path)
+
+    assert session.step() is None
+    assert session.run_until(Bring) is None
+    assert session.upcoming() == []
+    assert session.why() == []
