@@ -132,9 +132,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
 
     def is_alive(self) -> bool:
         """Whether the actor has not ended yet."""
-        is_alive = super().is_alive()
-        note("lookup", self.path, (self,) if is_alive else ())
-        return is_alive
+        return bool(self._system.look_up(self.path, (self,) if super().is_alive() else ()))
 
     def _actor_weakref(self) -> NoReturn:  # type: ignore[override]
         # pykka.ActorProxy(actor_ref=ref) comes by here.

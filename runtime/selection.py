@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 from flykka.runtime.path import ROOT
-from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
@@ -30,9 +29,7 @@ class ActorSelection:
 
     def resolve(self) -> list[ActorRef]:
         """The refs of all who live at the path now; siblings in the order of their spawning."""
-        found = [cell.ref for cell in self._cells()]
-        note("lookup", self.path, tuple(found))
-        return found
+        return list(self._system.look_up(self.path, tuple(cell.ref for cell in self._cells())))
 
     def resolve_one(self) -> ActorRef | None:
         """The ref of the actor that lives at the path now, of many the first."""

@@ -177,8 +177,8 @@ class ActorSystem:
     def find(self, path: str) -> ActorRef | None:
         """The ref of the actor that lives at `path`."""
         cell = self.cells.find(path)
-        note("lookup", path, () if cell is None else (cell.ref,))
-        return None if cell is None else cell.ref
+        found = self.look_up(path, () if cell is None else (cell.ref,))
+        return found[0] if found else None
 
     def actor_selection(self, path: str) -> ActorSelection:
         """Whoever lives at `path` when something is told; `*` and `?` in it stand for characters of a name."""
@@ -268,6 +268,11 @@ class ActorSystem:
             return ref
         resolved = self.resolve(ref.path, ref.incarnation)
         return resolved if isinstance(resolved, ActorRef) else self.dead_ref(ref.path, ref.incarnation)
+
+    def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
+        """What a turn is told of who lives at a path, or behind a ref: for it this is news, which a replay repeats."""
+        note("lookup", path, found)
+        return found
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
         """A ref behind which no one stands."""

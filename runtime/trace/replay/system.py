@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.trace import records
-from flykka.runtime.trace.replay.living import error_of, living
 from flykka.runtime.trace.recipes import name_of
+from flykka.runtime.trace.replay.living import error_of, living
 from flykka.runtime.trace.replay.mailbox import DeafMailbox, ReplayMailbox
+from flykka.runtime.turn import RUNNING, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -110,17 +112,25 @@ class TakenTurn:
         self.failure: SerializedThrowable | None = None
         self._outcomes: Iterator[records.Awaited] = iter(())
         self._promises: Iterator[int] = iter(())
+        self._lookups: deque[records.Lookup] = deque()
 
     def begin(self, recorded: Sequence[records.Effect]) -> None:
         """A turn is to be taken, of which this was recorded."""
         self.effects = self.failure = None
         self._outcomes = (each for each in recorded if isinstance(each, records.Awaited))
+        self._lookups = deque(each for each in recorded if isinstance(each, records.Lookup))
         asked = (each.promise for each in recorded if isinstance(each, records.Send))
         self._promises = (promise.incarnation for promise in asked if promise is not None)
 
     def promise(self) -> int | None:
         """The number of the next ask; None where it was not recorded."""
         return next(self._promises, None)
+
+    def lookup(self, path: str) -> tuple[Ref, ...] | None:
+        """Who was found at `path`, where the next recorded look was for this one."""
+        if self._lookups and self._lookups[0].path == path:
+            return self._lookups.popleft().refs
+        return None
 
     def outcome(self) -> records.Awaited | None:
         """What the turn goes on with next where it waits; None where nothing was recorded."""
@@ -176,6 +186,20 @@ class ReplaySystem(ActorSystem):
     def mailbox(self, cell: Cell, props: Props) -> Mailbox:
         """One that waits for the recorded turns."""
         return DeafMailbox(cell) if props is BOUNDARY else ReplayMailbox(cell)
+
+    def kill(self, ref: Ref) -> None:
+        """A kill in a turn is put off until its record comes: others may have gone on in between."""
+        if RUNNING.cell is None or self.schedule.is_live:
+            super().kill(ref)
+        else:
+            note("kill", ref)
+
+    def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
+        """As it was recorded, for on threads it depends on the moment."""
+        recorded = None if RUNNING.cell is None else self.taken.lookup(path)
+        if recorded is not None:
+            found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
+        return super().look_up(path, found)
 
     def promise(self, asked: ActorRef) -> PromiseRef:
         """The ref of the recorded ask."""
