@@ -15,6 +15,10 @@ from flykka.notebook.shell import Bundle, interactive_shell
 DISPLAYS = {
     "flykka.runtime.trace.reader:Trace": "flykka.notebook.trace_html:trace_bundle",
     "flykka.runtime.trace.records:Turn": "flykka.notebook.trace_html:turn_bundle",
+    "flykka.runtime.trace.replay.divergence:Divergence": "flykka.notebook.replay_html:divergence_bundle",
+    "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.replay_html:result_bundle",
+    "flykka.runtime.trace.replay.session:ReplaySession": "flykka.notebook.replay_session_html:session_bundle",
+    "flykka.runtime.trace.replay.session:Step": "flykka.notebook.replay_session_html:step_bundle",
 }
 """Of each class the function that makes its display, both as module:name."""
 

@@ -9,11 +9,11 @@ from flykka.cli.trace_table import Row, row_of
 from flykka.console.formats import format_bytes
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
-from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import Effect, Record, Turn
-from flykka.runtime.trace.text import failure_text, message_name, message_text
+from flykka.runtime.trace.records import Record, Turn
+from flykka.runtime.trace.replay.words import effect_line
+from flykka.runtime.trace.text import failure_text, message_text
 from flykka.traces.origin import origin
 
 SHOWN_RECORDS = 20
@@ -66,15 +66,6 @@ def turn_text(turn: Turn) -> str:
     if turn.failure is not None:
         lines.append(f"FAILED {failure_text(turn.failure)}")
     return "\n  ".join(lines)
-
-
-def effect_line(effect: Effect) -> str:
-    """One effect with what was said, where something was."""
-    text, message = effect_text(effect), getattr(effect, "message", None)
-    if message is None:
-        return text
-    name, said = message_name(message), message_text(message)
-    return text.replace(name, said, 1) if name in text else f"{text}: {said}"
 
 
 def records_table(records: Sequence[Record]) -> str:

@@ -1,0 +1,37 @@
+"""How a replay went, and where it left the record: as HTML and as text."""
+
+from __future__ import annotations
+
+from flykka.notebook.shell import Bundle
+from flykka.notebook.trace_markup import GREEN, RED, head, note, page, table, told
+from flykka.runtime.trace.replay.divergence import Divergence
+from flykka.runtime.trace.replay.replayer import ReplayResult
+from flykka.runtime.trace.text import message_text
+
+_FIELDS = (("what differs", "code"), ("recorded", "code wide"), ("now", "code wide"))
+_CAUSES = (("caused by turn", "number"), ("actor", ""), ("message", "wide"))
+
+
+def result_bundle(result: ReplayResult) -> Bundle:
+    """How much was replayed, and the divergence where there is one."""
+    found = result.divergence
+    state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
+    facts = (f"{result.turns:,} turns", f"{result.compared:,} taken again and compared")
+    notes = [f"not replayed: {each}" for each in result.boundary]
+    if result.truncated is not None:
+        notes.append(f"the file ends before its time: {result.truncated.reason}")
+    html = page(head("replay", *facts, state=state), *map(note, notes), "" if found is None else divergence_html(found))
+    text = "\n".join([f"replay {state[1]}: {', '.join(facts)}", *notes, *([] if found is None else [found.text()])])
+    return {"text/html": html, "text/plain": text}
+
+
+def divergence_bundle(divergence: Divergence) -> Bundle:
+    """The report of a divergence."""
+    return {"text/html": page(divergence_html(divergence)), "text/plain": divergence.text()}
+
+
+def divergence_html(divergence: Divergence) -> str:
+    """The report as it is in a terminal, and its fields and causes as tables."""
+    fields = [(each.path, each.recorded or "not there", each.now or "not there") for each in divergence.fields]
+    causes = [(str(turn.sequence), turn.recipient.path, message_text(turn.message)) for turn in divergence.causes]
+    return told(divergence.text(), bad=True) + table(_FIELDS, fields) + table(_CAUSES, causes)

@@ -1,0 +1,61 @@
+"""A walk through a replayed trace as HTML and as text: where it stands, what the turn did, and what it changed."""
+
+from __future__ import annotations
+
+from flykka.notebook.shell import Bundle
+from flykka.notebook.trace_html import turn_html, turn_text
+from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
+from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.replay.session import ReplaySession, Step
+from flykka.runtime.trace.state import one_line
+from flykka.runtime.trace.text import message_text
+
+SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
+_CHANGES = (("changed", "code"), ("before", "code wide"), ("behind it", "code wide"))
+_TURNS = (("", ""), ("turn", "number"), ("actor", ""), ("message", "wide"))
+_HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) further; state(path), why() tell more"
+
+
+def session_bundle(session: ReplaySession) -> Bundle:
+    """The turns around the place where the session stands, and the last one with what it changed."""
+    behind, ahead = session.recent(SHOWN_BEHIND), session.upcoming(SHOWN_AHEAD)
+    here = session.here
+    where = "at the beginning" if here is None else f"behind turn {here.turn.sequence}"
+    diverged = session.divergence
+    parts = [
+        head(session.trace.path.name, state=(GREY if diverged is None else RED, where)),
+        table(
+            _TURNS, [_row(turn, "▸" if turn is behind[-1] else "") for turn in behind] + [_row(t, "") for t in ahead]
+        ),
+    ]
+    lines = [f"{session.trace.path} {where}"]
+    if here is not None:
+        parts.append(_step_html(here))
+        lines.append(_step_text(here))
+    if diverged is not None:
+        parts.append(told(diverged.text(), bad=True))
+        lines.append(diverged.text())
+    lines += [f"next: {turn.sequence}  {_said(turn)}" for turn in ahead[:1]]
+    return {"text/html": page(*parts, note(_HOW)), "text/plain": "\n".join(lines)}
+
+
+def step_bundle(step: Step) -> Bundle:
+    """A turn that was replayed, with what it changed of its actor."""
+    return {"text/html": page(_step_html(step)), "text/plain": _step_text(step)}
+
+
+def _step_html(step: Step) -> str:
+    changed = [(each.path, one_line(each.before), one_line(each.after)) for each in step.changes]
+    return turn_html(step.turn) + (table(_CHANGES, changed) or note("nothing changed in the actor"))
+
+
+def _step_text(step: Step) -> str:
+    return "\n".join([turn_text(step.turn), *(f"  changed {each}" for each in step.changes)])
+
+
+def _row(turn: Turn, mark: str) -> tuple[str, str, str, str]:
+    return mark, str(turn.sequence), turn.recipient.path, message_text(turn.message)
+
+
+def _said(turn: Turn) -> str:
+    return f"{turn.recipient.path} <- {message_text(turn.message)}"
