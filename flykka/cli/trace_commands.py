@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fsspec.core import url_to_fs
 from rich.console import Console
 
+from flykka.cli.trace_file import OK, run_on_trace
 from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
-from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.reader import Trace
 from flykka.traces.origin import cut_off, origin
 from flykka.traces.record_json import record_json
@@ -26,8 +20,6 @@ from flykka.traces.selection import Selection
 
 if TYPE_CHECKING:
     import argparse
-
-OK, UNREADABLE, BROKEN = 0, 2, 3
 
 Command = Callable[[Trace, "argparse.Namespace"], None]
 
@@ -78,45 +70,8 @@ def _stats(trace: Trace, arguments: argparse.Namespace) -> None:
 
 
 def _run(command: Command, arguments: argparse.Namespace) -> int:
-    try:
-        with _opened(arguments.file) as trace:
-            command(trace, arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (TraceError, OSError, ImportError) as unreadable:
-        print(f"flykka trace: {_reason(arguments.file, unreadable)}", file=sys.stderr)
-        return UNREADABLE
-    except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
-        traceback.print_exc()
-        print(f"flykka trace: could not show {arguments.file}: this is an error of flykka's own", file=sys.stderr)
-        return BROKEN
-    return OK
+    def run(trace: Trace) -> int:
+        command(trace, arguments)
+        return OK
 
-
-@contextmanager
-def _opened(address: str) -> Iterator[Trace]:
-    """The trace at a path, or a copy of one that is somewhere else."""
-    if "://" not in address:
-        yield Trace.open(address)
-        return
-    with TemporaryDirectory(prefix="flykka-") as folder:
-        fs, location = url_to_fs(address)
-        copy = Path(folder, "copy.trace")
-        fs.get_file(location, str(copy))
-        yield Trace.open(copy)
-
-
-def _reason(address: str, unreadable: Exception) -> str:
-    match unreadable:
-        case FileNotFoundError():
-            return f"there is no file {address}"
-        case IsADirectoryError():
-            return f"{address} is a folder; a trace is a file"
-        case OSError(strerror=str(why)):
-            return f"{address} cannot be read: {why}"
-        case TraceError():
-            return str(unreadable)
-        case _:
-            return f"{address} cannot be read: {unreadable}"
+    return run_on_trace("flykka trace", arguments.file, run)

@@ -1,0 +1,70 @@
+"""What all commands on traces share: a trace is opened, and the exit code says how that went."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fsspec.core import url_to_fs
+
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.reader import Trace
+
+OK, DIFFERENT, UNREADABLE, BROKEN = 0, 1, 2, 3
+"""`DIFFERENT`: a replay has diverged, a monitor has found something, or two runs are not the same."""
+
+
+def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> int:
+    """Open a trace and do something with it; the exit code, which is that of `command` where nothing goes wrong.
+
+    `name` is the command as it is typed, `flykka trace`; whoever reads what it prints may stop reading, as `head` does.
+    """
+    try:
+        with opened(address) as trace:
+            code = command(trace)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has enough. What Python still flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except (TraceError, OSError, ImportError) as unreadable:
+        print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
+        return UNREADABLE
+    except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
+        traceback.print_exc()
+        print(f"{name}: could not show {address}: this is an error of flykka's own", file=sys.stderr)
+        return BROKEN
+    return code
+
+
+@contextmanager
+def opened(address: str) -> Iterator[Trace]:
+    """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words."""
+    if "://" not in address:
+        yield Trace.open(address)
+        return
+    with TemporaryDirectory(prefix="flykka-") as folder:
+        fs, location = url_to_fs(address)
+        copy = Path(folder, "copy.trace")
+        fs.get_file(location, str(copy))
+        yield Trace.open(copy)
+
+
+def reason(address: str, unreadable: Exception) -> str:
+    """Why a trace cannot be opened."""
+    match unreadable:
+        case FileNotFoundError():
+            return f"there is no file {address}"
+        case IsADirectoryError():
+            return f"{address} is a folder; a trace is a file"
+        case OSError(strerror=str(why)):
+            return f"{address} cannot be read: {why}"
+        case TraceError():
+            return str(unreadable)
+        case _:
+            return f"{address} cannot be read: {unreadable}"
