@@ -46,13 +46,8 @@ def turn_bundle(turn: Turn) -> Bundle:
 
 def turn_html(turn: Turn) -> str:
     """One turn as a part of a display: who was told what by whom, and what came of it."""
-    failed = turn.failure is not None
-    state = (RED, "failed") if failed else (GREY, turn.kind)
-    parts = [
-        head(
-            f"turn {turn.sequence}", f"{turn.recipient.path} <- {message_text(turn.message)}", _came(turn), state=state
-        )
-    ]
+    state = (GREY, turn.kind) if turn.failure is None else (RED, "failed")
+    parts = [head(f"{turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}", _came(turn), state=state)]
     parts.append(told("\n".join(map(effect_line, turn.effects)) or "nothing came of it"))
     if turn.failure is not None:
         parts.append(told(failure_text(turn.failure), bad=True))

@@ -10,6 +10,7 @@ STYLE = """<style>
 .flykka-trace { font: 13px/1.6 system-ui, sans-serif; color: inherit; max-width: 96em; margin: .4em 0;
   overflow-x: auto }
 .flykka-trace .head { display: flex; flex-wrap: wrap; gap: 0 1em; align-items: baseline }
+.flykka-trace table + .head { margin-top: .8em }
 .flykka-trace .name { font-size: 1.2em; font-weight: 600; overflow-wrap: anywhere }
 .flykka-trace .quiet { opacity: .65 }
 .flykka-trace .dot { display: inline-block; width: .6em; height: .6em; margin-right: .5em; border-radius: 50% }
@@ -27,7 +28,6 @@ STYLE = """<style>
 .flykka-trace .told { margin: .6em 0 0; padding: .1em 0 .1em .8em; border-left: 3px solid #8f8f8f;
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: ui-monospace, monospace; font-size: .95em }
 .flykka-trace .bad { border-left-color: #e5484d }
-.flykka-trace .was { color: #e5484d } .flykka-trace .is { color: #30a46c }
 </style>"""
 
 GREEN, AMBER, RED, GREY = "#30a46c", "#f0a020", "#e5484d", "#8f8f8f"

@@ -34,6 +34,18 @@ class Echo(Actor):
             self.context.ref.tell(Note(text=text))
 
 
+class Counter(Echo):
+    """Keeps the words."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+
+    def handle_message(self, message: Message) -> None:
+        """One word."""
+        assert isinstance(message, Note)
+        self._words.append(message.text)
+
+
 class ReadsTheClock(Echo):
     """Says what time it is, by the real clock."""
 

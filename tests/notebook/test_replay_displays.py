@@ -1,0 +1,91 @@
+"""What replays look like in a notebook: how they went, where they left the record, and a walk through one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.notebook.replay_html import divergence_bundle, result_bundle
+from flykka.notebook.replay_session_html import session_bundle, step_bundle
+from flykka.notebook.shell import Bundle
+from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.replay.session import ReplaySession
+from tests.bad_input.recorded import Counter, Echo, Note, ReadsTheClock, record
+from tests.notebook.html_reader import Reader
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> ReplaySession:
+    return Replayer().session(record(tmp_path / "run.trace", Counter))
+
+
+def html(bundle: Bundle) -> Reader:
+    return Reader(bundle["text/html"])
+
+
+def test_a_replay_that_is_as_recorded_says_how_much_was_compared(tmp_path: Path) -> None:
+    result = Replayer().replay(record(tmp_path / "run.trace", Echo))
+
+    bundle = result_bundle(result)
+
+    assert bundle["text/plain"].startswith(f"replay as recorded: {result.turns} turns")
+    assert "as recorded" in html(bundle).text
+
+
+def test_a_replay_that_has_diverged_shows_the_report_with_its_fields(tmp_path: Path) -> None:
+    result = Replayer().replay(record(tmp_path / "run.trace", ReadsTheClock))
+    assert result.divergence is not None
+
+    shown = html(result_bundle(result))
+
+    assert f"diverged at turn {result.divergence.turn.sequence}" in shown.text
+    assert result.divergence.text() in shown.text
+    assert ["what differs", "recorded", "now"] in shown.rows
+    assert html(divergence_bundle(result.divergence)).rows == shown.rows
+
+
+def test_what_was_not_replayed_is_named_with_the_reason(tmp_path: Path) -> None:
+    class Hidden(Echo):
+        """A class that nobody can import."""
+
+    result = Replayer().replay(record(tmp_path / "run.trace", Hidden))
+
+    assert "not replayed: /user/actor: " in html(result_bundle(result)).text
+
+
+def test_a_session_shows_the_turns_around_it_and_marks_its_own(session: ReplaySession) -> None:
+    step = session.run_until(Note, text="two")
+    assert step is not None
+
+    shown = html(session_bundle(session))
+
+    marked = [row for row in shown.rows if row[0] == "▸"]
+    assert [row[1] for row in marked] == [str(step.turn.sequence)]
+    assert shown.rows[-1] == ["_words[1]", "nothing", "two"]
+
+
+def test_a_session_at_its_beginning_shows_what_comes_next(session: ReplaySession) -> None:
+    shown = session_bundle(session)
+
+    assert "at the beginning" in shown["text/plain"]
+    assert "next: " in shown["text/plain"]
+    assert "▸" not in html(shown).text
+
+
+def test_a_step_shows_what_the_turn_changed_of_its_actor(session: ReplaySession) -> None:
+    step = session.run_until(Note, text="three")
+    assert step is not None
+
+    bundle = step_bundle(step)
+
+    assert "changed _words[2]: nothing -> three" in bundle["text/plain"]
+    assert ["_words[2]", "nothing", "three"] in html(bundle).rows
+
+
+def test_a_session_that_has_diverged_says_so_where_it_has(tmp_path: Path) -> None:
+    session = Replayer().session(record(tmp_path / "run.trace", ReadsTheClock))
+    session.run_until(Note, text="nobody says this")
+    assert session.divergence is not None
+
+    assert session.divergence.text() in html(session_bundle(session)).text
