@@ -51,22 +51,18 @@ def with_header(trace: Path, **fields: object) -> Path:
 
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
 @pytest.mark.parametrize(
-    ("name", "data", "reason"),
-    [
-        ("notes.txt", b"Dear diary, today I have recorded nothing.", "has no whole header: it is no trace"),
-        ("empty.trace", b"", "has no whole header: it is no trace"),
-        ("program.py", b"print(1)\n" * 10_000, "has no whole header: it is no trace"),
-    ],
+    "data",
+    [b"Dear diary, today I have recorded nothing.", b"", b"\0" * 20, b"print(1)\n" * 10_000],
+    ids=["text", "empty", "zeros", "program"],
 )
-def test_a_file_that_is_no_trace_is_called_that(
-    flykka: Shell, tmp_path: Path, command: list[str], name: str, data: bytes, reason: str
-) -> None:
-    (tmp_path / name).write_bytes(data)
+def test_a_file_that_is_no_trace_is_called_that(flykka: Shell, tmp_path: Path, command: list[str], data: bytes) -> None:
+    (tmp_path / "some.file").write_bytes(data)
 
-    code, out, err = flykka(*command, tmp_path / name)
+    code, out, err = flykka(*command, tmp_path / "some.file")
 
     assert (code, out) == (UNREADABLE, "")
-    assert f"{tmp_path / name} {reason}" in err
+    assert f"{tmp_path / 'some.file'} " in err
+    assert "is no trace" in err
     assert err.count("\n") == 1
 
 
