@@ -22,9 +22,12 @@ RUNNING = _Running()
 
 
 def note(*effect: object) -> None:
-    """Note something about the turn that this thread takes, where there is one and turns are recorded."""
+    """Note something about the turn that this thread takes, where there is one and turns are recorded.
+
+    Not behind a kill: what a turn has left then is heard by no one, and is no part of the record.
+    """
     cell = RUNNING.cell
-    if cell is not None and cell.effects is not None:
+    if cell is not None and cell.effects is not None and cell.end_reason is None:
         cell.effects.append(effect)
 
 
