@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from flykka.messages.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.messages.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
+    from flykka.replay.replayer import Replayer as Replayer
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
-    from flykka.runtime.trace.reader import Trace as Trace
     from flykka.spark_bridge.accumulators import DoubleCounter as DoubleCounter
     from flykka.spark_bridge.accumulators import Histogram as Histogram
     from flykka.spark_bridge.accumulators import IntCounter as IntCounter
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from flykka.streams.watermark_strategy import WatermarkStrategy as WatermarkStrategy
     from flykka.streams.windows import SlidingEventTimeWindows as SlidingEventTimeWindows
     from flykka.streams.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
+    from flykka.traces.trace import Trace as Trace
 
 _MODULES = {
     "CheckpointingMode": "messages.job_graph",
@@ -63,12 +64,13 @@ _MODULES = {
     "MasterTriggerRestoreHook": "actors.master_hooks",
     "MonotonyViolationHandler": "messages.job_graph",
     "OutputTag": "streams.output_tag",
+    "Replayer": "replay.replayer",
     "RestartStrategies": "restart_strategies",
     "RichFunction": "spark_bridge.rich_function",
     "RuntimeContext": "spark_bridge.rich_function",
     "SlidingEventTimeWindows": "streams.windows",
     "StreamExecutionEnvironment": "environment",
-    "Trace": "runtime.trace.reader",
+    "Trace": "traces.trace",
     "TumblingEventTimeWindows": "streams.windows",
     "WatermarkStrategy": "streams.watermark_strategy",
     "WindowedStream": "streams.data_stream",

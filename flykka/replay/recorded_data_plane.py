@@ -14,18 +14,9 @@ from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.ids import JobId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.message import Message
 from flykka.messages.task import TaskDeploymentDescriptor
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
-
-
-class RecordedBridge(Actor):
-    """Stands where an execution attempt had its bridge. It takes no turn: those of the bridge are in the trace."""
-
-    def handle_message(self, message: Message) -> None:
-        """What a bridge is told at a replay."""
-        self.context.unhandled(message)
+from flykka.runtime.trace.replay.system import BOUNDARY
 
 
 class RecordedDataPlane:
@@ -40,8 +31,8 @@ class RecordedDataPlane:
         _refuse("master_hooks")
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """Somebody who stands for the bridge."""
-        return Props(RecordedBridge)
+        """Somebody who stands for the bridge, and takes none of its turns."""
+        return BOUNDARY
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """What was found is in the trace."""

@@ -26,6 +26,9 @@ class Utter(Message):
 
 
 class _Peer(Actor):
+    outside_state = True
+    """What it has heard is the test's, which takes it away between two turns."""
+
     def __init__(self, heard: list[Message], sessions: tuple[LeaderSessionId, ...]) -> None:
         self._heard = heard
         self._sessions = sessions

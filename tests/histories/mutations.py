@@ -5,8 +5,8 @@ changed with it, and says so.
 """
 
 from __future__ import annotations
-
 import __future__
+
 import inspect
 import textwrap
 from collections.abc import Iterator
@@ -244,7 +244,7 @@ def _mutated(function: FunctionType, mutation: Mutation) -> CodeType:
     shifted = "\n" * (first - 1) + source.replace(mutation.line, mutation.instead)
     compiled = compile(shifted, function.__code__.co_filename, "exec", __future__.annotations.compiler_flag, True)
     made: dict[str, object] = {}
-    exec(compiled, dict(function.__globals__), made)  # noqa: S102 - our own source, but for one line.
+    exec(compiled, dict(function.__globals__), made)
     [changed] = made.values()
     if isinstance(changed, property):
         changed = changed.fget

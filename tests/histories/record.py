@@ -1,31 +1,48 @@
 """Records the golden traces anew: `python -m tests.histories.record [NAME ...]`, without names all of them.
 
-A deliberate change of behaviour does so in its own commit, with a line in the CHANGELOG. `flights-with-a-kill` needs
-Java and the libraries of the examples; the others need nothing.
+A deliberate change of behaviour does so in its own commit, with a line in the CHANGELOG. `flights-with-a-kill` is the
+example on real threads, and needs Java and the libraries of the examples; the others need nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
+from flykka.runtime.trace.recorder import TraceRecorder
 from tests.histories.runs import RUNS
 
 FOLDER = Path(__file__).parent
+EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
+OF_THE_EXAMPLE = "flights-with-a-kill"
+NAMES = (*RUNS, OF_THE_EXAMPLE)
+
+
+def record(name: str, path: Path) -> None:
+    """Record a run to `path`. Raises whatever it raises that did not end as it was meant to."""
+    if name == OF_THE_EXAMPLE:
+        subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
+    else:
+        RUNS[name](TraceRecorder(path))
 
 
 def main() -> None:
     """Record what was named. A run that does not end as it was meant to leaves the old trace."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*RUNS, []], metavar="NAME", help=", ".join(RUNS))
-    for name in parser.parse_args().names or RUNS:
-        unfinished = FOLDER / f"{name}.trace.inprogress"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    names = parser.parse_args().names
+    if unknown := [name for name in names if name not in NAMES]:
+        parser.error(f"there is no run {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+    for name in names or NAMES:
+        golden, unfinished = FOLDER / f"{name}.trace", FOLDER / f"{name}.trace.inprogress"
         try:
-            RUNS[name](unfinished)
-            unfinished.replace(FOLDER / f"{name}.trace")
+            record(name, unfinished)
+            unfinished.replace(golden)
         finally:
             unfinished.unlink(missing_ok=True)
-        print(f"{name}: {(FOLDER / f'{name}.trace').stat().st_size:,} bytes")
+        print(f"{name}: {golden.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

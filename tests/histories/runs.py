@@ -1,16 +1,13 @@
-"""The runs that golden traces were recorded of: whole casts in virtual time, and the example with its killed TaskManager.
+"""The runs that golden traces are recorded of: whole casts in virtual time.
 
-Each ends as it was meant to, or is not recorded. Those in virtual time are the same at every recording, but for what a
-change of behaviour has changed.
+Each ends as it was meant to, or fails. At every recording with one seed they are the same, but for what a change of
+behaviour has changed.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -26,23 +23,22 @@ from flykka.messages.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.stage import WriteChannelState
-from flykka.messages.task import UpdateTaskExecutionState
+from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
 from tests.actors.cast import ALL_FILES, Names, Stage, is_a
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
-from tests.actors.slow_cast import SlowNames
 from tests.actors.slow_cast import ALL_FILES as SLOW_FILES
+from tests.actors.slow_cast import SlowNames
 from tests.histories.mishaps import ClumsyNames
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.py"
+SEED = 6
 _FOLDER = "memory://histories"
 
 
-def killed_task_manager(path: Path) -> None:
+def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
     """A TaskManager dies while a checkpoint is acknowledged; another takes its place, and the job goes on."""
-    with _recorded(path, Names()) as stage:
+    with _recorded(recorder, seed, Names()) as stage:
         stage.checkpointing = {"retained": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(AcknowledgeCheckpoint))
         stage.submit()
@@ -54,10 +50,10 @@ def killed_task_manager(path: Path) -> None:
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def rescaled(path: Path) -> None:
+def rescaled(recorder: Recorder, seed: int = SEED) -> None:
     """A job with keyed state is stopped with a checkpoint; another goes on from it with three subtasks for two."""
     plane = KeyedRows()
-    with _recorded(path, plane) as stage:
+    with _recorded(recorder, seed, plane) as stage:
         stage.submit("first", vertices=keyed_job(2))
         stage.system.advance(1_200)
         stage.stop("first")
@@ -70,9 +66,9 @@ def rescaled(path: Path) -> None:
         assert plane.world.rows() == ALL_ROWS
 
 
-def savepoints(path: Path) -> None:
+def savepoints(recorder: Recorder, seed: int = SEED) -> None:
     """A savepoint of a job that goes on, and then one that it stops with."""
-    with _recorded(path, Names()) as stage:
+    with _recorded(recorder, seed, Names()) as stage:
         stage.submit()
         stage.system.advance(300)
         stage.trigger_savepoint(f"{_FOLDER}/savepoints")
@@ -85,10 +81,10 @@ def savepoints(path: Path) -> None:
         assert stage.statuses()[-1] is JobStatus.FINISHED
 
 
-def unaligned(path: Path) -> None:
+def unaligned(recorder: Recorder, seed: int = SEED) -> None:
     """Checkpoints begin aligned, give that up, and overtake what has piled up; one is restored from."""
     plane = SlowNames()
-    with _recorded(path, plane) as stage:
+    with _recorded(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
         written: list[object] = []
         stage.system.add_delivery_hook(
@@ -105,9 +101,9 @@ def unaligned(path: Path) -> None:
         assert plane.sink.published == SLOW_FILES
 
 
-def declined_and_failed(path: Path) -> None:
+def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
     """A snapshot fails and its checkpoint is declined; then a stage fails and the job begins anew."""
-    with _recorded(path, ClumsyNames()) as stage:
+    with _recorded(recorder, seed, ClumsyNames()) as stage:
         stage.checkpointing = {"tolerable_failures": 1, "interval_ms": 200, "min_pause_ms": 150}
         stage.submit()
         stage.run(seconds=10)
@@ -118,14 +114,8 @@ def declined_and_failed(path: Path) -> None:
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def flights_with_a_kill(path: Path) -> None:
-    """The example: real threads, Spark, and a TaskManager that is killed behind the third checkpoint."""
-    subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
-
-
-RUNS: dict[str, Callable[[Path], None]] = {
+RUNS: dict[str, Callable[[Recorder], None]] = {
     "declined-and-failed": declined_and_failed,
-    "flights-with-a-kill": flights_with_a_kill,
     "killed-task-manager": killed_task_manager,
     "rescaled": rescaled,
     "savepoints": savepoints,
@@ -134,9 +124,9 @@ RUNS: dict[str, Callable[[Path], None]] = {
 
 
 @contextmanager
-def _recorded(path: Path, data_plane: Names) -> Iterator[Stage]:
-    """A cast whose every turn is written to `path`; its checkpoints are in memory, and gone at the end."""
-    with SeededSystem(6, recorder=TraceRecorder(path)) as system:
+def _recorded(recorder: Recorder, seed: int, data_plane: Names) -> Iterator[Stage]:
+    """A cast whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
+    with SeededSystem(seed, recorder=recorder) as system:
         try:
             yield Stage(system, f"{_FOLDER}/checkpoints", data_plane)
         finally:

@@ -1,0 +1,64 @@
+"""The Replayer of jobs: the kernel's, and what the actors of a cluster were given that no trace has a copy of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from flykka.replay.recorded_data_plane import RecordedDataPlane
+from flykka.runtime.props import Props
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recipes import Instance, Opaque, Recipe
+from flykka.runtime.trace.records import Spawned
+from flykka.runtime.trace.replay.engine import ReplayEngine
+from flykka.runtime.trace.replay.replayer import Replayer as KernelReplayer
+
+SPARK_DATA_PLANE = "flykka.spark_bridge.data_plane:SparkDataPlane"
+
+_JOB_MANAGER = "flykka.actors.job_manager:JobManager"
+_FIRST_RECORDS = 10_000
+"""Among these is the spawning of a cluster's JobManager."""
+
+
+class Replayer(KernelReplayer):
+    """Replays traces of jobs where there is no Spark, no Java, no file and no user code.
+
+    The data plane of a recorded cluster, of whatever class it was, is replaced by one with nothing behind it: what it
+    said is in the trace. The bridges to it and the clients' actors are the boundary, which is not replayed.
+
+    Args:
+        actors: Props by path, for actors that a trace does not tell enough about.
+        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+    """
+
+    def __init__(
+        self, *, actors: Mapping[str, Props] | None = None, stand_ins: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(actors=actors, stand_ins=stand_ins)
+
+    def engine(self, trace: Trace | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
+        """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
+        opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+        only = None if actor is None else frozenset([actor])
+        return ReplayEngine(opened, self._actors, {**stand_ins(opened), **self._stand_ins}, only=only)
+
+
+def stand_ins(trace: Trace) -> dict[str, object]:
+    """What stands, at a replay of `trace`, for the live objects that the actors of a job were given."""
+    data_plane = RecordedDataPlane()
+    return dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane)
+
+
+def _data_planes(trace: Trace) -> Iterator[str]:
+    """The classes of what JobManagers were given for a data plane: nothing else that they are given is opaque."""
+    for record in islice(trace.records(), _FIRST_RECORDS):
+        if isinstance(record, Spawned) and record.recipe is not None and record.recipe.factory == _JOB_MANAGER:
+            yield from _opaque(record.recipe)
+
+
+def _opaque(recipe: Recipe) -> Iterator[str]:
+    for argument in (*recipe.arguments, *recipe.keywords.values()):
+        match argument:
+            case Opaque(type_name=name) | Instance(class_name=name):
+                yield name
