@@ -1,0 +1,195 @@
+"""The story of an execution attempt: deployed, restored, at work, its checkpoints, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+from flykka.runtime.trace.text import failure_of, failure_text, message_name
+from flykka.traces.cast import Attempt, Cast, Role, role_of
+from flykka.traces.drawing import begin_of
+from flykka.traces.facts import Facts, facts_of
+from flykka.traces.origin import shortcomings
+from flykka.traces.story import Step, Story
+
+_WORK: Final = "work"
+
+_STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
+    "task.submit": (Role.OTHER, "deploys it", None),
+    "stage.open_bridge": (Role.BRIDGE, "makes its chain ready", None),
+    "stage.bridge_opened": (Role.TASK, "has its chain ready", None),
+    "task.update_execution_state": (Role.JOB_MASTER, "hears of its state", None),
+    "stage.read_splits": (Role.BRIDGE, "reads splits", _WORK),
+    "stage.run": (Role.BRIDGE, "takes a batch", _WORK),
+    "stage.advance_watermark": (Role.BRIDGE, "advances event time", _WORK),
+    "stage.finished": (Role.TASK, "finishes a stage", _WORK),
+    "stage.failed": (Role.TASK, "a stage has failed", None),
+    "task.end_of_data": (Role.JOB_MASTER, "hears that it has all of its data", None),
+    "task.cancel": (Role.TASK, "is to end", None),
+    "task.fail": (Role.TASK, "is failed by its TaskManager", None),
+    "task.cancellation_due": (Role.TASK, "has not ended yet", None),
+    "task.fatal_error": (Role.OTHER, "hears that it does not end", None),
+    "stage.close_bridge": (Role.BRIDGE, "closes its bridge", None),
+    "stage.bridge_closed": (Role.TASK, "has nothing running any more", None),
+    "exchange.error_response": (Role.TASK, "cannot have one of its inputs", None),
+}
+_CHECKPOINTS: Final = {
+    "checkpoint.trigger": (Role.TASK, "triggered"),
+    "exchange.checkpoint_barrier": (Role.TASK, "barrier"),
+    "exchange.cancel_checkpoint_marker": (Role.TASK, "cancelled upstream"),
+    "exchange.alignment_timeout_due": (Role.TASK, "becomes unaligned"),
+    "stage.state_snapshotted": (Role.TASK, "snapshot durable"),
+    "stage.snapshot_failed": (Role.TASK, "snapshot failed"),
+    "checkpoint.acknowledge": (Role.JOB_MASTER, "acknowledged"),
+    "checkpoint.decline": (Role.JOB_MASTER, "declined"),
+    "checkpoint.notify_complete": (Role.TASK, "complete"),
+    "checkpoint.notify_aborted": (Role.TASK, "given up"),
+    "stage.checkpoint_committed": (Role.TASK, "committed"),
+}
+_BAD: Final = ("stage.failed", "task.fail", "task.fatal_error", "exchange.error_response", "task.cancellation_due")
+_ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
+
+
+@dataclass(slots=True)
+class _Heard:
+    """One attempt that fits what was asked for."""
+
+    attempt: Attempt
+    outcome: str = "the trace ends before it does"
+    steps: list[Step] = field(default_factory=list)
+
+
+def attempt_story(trace: Trace, attempt: str) -> Story:
+    """The story of the attempt whose id, path or name has this text in it; the whole id is always of one.
+
+    Raises:
+        TraceSelectionError: there is no such attempt in the trace, or several.
+    """
+    cast, heard = Cast(), dict[str, _Heard]()
+    for record in in_order(trace.records()):
+        cast.learn(record)
+        whose = _whose(record, cast)
+        if whose is None or not _fits(whose, attempt):
+            continue
+        story = heard.setdefault(whose.attempt, _Heard(whose))
+        story.attempt = whose
+        _listen(story, record, cast)
+    if attempt in heard:
+        heard = {attempt: heard[attempt]}
+    if len(heard) != 1:
+        raise TraceSelectionError(_not_one(trace, attempt, list(heard) or list(cast.attempts), found=bool(heard)))
+    (story,) = heard.values()
+    return Story(
+        subject=f"attempt {story.attempt.attempt}, {story.attempt.name}",
+        outcome=story.outcome,
+        steps=tuple(story.steps),
+        trace_begin_ms=begin_of(trace),
+        has_phases=False,
+        notes=tuple(shortcomings(trace)),
+    )
+
+
+def _not_one(trace: Trace, attempt: str, names: list[str], *, found: bool) -> str:
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+    if found:
+        return f"{trace.path}: {attempt!r} fits {len(names):,} attempts; choose one: {shown}"
+    return f"{trace.path}: there is no attempt {attempt!r}; there are: {shown or 'none at all'}"
+
+
+def _fits(known: Attempt, text: str) -> bool:
+    return text in known.attempt or text in known.name or (known.path is not None and text in known.path)
+
+
+def _whose(record: Record, cast: Cast) -> Attempt | None:
+    """The attempt that a record is about."""
+    if isinstance(record, Killed | Spawned):
+        return cast.attempt_at(record.ref.path)
+    known = cast.attempt_at(record.recipient.path)
+    if known is not None:
+        return known
+    said = facts_of(record.message)
+    if said is None:
+        return None
+    holders = (said, said.part("descriptor"), said.part("state"))
+    named = (None if holder is None else holder.get("attempt") for holder in holders)
+    return next((cast.attempts[each] for each in named if isinstance(each, str) and each in cast.attempts), None)
+
+
+def _listen(story: _Heard, record: Record, cast: Cast) -> None:
+    match record:
+        case Killed():
+            if role_of(record.ref.path) is Role.TASK:
+                story.outcome = "KILLED with its TaskManager"
+                story.steps.append(_step(record, cast, "is killed", failed=True))
+        case Spawned():
+            pass
+        case DeadLetterRecord():
+            text = f"does not hear: {message_name(record.message)} is a dead letter, {record.reason}"
+            story.steps.append(_step(record, cast, text, failed=True))
+        case Turn():
+            said = facts_of(record.message)
+            if said is not None:
+                story.steps.append(_told(story, record, said, cast))
+
+
+def _told(story: _Heard, turn: Turn, said: Facts, cast: Cast) -> Step:
+    role, inner = role_of(turn.recipient.path), said.part("buffer") or said
+    failure = failure_of(turn)
+    why = "" if failure is None else failure_text(failure)
+    if inner.tag in _CHECKPOINTS:
+        heard_by, text = _CHECKPOINTS[inner.tag]
+        group = f"checkpoint {inner.get('checkpoint_id')}"
+        return _step(turn, cast, text, why, group=group, failed=bool(why), hop=role is not heard_by)
+    unknown = (None, f"is told {inner.name}", None)
+    at, text, kind = _STEPS.get(inner.tag, unknown)
+    detail = _detail(inner)
+    if inner.tag == "task.update_execution_state" and role is Role.JOB_MASTER:
+        story.outcome = f"{detail}{f', {why}' if why else ''}" if detail in _ENDED else f"{detail} when the trace ends"
+        text, detail = f"hears that it is {detail}", ""
+    failed = bool(why) or (inner.tag in _BAD and role is at)
+    details = ", ".join(filter(None, (detail, why)))
+    return _step(turn, cast, text, details, group=kind, failed=failed, hop=role is not at and turn.failure is None)
+
+
+def _detail(said: Facts) -> str:
+    match said.tag:
+        case "stage.open_bridge":
+            restored = said.get("restored_checkpoint_id")
+            return "" if restored is None else f"restored from checkpoint {restored}"
+        case "task.update_execution_state":
+            state = said.part("state")
+            return "" if state is None else str(state.get("state"))
+        case "stage.finished":
+            return f"{said.get('rows_in') or 0:,} rows in, {said.get('rows_out') or 0:,} out"
+        case _:
+            return ""
+
+
+def _step(
+    record: Turn | Killed | DeadLetterRecord,
+    cast: Cast,
+    text: str,
+    detail: str = "",
+    *,
+    group: str | None = None,
+    failed: bool = False,
+    hop: bool = False,
+) -> Step:
+    path = record.ref.path if isinstance(record, Killed) else record.recipient.path
+    actor = cast.name_of(path) if cast.attempt_at(path) is None else role_of(path)
+    return Step(
+        turn=record.sequence,
+        now_ms=record.now_ms,
+        phase=group or "life",
+        actor=actor,
+        text=text,
+        detail=detail,
+        group=group,
+        failed=failed,
+        hop=hop,
+    )

@@ -1,0 +1,126 @@
+"""What happens to a checkpoint, message by message: in which phase, to whom, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flykka.console.formats import format_bytes
+from flykka.runtime.durations import format_ms
+from flykka.traces.cast import Role
+from flykka.traces.facts import Facts
+
+TRIGGER: Final = "trigger"
+BARRIERS: Final = "barriers"
+SNAPSHOTS: Final = "snapshots"
+ACKNOWLEDGEMENTS: Final = "acknowledgements"
+END: Final = "end"
+NOTIFICATIONS: Final = "notifications"
+COMMITS: Final = "commits"
+AFTERWARDS: Final = "afterwards"
+
+_STEPS: Final = {
+    "checkpoint.snapshot_coordinators": (Role.JOB_MASTER, TRIGGER, "notes where the split enumerators are"),
+    "checkpoint.coordinators_snapshotted": (Role.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
+    "coordination.master_hooks_triggered": (Role.COORDINATOR, TRIGGER, "the master hooks have run"),
+    "coordination.master_hook_failed": (Role.COORDINATOR, TRIGGER, "a master hook has failed"),
+    "checkpoint.trigger": (Role.TASK, TRIGGER, "is triggered"),
+    "exchange.checkpoint_barrier": (Role.TASK, BARRIERS, "gets a barrier"),
+    "exchange.cancel_checkpoint_marker": (Role.TASK, BARRIERS, "gets a cancellation in place of a barrier"),
+    "exchange.alignment_timeout_due": (Role.TASK, BARRIERS, "has waited for barriers long enough: goes unaligned"),
+    "stage.snapshot_state": (Role.BRIDGE, SNAPSHOTS, "begins its snapshot"),
+    "stage.hold_in_flight": (Role.BRIDGE, SNAPSHOTS, "holds batches in flight"),
+    "stage.write_channel_state": (Role.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
+    "stage.state_snapshotted": (Role.TASK, SNAPSHOTS, "has its snapshot durable"),
+    "stage.channel_state_written": (Role.TASK, SNAPSHOTS, "has what barriers overtook durable"),
+    "stage.snapshot_failed": (Role.TASK, SNAPSHOTS, "could not take its snapshot"),
+    "checkpoint.acknowledge": (Role.COORDINATOR, ACKNOWLEDGEMENTS, "acknowledged"),
+    "checkpoint.decline": (Role.COORDINATOR, ACKNOWLEDGEMENTS, "declined"),
+    "coordination.checkpoint_timed_out": (Role.COORDINATOR, END, "has taken longer than it may"),
+    "coordination.metadata_written": (Role.COORDINATOR, END, "the metadata is written"),
+    "coordination.metadata_write_failed": (Role.COORDINATOR, END, "the metadata could not be written"),
+    "job.checkpoint_completed": (Role.JOB_MASTER, END, "hears that it is complete"),
+    "job.checkpoint_aborted": (Role.JOB_MASTER, END, "hears that it was given up"),
+    "coordination.savepoint_completed": (Role.JOB_MASTER, END, "hears that the savepoint is complete"),
+    "coordination.savepoint_failed": (Role.JOB_MASTER, END, "hears that there is no savepoint"),
+    "coordination.stop_failed": (Role.JOB_MASTER, END, "hears that the job goes on"),
+    "checkpoint.notify_complete": (Role.TASK, NOTIFICATIONS, "hears that it is complete"),
+    "checkpoint.notify_aborted": (Role.TASK, NOTIFICATIONS, "hears that it was given up"),
+    "stage.commit_checkpoint": (Role.BRIDGE, COMMITS, "begins to commit"),
+    "stage.abort_checkpoint": (Role.BRIDGE, COMMITS, "lets its part of it go"),
+    "stage.checkpoint_committed": (Role.TASK, COMMITS, "has committed"),
+    "job.restored": (Role.OTHER, AFTERWARDS, "hears that the job was restored from it"),
+}
+"""Who takes a step, when, and what it is; the same message told to somebody else is a hop on its way."""
+
+FAILURES: Final = (
+    "checkpoint.decline",
+    "coordination.checkpoint_timed_out",
+    "coordination.master_hook_failed",
+    "coordination.metadata_write_failed",
+    "coordination.savepoint_failed",
+    "job.checkpoint_aborted",
+    "stage.snapshot_failed",
+)
+_BEGINNINGS = ("checkpoint.snapshot_coordinators", "checkpoint.trigger")
+_ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
+
+
+def step_of(said: Facts, role: Role) -> tuple[str, str, bool]:
+    """Phase and words of what an actor of this role is told, and whether it is only a hop."""
+    at, phase, text = _STEPS.get(said.tag, (Role.OTHER, END, f"is told {said.name}"))
+    return phase, text, at is not role
+
+
+def step_of_sent(sent: Facts, said: str, role: Role) -> tuple[str, str, bool]:
+    """The same of a turn whose own message `said` does not name the checkpoint, but one that it sent."""
+    if role is Role.COORDINATOR and sent.tag in _BEGINNINGS:
+        return TRIGGER, f"begins it after {said}", False
+    if role is Role.COORDINATOR and sent.tag in _ENDS:
+        return END, f"gives it up after {said}", False
+    phase, _, _ = step_of(sent, role)
+    return phase, f"sends {sent.name} after {said}", True
+
+
+def detail_of(said: Facts) -> str:
+    """What else there is to know of it."""
+    match said.tag:
+        case "checkpoint.acknowledge":
+            return _measured(said.part("metrics"))
+        case "stage.state_snapshotted":
+            return _size(said)
+        case "coordination.metadata_written" | "coordination.savepoint_completed":
+            return str(said.get("path"))
+        case "stage.checkpoint_committed":
+            files = said.get("files") or ()
+            return "" if not files else f"{len(files):,} files" if len(files) > 1 else str(files[0])
+        case _:
+            reason = said.get("reason")
+            return "" if reason is None else str(reason)
+
+
+def outcome_of(said: Facts) -> str | None:
+    """How the checkpoint has ended, where the message tells."""
+    match said.tag:
+        case "job.checkpoint_completed":
+            return f"COMPLETED in {format_ms(said.get('duration_ms'))}, {_size(said)}"
+        case "job.checkpoint_aborted":
+            return f"ABORTED, {said.get('reason')}"
+        case _:
+            return None
+
+
+def _size(said: Facts) -> str:
+    size, new = said.get("size_bytes"), said.get("incremental_bytes")
+    return f"{format_bytes(size)}, of which {format_bytes(new)} are new"
+
+
+def _measured(metrics: Facts | None) -> str:
+    if metrics is None:
+        return ""
+    times: list[tuple[str, Any]] = [
+        ("delay", metrics.get("start_delay_ms")),
+        ("alignment", metrics.get("alignment_ms")),
+        ("sync", metrics.get("sync_ms")),
+        ("async", metrics.get("async_ms")),
+    ]
+    return ", ".join(f"{name} {format_ms(ms)}" for name, ms in times if ms)

@@ -1,0 +1,147 @@
+"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, how it ended, and who was told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Send, Spawned, Turn
+from flykka.runtime.trace.text import failure_of, failure_text, message_name
+from flykka.traces.cast import Cast, job_of, role_of
+from flykka.traces.checkpoint_steps import ACKNOWLEDGEMENTS, FAILURES, detail_of, outcome_of, step_of, step_of_sent
+from flykka.traces.drawing import begin_of
+from flykka.traces.facts import Facts, facts_of
+from flykka.traces.origin import shortcomings
+from flykka.traces.story import Step, Story
+
+
+def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> Story:
+    """The story of a checkpoint; `job` may be the beginning of its id, and is needed where several have this one.
+
+    Raises:
+        TraceSelectionError: there is no such checkpoint in the trace, or several jobs have one.
+    """
+    teller = _Teller(checkpoint)
+    teller.listen(in_order(trace.records()))
+    jobs = {each: steps for each, steps in teller.steps.items() if job is None or each.startswith(job)}
+    if not jobs:
+        raise TraceSelectionError(_nothing(trace, checkpoint, job, teller))
+    if len(jobs) > 1:
+        names = ", ".join(sorted(jobs))
+        raise TraceSelectionError(
+            f"{trace.path}: checkpoint {checkpoint} is of several jobs: say --job, one of {names}"
+        )
+    ((known, steps),) = jobs.items()
+    told = sorted([*steps, *teller.unclear], key=lambda step: step.turn) if len(teller.steps) == 1 else steps
+    return Story(
+        subject=f"checkpoint {checkpoint} of job {known}",
+        outcome=teller.outcomes.get(known, "the trace ends before it does"),
+        steps=tuple(told),
+        trace_begin_ms=begin_of(trace),
+        notes=tuple(shortcomings(trace)),
+    )
+
+
+def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
+    """Whether a record tells of this checkpoint, of whatever job."""
+    return _Teller(checkpoint).fact_in(record) is not None
+
+
+def _nothing(trace: Trace, checkpoint: int, job: str | None, teller: _Teller) -> str:
+    of_job = "" if job is None else f" of a job {job}"
+    there = sorted(teller.others)
+    range_of_ids = f"; there are {there[0]} to {there[-1]}" if there else "; it tells of no checkpoint at all"
+    return f"{trace.path}: there is no checkpoint {checkpoint}{of_job}{range_of_ids}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """What of a record concerns the checkpoint; `sent` where not its message does, but one that the turn sent."""
+
+    said: Facts
+    sent: bool = False
+
+
+class _Teller:
+    """Makes steps of records, job by job; `unclear` are those of tasks whose deployment the trace does not tell."""
+
+    def __init__(self, checkpoint: int) -> None:
+        self._checkpoint = checkpoint
+        self._cast = Cast()
+        self.steps: dict[str, list[Step]] = {}
+        self.unclear: list[Step] = []
+        self.outcomes: dict[str, str] = {}
+        self.others: set[int] = set()
+
+    def listen(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self._cast.learn(record)
+            fact = self.fact_in(record)
+            if fact is None:
+                continue
+            assert isinstance(record, Turn | DeadLetterRecord)  # Nothing else carries a message.
+            job, step = self._job_of(record, fact.said), self._step(record, fact)
+            if job is None:
+                self.unclear.append(step)
+            else:
+                self.steps.setdefault(job, []).append(step)
+                if (outcome := outcome_of(fact.said)) is not None:
+                    self.outcomes[job] = outcome
+
+    def fact_in(self, record: Record) -> _Fact | None:
+        """What of a record concerns the checkpoint."""
+        if isinstance(record, Killed | Spawned):
+            return None
+        said = facts_of(record.message)
+        if said is None:
+            return None
+        inner = said.part("buffer") or said.part("report") or said
+        if self._is_meant(inner):
+            return _Fact(inner)
+        sent = (facts_of(effect.message) for effect in _sends(record))
+        found = next((told for told in sent if told is not None and self._is_meant(told.part("buffer") or told)), None)
+        return None if found is None else _Fact(found, sent=True)
+
+    def _is_meant(self, said: Facts) -> bool:
+        found = said.get("checkpoint_id")
+        if isinstance(found, int) and found != self._checkpoint:
+            self.others.add(found)
+        return bool(found == self._checkpoint)
+
+    def _job_of(self, record: Turn | DeadLetterRecord, said: Facts) -> str | None:
+        job: str | None = said.get("job_id") or self._cast.job_at(record.recipient.path)
+        if job is None and isinstance(attempt := said.get("attempt"), str):
+            job = job_of(attempt)
+        return job
+
+    def _step(self, record: Turn | DeadLetterRecord, fact: _Fact) -> Step:
+        path, said = record.recipient.path, fact.said
+        if fact.sent:
+            phase, text, hop = step_of_sent(said, message_name(record.message), role_of(path))
+        else:
+            phase, text, hop = step_of(said, role_of(path))
+        attempt, failure = said.get("attempt"), failure_of(record)
+        # An answer is told of who gave it, not of who collects the answers.
+        told_of = self._cast.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
+        details = [detail_of(said), "" if failure is None else failure_text(failure)]
+        if isinstance(record, DeadLetterRecord):
+            text, hop = f"does not hear: {said.name} is a dead letter, {record.reason}", False
+        return Step(
+            turn=record.sequence,
+            now_ms=record.now_ms,
+            phase=phase,
+            actor=told_of or self._cast.name_of(path),
+            text=text,
+            detail=", ".join(filter(None, details)),
+            group=text,
+            failed=failure is not None or said.tag in FAILURES or isinstance(record, DeadLetterRecord),
+            hop=hop,
+        )
+
+
+def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:
+    if isinstance(record, Turn):
+        yield from (effect for effect in record.effects if isinstance(effect, Send))

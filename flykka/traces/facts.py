@@ -1,0 +1,60 @@
+"""What a message says, whether this process knows its class or not: its name, its tag and its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+
+from flykka.messages.forms import TAG_KEY
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Value
+from flykka.runtime.trace.records import Undecoded
+
+
+class Facts:
+    """A message, or a value within one. Of one that is not known here the fields are as they stand on the wire."""
+
+    __slots__ = ("_source", "name", "tag")
+
+    def __init__(self, source: Value | Mapping[str, Any]) -> None:
+        self._source = source
+        if isinstance(source, Value):
+            self.tag, self.name = source.wire_tag, type(source).__name__
+        else:
+            self.tag = self.name = str(source.get(TAG_KEY, "?"))
+
+    def get(self, field: str) -> Any:
+        """A field, None where there is none of this name."""
+        return self._source.get(field) if isinstance(self._source, Mapping) else getattr(self._source, field, None)
+
+    def part(self, field: str) -> Facts | None:
+        """A field that is a value itself."""
+        found = self.get(field)
+        return Facts(found) if isinstance(found, Value | Mapping) else None
+
+
+def facts_of(message: Value | Undecoded | None) -> Facts | None:
+    """What a message says, without the leader session that it was said under; None where nothing of it can be read."""
+    match message:
+        case LeaderSessionMessage(message=said):
+            return Facts(said)
+        case Undecoded(data=data):
+            return _unpacked(data)
+        case None:
+            return None
+        case _:
+            return Facts(message)
+
+
+def _unpacked(data: bytes) -> Facts | None:
+    try:
+        on_the_wire = msgpack.unpackb(data, use_list=False)
+    except ValueError:
+        return None
+    if not isinstance(on_the_wire, dict):
+        return None
+    if on_the_wire.get(TAG_KEY) == LeaderSessionMessage.wire_tag and isinstance(on_the_wire.get("message"), dict):
+        return Facts(on_the_wire["message"])
+    return Facts(on_the_wire)

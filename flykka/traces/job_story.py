@@ -1,0 +1,176 @@
+"""The story of a job: submitted, scheduled, its checkpoints, what failed, what it was restored from, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from flykka.errors import TraceSelectionError
+from flykka.runtime.durations import format_ms
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Killed, Send, Turn
+from flykka.runtime.trace.text import failure_of, failure_text
+from flykka.traces.cast import Cast, Role, role_of
+from flykka.traces.drawing import begin_of
+from flykka.traces.facts import Facts, facts_of
+from flykka.traces.origin import shortcomings
+from flykka.traces.story import Step, Story
+
+_TOLD: Final = {
+    "job.submit": (Role.JOB_MANAGER, "is asked to run it"),
+    "job_control.accepted": (Role.JOB_MANAGER, "has stored it"),
+    "job_control.refused": (Role.JOB_MANAGER, "refuses it"),
+    "job_control.restart_due": (Role.JOB_MASTER, "restarts it"),
+    "job.cancel": (Role.JOB_MANAGER, "is asked to cancel it"),
+    "job.stop": (Role.JOB_MANAGER, "is asked to stop it"),
+    "job.trigger_savepoint": (Role.JOB_MANAGER, "is asked for a savepoint"),
+    "coordination.too_many_failures": (Role.JOB_MASTER, "hears that too many checkpoints have failed"),
+    "coordination.savepoint_completed": (Role.JOB_MASTER, "has a savepoint"),
+    "coordination.savepoint_failed": (Role.JOB_MASTER, "has no savepoint"),
+    "job_control.ended": (Role.JOB_MANAGER, "hears that it has ended"),
+}
+"""What is told of it, and to whom."""
+
+_TASKS: Final = "tasks"
+_CHECKPOINTS: Final = "checkpoints"
+
+
+@dataclass(slots=True)
+class _Heard:
+    outcome: str = "the trace ends before it does"
+    steps: list[Step] = field(default_factory=list)
+
+
+def job_story(trace: Trace, job: str) -> Story:
+    """The story of the job whose id begins with this text.
+
+    Raises:
+        TraceSelectionError: there is no such job in the trace, or several.
+    """
+    cast, heard, kills = Cast(), dict[str, _Heard](), list[Step]()
+    for record in in_order(trace.records()):
+        cast.learn(record)
+        if isinstance(record, Killed) and role_of(record.ref.path) is Role.OTHER:
+            kills.append(_step(record, cast, "is killed", failed=True))
+        elif isinstance(record, Turn):
+            _listen(heard, record, cast)
+    fitting = {each: story for each, story in heard.items() if each.startswith(job)}
+    if len(fitting) != 1:
+        raise TraceSelectionError(_not_one(trace, job, sorted(fitting) or sorted(heard), found=bool(fitting)))
+    ((known, story),) = fitting.items()
+    last = story.steps[-1].turn
+    during = [kill for kill in kills if story.steps[0].turn <= kill.turn <= last]
+    return Story(
+        subject=f"job {known}",
+        outcome=story.outcome,
+        steps=tuple(sorted([*story.steps, *during], key=lambda step: step.turn)),
+        trace_begin_ms=begin_of(trace),
+        has_phases=False,
+        notes=tuple(shortcomings(trace)),
+    )
+
+
+def _not_one(trace: Trace, job: str, names: list[str], *, found: bool) -> str:
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+    if found:
+        return f"{trace.path}: {job!r} fits {len(names):,} jobs; choose one: {shown}"
+    return f"{trace.path}: there is no job {job!r}; there are: {shown or 'none at all'}"
+
+
+def _listen(heard: dict[str, _Heard], turn: Turn, cast: Cast) -> None:
+    role, said = role_of(turn.recipient.path), facts_of(turn.message)
+    if said is not None and said.tag in _TOLD and _TOLD[said.tag][0] is role:
+        job = _job_in(said) or cast.job_at(turn.recipient.path)
+        if job is not None:
+            story = heard.setdefault(job, _Heard())
+            failure = failure_of(turn)
+            why = "" if failure is None else failure_text(failure)
+            detail = ", ".join(filter(None, (_detail(said), why)))
+            story.steps.append(_step(turn, cast, _TOLD[said.tag][1], detail, failed=bool(why)))
+    if role is Role.JOB_MASTER:
+        for announced in _announced(turn):
+            story = heard.setdefault(str(announced.get("job_id")), _Heard())
+            if announced.tag == "job.status_changed":
+                story.outcome = str(announced.get("status"))
+            story.steps.append(_announcement(turn, announced, cast))
+
+
+def _job_in(said: Facts) -> str | None:
+    graph = said.part("job_graph")
+    job: str | None = (graph or said).get("job_id")
+    return job
+
+
+def _detail(said: Facts) -> str:
+    graph = said.part("job_graph")
+    if graph is not None:
+        return f"{graph.get('name')!r} of {len(graph.get('vertices') or ()):,} vertices"
+    return ", ".join(str(found) for name in ("status", "path", "reason") if (found := said.get(name)) is not None)
+
+
+def _announced(turn: Turn) -> Iterator[Facts]:
+    """What a JobMaster has told its listeners in a turn, each thing once."""
+    told: list[object] = []
+    for effect in turn.effects:
+        if not isinstance(effect, Send) or effect.message in told:
+            continue
+        told.append(effect.message)
+        said = facts_of(effect.message)
+        if said is not None and said.tag in _ANNOUNCEMENTS:
+            yield said
+
+
+_ANNOUNCEMENTS: Final = (
+    "job.status_changed",
+    "job.execution_state_changed",
+    "job.checkpoint_completed",
+    "job.checkpoint_aborted",
+    "job.restored",
+    "job.task_manager_lost",
+)
+
+
+def _announcement(turn: Turn, said: Facts, cast: Cast) -> Step:
+    match said.tag:
+        case "job.status_changed":
+            why = _failure(said, "cause")
+            return _step(turn, cast, f"the job is {said.get('status')}", why, failed=bool(why))
+        case "job.execution_state_changed":
+            why, state = _failure(said, "failure"), str(said.get("state"))
+            if why:
+                return _step(turn, cast, f"{said.get('task_name')} is {state}", why, failed=True)
+            return _step(turn, cast, state, str(said.get("task_name")), group=_TASKS)
+        case "job.checkpoint_completed":
+            which = f"{said.get('checkpoint_id')} in {format_ms(said.get('duration_ms'))}"
+            return _step(turn, cast, "completed", which, group=_CHECKPOINTS)
+        case "job.checkpoint_aborted":
+            return _step(turn, cast, f"checkpoint {said.get('checkpoint_id')} is given up", str(said.get("reason")))
+        case "job.restored":
+            checkpoint = said.get("checkpoint_id")
+            whence = "the beginning" if checkpoint is None else f"checkpoint {checkpoint}"
+            return _step(turn, cast, f"starts from {whence}")
+        case _:
+            return _step(turn, cast, f"has lost {said.get('task_manager')}", str(said.get("reason")), failed=True)
+
+
+def _failure(said: Facts, name: str) -> str:
+    failure = said.part(name)
+    return "" if failure is None else " ".join(f"{failure.get('type_name')}: {failure.get('message')}".split())
+
+
+def _step(
+    record: Turn | Killed, cast: Cast, text: str, detail: str = "", *, group: str | None = None, failed: bool = False
+) -> Step:
+    path = record.ref.path if isinstance(record, Killed) else record.recipient.path
+    return Step(
+        turn=record.sequence,
+        now_ms=record.now_ms,
+        phase=group or "life",
+        actor=cast.name_of(path),
+        text=text,
+        detail=detail,
+        group=group,
+        failed=failed,
+    )

@@ -1,0 +1,79 @@
+"""The recorded run as the front door knows it: told as stories, drawn as diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from flykka.runtime.trace import reader
+from flykka.traces.attempt_story import attempt_story
+from flykka.traces.checkpoint_story import checkpoint_story, concerns_checkpoint
+from flykka.traces.diagram import Concerns, Diagram, View
+from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, drawn
+from flykka.traces.job_story import job_story
+from flykka.traces.mermaid import mermaid
+from flykka.traces.page import page
+from flykka.traces.story import Story
+
+
+class Trace(reader.Trace):
+    """A recorded run. Nothing but the header is kept in memory; every iteration reads the file anew."""
+
+    def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
+        """What concerns one checkpoint, one attempt or one job, in the order in which it came about.
+
+        Args:
+            checkpoint: its id. Where several jobs have one of this id, `job` says whose.
+            attempt: its id, or a text that only its id, its name or its actor's path has in it.
+            job: its id, or how that begins.
+
+        Raises:
+            TraceSelectionError: the trace has nothing of the kind, or more than one.
+            ValueError: not exactly one was asked for.
+        """
+        if checkpoint is not None and attempt is None:
+            return checkpoint_story(self, checkpoint, job)
+        if attempt is not None and checkpoint is None and job is None:
+            return attempt_story(self, attempt)
+        if job is not None and attempt is None:
+            return job_story(self, job)
+        raise ValueError("a story is of one checkpoint, one attempt or one job: say checkpoint=, attempt= or job=")
+
+    def to_mermaid(
+        self,
+        *,
+        actors: Iterable[str] = (),
+        collapse: Iterable[str] = (),
+        first: int | None = None,
+        last: int | None = None,
+        checkpoint: int | None = None,
+    ) -> str:
+        """A `sequenceDiagram` of at most 300 lines; the arguments are those of `flykka trace diagram`.
+
+        Raises:
+            TraceSelectionError: there is nothing to be drawn, or too much.
+        """
+        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
+        return mermaid(self._drawn(view, MERMAID_LINES, checkpoint))
+
+    def to_html(
+        self,
+        *,
+        actors: Iterable[str] = (),
+        collapse: Iterable[str] = (),
+        first: int | None = None,
+        last: int | None = None,
+        checkpoint: int | None = None,
+    ) -> str:
+        """One page with a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
+        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
+        return page(self._drawn(view, HTML_LINES, checkpoint), self.path.name)
+
+    def _drawn(self, view: View, most: int, checkpoint: int | None) -> Diagram:
+        return drawn(self, view, most=most, concerns=None if checkpoint is None else of_checkpoint(checkpoint))
+
+
+def of_checkpoint(checkpoint: int) -> Concerns:
+    """Whether a record tells of this checkpoint."""
+    concerns: Callable[..., bool] = partial(concerns_checkpoint, checkpoint=checkpoint)
+    return concerns
