@@ -17,14 +17,14 @@ from flykka.simulation.topology import Topology
 HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
 
 
-def draw_checkpointing(chance: Random, directory: str) -> CheckpointingSettings:
-    """How a job takes checkpoints."""
-    is_at_least_once = chance.random() < 0.15
+def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
+    """How a job takes checkpoints. One that follows another has its `mode`."""
+    is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
     is_unaligned = not is_at_least_once and chance.random() < 0.5
     return CheckpointingSettings(
         directory=directory,
         interval_ms=chance.choice((100, 300, 1_000, 1_000)),
-        timeout_ms=chance.choice((200, 2_000, 600_000)),
+        timeout_ms=chance.choice((200, 2_000, 20_000)),
         min_pause_ms=chance.choice((0, 0, 150)),
         max_concurrent=chance.choice((1, 1, 2)),
         tolerable_failures=chance.choice((0, 3, 1_000)),

@@ -6,34 +6,41 @@ heartbeats and retries would have to live with, and timers of which each can be 
 
 from __future__ import annotations
 
+from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
+from flykka.actors.job_master import JobMaster
+from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.task import Task
+from flykka.actors.task_manager import TaskManager
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, NotifyCheckpointAborted
 from flykka.messages.exchange import AlignmentTimeoutDue
 from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.message import Message
 from flykka.messages.registration import RegisterTaskManager
 from flykka.messages.task import CancelTask, IdleDue, LatencyMarkerDue, MetricsDue, ReportTaskMetrics
+from flykka.simulation.system import Arrival
 
-LOST: dict[type[Message], str] = {
-    HeartbeatRequest: "the next one is an interval away, and several fit into the timeout",
-    Heartbeat: "as the request",
-    RegisterTaskManager: "a TaskManager registers again until it is answered",
-    DeclineCheckpoint: "the checkpoint that nobody declines times out",
-    AcknowledgeCheckpoint: "as the decline; what was written for it is deleted when the task says so again, or never",
-    ReportTaskMetrics: "nobody decides by it, and the next one has the same counters",
+LOST: dict[Arrival, str] = {
+    (HeartbeatRequest, TaskManager): "the next one is an interval away, and several fit into the timeout",
+    (Heartbeat, ResourceManager): "as the request",
+    (Heartbeat, JobMaster): "as the request",
+    (RegisterTaskManager, ResourceManager): "a TaskManager registers there again until it is answered",
+    (AcknowledgeCheckpoint, JobMaster): "the checkpoint times out",
+    (DeclineCheckpoint, JobMaster): "as the acknowledgement",
+    (ReportTaskMetrics, JobMaster): "nobody decides by it, and the next one has the same counters",
 }
-DOUBLED: dict[type[Message], str] = {
-    HeartbeatRequest: "a heartbeat more",
-    Heartbeat: "as the request",
-    RegisterTaskManager: "a retry may cross the answer",
-    DeclineCheckpoint: "the checkpoint is gone, and the second decline with it",
-    AcknowledgeCheckpoint: "the second one finds its task acknowledged, or the checkpoint complete",
-    NotifyCheckpointAborted: "an abort is of a checkpoint by its number",
-    CancelTask: "a task that is being cancelled is",
-    ReportTaskMetrics: "counters are totals",
+DOUBLED: dict[Arrival, str] = {
+    (HeartbeatRequest, TaskManager): "a heartbeat more",
+    (Heartbeat, ResourceManager): "as the request",
+    (Heartbeat, JobMaster): "as the request",
+    (RegisterTaskManager, ResourceManager): "a retry may cross the answer",
+    (AcknowledgeCheckpoint, CheckpointCoordinator): "its task has acknowledged, or the checkpoint is complete",
+    (DeclineCheckpoint, CheckpointCoordinator): "the checkpoint is gone",
+    (NotifyCheckpointAborted, Task): "an abort is of a checkpoint by its number",
+    (CancelTask, Task): "a task that is being cancelled is",
+    (ReportTaskMetrics, JobMaster): "counters are totals",
 }
-TIMERS: dict[type[Message], str] = {
-    AlignmentTimeoutDue: "the checkpoint stays aligned",
-    IdleDue: "the source counts as busy",
-    LatencyMarkerDue: "latency is not told",
-    MetricsDue: "counters are told with the next reason",
+TIMERS: dict[Arrival, str] = {
+    (AlignmentTimeoutDue, Task): "the checkpoint stays aligned",
+    (IdleDue, Task): "the source counts as busy",
+    (LatencyMarkerDue, Task): "latency is not told",
+    (MetricsDue, Task): "counters are told with the next reason",
 }

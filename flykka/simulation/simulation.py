@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from random import Random
 
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
 from flykka.actors.task_manager_props import ConfiguredTaskManagers
 from flykka.messages.ids import JobId
-from flykka.messages.job import JobResultFailure, JobResultSuccess, SubmitJob
-from flykka.messages.job_graph import CheckpointingMode, CheckpointingSettings, JobGraph, RestartStrategyConfiguration
+from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
+from flykka.messages.job_graph import CheckpointingMode, JobGraph
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors
 from flykka.monitors.recorder import MonitoringRecorder
@@ -21,36 +20,37 @@ from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.simulation.client import Heard, SimulationClient
 from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.digest import DigestRecorder
-from flykka.simulation.faults import FaultInjector
+from flykka.simulation.drawing import SLOTS, draw_scenario
+from flykka.simulation.faults import FaultPlan
+from flykka.simulation.injections import Injections
 from flykka.simulation.job import (
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
-    draw_checkpointing,
-    draw_restart_strategy,
     job_graph,
 )
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
+from flykka.simulation.scenario import JobPlan, Scenario
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted
 from flykka.simulation.system import SimulatedSystem
-from flykka.simulation.topology import Topology, draw_topology
 from flykka.simulation.truth import Truth
 from flykka.simulation.world import World
 
-_SLOTS = 4
-"""All TaskManagers together have at least so many: as many as the widest vertex may need."""
 _STEP_MS = 500
-MAX_JOBS = 3
 
 
 def simulate(seed: int, settings: SimulationSettings | None = None) -> SimulationOutcome:
     """Run the whole cast once. The same seed gives the same run, whatever ran before it in the process."""
     settings = settings or SimulationSettings()
-    name = f"seed-{seed}"
+    return run(draw_scenario(seed, settings), settings)
+
+
+def run(scenario: Scenario, settings: SimulationSettings | None = None) -> SimulationOutcome:
+    """Run what is written out; of the settings only those count that nothing is drawn by."""
+    name = f"seed-{scenario.seed}"
     with mounted(name) as storage:
-        topology = draw_topology(Random(f"topology {seed}"))
-        world = World(name, storage, topology.program)
-        return _Simulation(seed, settings, topology, world).run()
+        world = World(name, storage, scenario.topology.program)
+        return _Simulation(scenario, settings or SimulationSettings(), world).run()
 
 
 @dataclass(slots=True)
@@ -61,35 +61,33 @@ class _Job:
 
 
 class _Simulation:
-    def __init__(self, seed: int, settings: SimulationSettings, topology: Topology, world: World) -> None:
-        self._seed = seed
+    def __init__(self, scenario: Scenario, settings: SimulationSettings, world: World) -> None:
+        self._scenario = scenario
         self._settings = settings
-        self._topology = topology
+        self._topology = scenario.topology
         self._world = world
-        self._chance = Random(f"jobs {seed}")
         self._heard = Heard()
         self._jobs: list[_Job] = []
         self._found: list[Violation] = []
         trace = None if settings.trace_path is None else TraceRecorder(settings.trace_path)
         self._digest = DigestRecorder(trace) if settings.digest else None
         self._recorder = MonitoringRecorder(self._digest or trace, all_monitors())
-        self._system = SimulatedSystem(seed, world.name, self._recorder)
+        self._system = SimulatedSystem(scenario.seed, world.name, self._recorder)
 
     def run(self) -> SimulationOutcome:
         """Everything, from the first submission to the end of the last job."""
         with self._system:
             self._start_cluster()
-            self._faults = FaultInjector(
-                Random(f"faults {self._seed}"), self._settings, self._system, self._world, self._topology
-            )
+            self._injections = Injections(self._system, self._world, self._topology)
+            self._faults = FaultPlan(self._system, self._injections)
             self._run_jobs()
         return self._outcome()
 
     # The cluster
 
     def _start_cluster(self) -> None:
-        task_managers = self._chance.randint(1, 3)
-        props = ConfiguredTaskManagers(slots=-(-_SLOTS // task_managers), data_plane=SimulatedDataPlane(self._world))
+        task_managers = self._scenario.task_managers
+        props = ConfiguredTaskManagers(slots=-(-SLOTS // task_managers), data_plane=SimulatedDataPlane(self._world))
         resource_manager = Props(
             ResourceManager,
             task_managers,
@@ -105,43 +103,33 @@ class _Simulation:
     # Jobs, one behind the other
 
     def _run_jobs(self) -> None:
-        topology = self._topology
-        checkpointing = draw_checkpointing(self._chance, f"{self._world.root}/checkpoints")
-        restart_strategy = draw_restart_strategy(self._chance)
         path: str | None = None
-        while True:
-            job = self._submit(topology, checkpointing, restart_strategy, path)
-            if not self._bring_to_end(job):
+        for plan in self._scenario.jobs:
+            job = self._submit(plan, path)
+            if not self._bring_to_end(job, plan):
                 return
-            path = self._path_to_go_on_from(job)
-            if path is None or len(self._jobs) == MAX_JOBS or not self._faults.has_resource_manager:
+            path = self._path_to_go_on_from(job, plan)
+            if path is None or not self._injections.has_resource_manager:
                 return
-            parallelism = {n: self._chance.randint(1, _SLOTS) for n in range(1, _SLOTS + 1)}
-            topology = self._topology.rescaled(parallelism.__getitem__)
-            checkpointing = replace(
-                draw_checkpointing(self._chance, f"{self._world.root}/checkpoints"), mode=checkpointing.mode
-            )
 
-    def _submit(
-        self,
-        topology: Topology,
-        checkpointing: CheckpointingSettings,
-        restart_strategy: RestartStrategyConfiguration,
-        path: str | None,
-    ) -> _Job:
+    def _submit(self, plan: JobPlan, path: str | None) -> _Job:
         job_id = JobId(f"job-{len(self._jobs) + 1}")
-        graph = job_graph(job_id, topology, checkpointing, restart_strategy)
+        directory = f"{self._world.root}/{plan.checkpointing.directory}"
+        checkpointing = replace(plan.checkpointing, directory=directory)
+        parallelism = plan.parallelism
+        topology = self._topology.rescaled(lambda n: parallelism[n - 1]) if parallelism else self._topology
+        graph = job_graph(job_id, topology, checkpointing, self._scenario.restart_strategy)
         job = _Job(graph)
         self._jobs.append(job)
         self._job_manager.tell(SubmitJob(job_graph=graph, client=self._client, restore_path=path))
         return job
 
-    def _bring_to_end(self, job: _Job) -> bool:
+    def _bring_to_end(self, job: _Job, plan: JobPlan) -> bool:
         """Let things happen until the job has ended; False where it does not."""
-        self._faults.plan(job.graph, self._job_manager, self._client)
+        self._faults.plan(plan.faults, job.graph, self._job_manager, self._client)
         job_id = job.graph.job_id
         while job_id not in self._heard.results:
-            if self._system.clock.now_ms() > self._faults.last_at_ms + self._settings.patience_ms:
+            if self._system.clock.now_ms() > self._faults.last_ms + self._settings.patience_ms:
                 seconds = self._settings.patience_ms // 1_000
                 self._violated("progress", f"{job_id} has not ended {seconds} s behind the last fault")
                 return False
@@ -155,17 +143,22 @@ class _Simulation:
                 job.status = "STOPPED" if job.was_stopped else "FINISHED"
             case JobResultFailure(status=status):
                 job.status = status.value
-                self._faults.judge(job.graph, result, self._violated)
+                self._judge(job, result)
         self._check_output(job)
         return True
 
-    def _path_to_go_on_from(self, job: _Job) -> str | None:
+    def _path_to_go_on_from(self, job: _Job, plan: JobPlan) -> str | None:
         path = self._heard.results[job.graph.job_id].checkpoint_path
-        if path is not None and (job.was_stopped or self._chance.random() < 0.7):
-            return path
-        return None
+        return path if job.was_stopped or plan.goes_on else None
 
     # What is wrong
+
+    def _judge(self, job: _Job, result: JobResultFailure) -> None:
+        """Say where a job has ended as nothing allows it."""
+        if result.status is JobStatus.CANCELED or self._injections.allows_failure:
+            return
+        cause = f"{result.cause.type_name}: {result.cause.message}"
+        self._violated("result", f"{job.graph.job_id} is {job.status}, and to be restarted without end: {cause}")
 
     def _check_output(self, job: _Job) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
@@ -179,9 +172,9 @@ class _Simulation:
     def _outcome(self) -> SimulationOutcome:
         world, heard = self._world, self._heard
         own = [Violation("data-plane", text) for text in (*world.violations, *world.batches.read_after_release)]
-        faults: Counter[str] = self._faults.injected + self._system.network.happened
+        faults: Counter[str] = self._injections.injected + self._system.network.happened
         return SimulationOutcome(
-            seed=self._seed,
+            seed=self._scenario.seed,
             topology=str(self._topology),
             faults=faults,
             turns=self._system.next_sequence() - 1,

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
 from flykka.runtime.cell import Cell
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
@@ -45,12 +46,16 @@ class PausingDispatcher(SeededDispatcher):
             super().execute(runnable)
 
 
+Arrival = tuple[type[Message], type[Actor]]
+"""A message of a class, at an actor of a class."""
+
+
 class Network:
-    """What is to become of messages of certain classes: so many of the next ones are lost, or come twice."""
+    """What is to become of certain messages: so many of the next ones are lost, or come twice."""
 
     def __init__(self) -> None:
-        self.lost: Counter[type[Message]] = Counter()
-        self.doubled: Counter[type[Message]] = Counter()
+        self.lost: Counter[Arrival] = Counter()
+        self.doubled: Counter[Arrival] = Counter()
         self.happened: Counter[str] = Counter()
 
     @property
@@ -58,13 +63,13 @@ class Network:
         """Nothing is to become of any."""
         return not self.lost and not self.doubled
 
-    def copies(self, kind: type[Message]) -> int:
-        """How often the next message of this class arrives."""
+    def copies(self, arrival: Arrival) -> int:
+        """How often the next one arrives."""
         for plan, copies, what in ((self.lost, 0, "loss"), (self.doubled, 2, "duplicate")):
-            if plan[kind] > 0:
-                plan[kind] -= 1
-                if not plan[kind]:
-                    del plan[kind]
+            if plan[arrival] > 0:
+                plan[arrival] -= 1
+                if not plan[arrival]:
+                    del plan[arrival]
                 self.happened[what] += 1
                 return copies
         return 1
@@ -73,17 +78,17 @@ class Network:
 class _Lane(deque[Told | Envelope]):
     """The queue of a mailbox, behind the network."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, recipient: type[Actor]) -> None:
         super().__init__()
         self._network = network
+        self._recipient = recipient
 
     def append(self, entry: Told | Envelope, /) -> None:
         """Queue an entry as often as it arrives."""
         if self._network.is_perfect:
             super().append(entry)
             return
-        # What was asked waits for its one reply, and a timer rings once: only what was told can come twice.
-        copies = self._network.copies(type(message_of(entry)))
+        copies = self._network.copies((type(message_of(entry)), self._recipient))
         for _ in range(copies):
             super().append(entry)
 
@@ -99,7 +104,7 @@ class SimulatedSystem(ActorSystem):
 
     def mailbox(self, cell: Cell, props: Props) -> Mailbox:
         """What a new cell gets its messages by: the network is before each."""
-        return Mailbox(cell, _Lane(self.network))
+        return Mailbox(cell, _Lane(self.network, props.actor_class))
 
     def advance(self, ms: int) -> None:
         """Let so much virtual time pass, with everything that happens meanwhile."""

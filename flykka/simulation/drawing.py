@@ -1,0 +1,66 @@
+"""The scenario of a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from flykka.messages.job_graph import CheckpointingMode
+from flykka.simulation.faults import MOMENTS
+from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
+from flykka.simulation.scenario import Fault, JobPlan, Scenario
+from flykka.simulation.settings import FaultKind, SimulationSettings
+from flykka.simulation.topology import draw_topology
+
+SLOTS = 4
+"""All TaskManagers together have at least so many: as many as the widest vertex may need."""
+MAX_JOBS = 3
+CHECKPOINTS = "checkpoints"
+"""Where checkpoints go, below the root of what a simulation writes."""
+
+_AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
+_AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
+"""What may happen in the middle of a moment. Time moves only when nothing else does."""
+_FAULT_SEEDS = 1_000
+
+
+def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
+    """The scenario of a seed: the same one where the same faults are drawn from."""
+    chance = Random(f"jobs {seed}")
+    return Scenario(
+        seed=seed,
+        topology=draw_topology(Random(f"topology {seed}")),
+        task_managers=chance.randint(1, 3),
+        restart_strategy=draw_restart_strategy(chance),
+        jobs=tuple(_jobs(chance, Random(f"faults {seed}"), settings)),
+    )
+
+
+def _jobs(chance: Random, faults: Random, settings: SimulationSettings) -> Iterator[JobPlan]:
+    mode: CheckpointingMode | None = None
+    for number in range(MAX_JOBS):
+        checkpointing = draw_checkpointing(chance, CHECKPOINTS, mode)
+        mode = checkpointing.mode
+        yield JobPlan(
+            checkpointing=checkpointing,
+            faults=tuple(_fault(faults, kind) for kind in _kinds(faults, settings)),
+            parallelism=tuple(chance.randint(1, SLOTS) for _ in range(SLOTS)) if number else (),
+            goes_on=chance.random() < 0.7,
+        )
+
+
+def _kinds(chance: Random, settings: SimulationSettings) -> list[FaultKind]:
+    faults = sorted(settings.faults - {FaultKind.REQUEST})
+    count = chance.randint(0, settings.max_faults) if faults else 0
+    drawn = [chance.choice(faults) for _ in range(count)]
+    if FaultKind.REQUEST in settings.faults:
+        drawn += [FaultKind.REQUEST] * chance.choice((0, 0, 1, 1, 2))
+    return drawn
+
+
+def _fault(chance: Random, kind: FaultKind) -> Fault:
+    seed = chance.randrange(_FAULT_SEEDS)
+    if kind in _AT_ONCE and chance.random() < 0.5:
+        before, count = chance.choice(MOMENTS), chance.choice((1, 1, 2, 3, 5, 9))
+        return Fault(kind=kind, before=before, count=count, seed=seed)
+    return Fault(kind=kind, at_ms=chance.choice(_AFTER_MS) + chance.randint(0, 200), seed=seed)

@@ -1,0 +1,161 @@
+"""What each kind of fault does to a running simulation, and which ends of a job it allows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import assert_never
+
+from flykka.messages.job import CancelJob, StopJob, TriggerSavepoint
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.simulation.network_faults import DOUBLED, LOST, TIMERS
+from flykka.simulation.scenario import Fault
+from flykka.simulation.settings import FaultKind
+from flykka.simulation.storage import Operation
+from flykka.simulation.system import Arrival, SimulatedSystem
+from flykka.simulation.topology import Topology
+from flykka.simulation.world import World
+
+_PAUSES_MS = (1, 20, 300, 3_000, 12_000)
+_SLOW_MS = (300, 3_000, 8_000)
+_STORAGE_MS = (20, 500, 4_000)
+_JUMPS_MS = (500, 5_000, 60_000)
+
+
+class Injections:
+    """Does one fault at a time, to victims of chance."""
+
+    def __init__(self, system: SimulatedSystem, world: World, topology: Topology) -> None:
+        self.injected: Counter[str] = Counter()
+        self.allows_failure = False
+        """Whether the job may end FAILED although it is restarted without end."""
+        self.has_resource_manager = True
+        self.lasts_until_ms = 0
+        """When the last of them is over."""
+        self._chance = Random(0)
+        self._system = system
+        self._world = world
+        self._vertices = [vertex.vertex_id for vertex in topology.vertices]
+        self._failing: dict[Operation, tuple[int, Random]] = {}
+        """Until when each operation of the storage may fail, and what decides whether it does."""
+        world.storage.fails = self._storage_fails
+
+    def turn_to(self, job_graph: JobGraph, job_manager: Ref, client: Ref) -> None:
+        """From here on it is this job that clients want something of."""
+        self._job_id, self._job_manager, self._client = job_graph.job_id, job_manager, client
+        is_broken = any(until > self._now for until, _ in self._failing.values())
+        self.allows_failure = is_broken or job_graph.restart_strategy.attempts is not None
+
+    def inject(self, fault: Fault) -> None:
+        """Let this happen now, if there is whom it can happen to."""
+        self._chance, kind = Random(fault.seed), fault.kind
+        happened = self._inject(kind)
+        # What becomes of messages is counted when it does.
+        if happened and kind not in (FaultKind.LOSS, FaultKind.DUPLICATE, FaultKind.TIMER):
+            self.injected[kind.value] += 1
+
+    def _inject(self, kind: FaultKind) -> bool:
+        network = self._system.network
+        match kind:
+            case FaultKind.DELAY:
+                return self._pause()
+            case FaultKind.LOSS:
+                return self._plan_for(network.lost, LOST)
+            case FaultKind.DUPLICATE:
+                return self._plan_for(network.doubled, DOUBLED)
+            case FaultKind.TIMER:
+                return self._plan_for(network.lost, TIMERS)
+            case FaultKind.CRASH:
+                return self._kill(lambda path: path.count("/") == 2 and "/task-manager-" in path)
+            case FaultKind.KILL:
+                return self._kill(lambda path: path.count("/") > 2 and "/task-manager-" in path)
+            case FaultKind.MASTER:
+                return self._kill_master()
+            case FaultKind.STAGE:
+                self._world.trouble.failing_stages[self._chance.choice(self._vertices)] += 1
+                return True
+            case FaultKind.SLOW:
+                slow_ms = self._chance.choice(_SLOW_MS)
+                self._world.trouble.slow_ms[self._chance.choice(self._vertices)] = slow_ms
+                self._lasts(slow_ms)
+                return True
+            case FaultKind.STORAGE:
+                return self._break_storage()
+            case FaultKind.CLOCK:
+                self._system.jump(self._chance.choice(_JUMPS_MS))
+                self._lasts(0)
+                return True
+            case FaultKind.REQUEST:
+                self._job_manager.tell(self._request())
+                return True
+            case _:
+                assert_never(kind)
+
+    def _pause(self) -> bool:
+        path = self._chance.choice(self._living(lambda path: path.startswith("/user/")))
+        lasts_ms = self._chance.choice(_PAUSES_MS)
+        self._system.schedule.pause(path, lasts_ms)
+        self._lasts(lasts_ms)
+        return True
+
+    def _plan_for(self, plan: Counter[Arrival], arrivals: dict[Arrival, str]) -> bool:
+        plan[self._chance.choice(list(arrivals))] += self._chance.choice((1, 1, 3))
+        return True
+
+    def _kill(self, is_meant: Callable[[str], bool]) -> bool:
+        paths = self._living(is_meant)
+        victim = self._system.find(self._chance.choice(paths)) if paths else None
+        if victim is not None:
+            self._system.kill(victim)
+        return victim is not None
+
+    def _kill_master(self) -> bool:
+        """There is no takeover yet: the job fails."""
+        if self._chance.random() < 0.25:
+            self.has_resource_manager = False
+            killed = self._kill(lambda path: path == "/user/resource-manager")
+        else:
+            killed = self._kill(lambda path: path.startswith("/user/job-manager/"))
+        self.allows_failure = self.allows_failure or killed
+        return killed
+
+    def _break_storage(self) -> bool:
+        lasts_ms = self._chance.choice(_STORAGE_MS)
+        self._failing[self._chance.choice(tuple(Operation))] = self._now + lasts_ms, self._chance
+        self._lasts(lasts_ms)
+        if not self._living(lambda path: path.startswith("/user/job-manager/")):
+            # A submission that cannot be written down is refused.
+            self.allows_failure = True
+        return True
+
+    def _request(self) -> Message:
+        job_id, client, savepoints = self._job_id, self._client, f"{self._world.root}/savepoints"
+        match self._chance.choice(
+            ("cancel", "savepoint", "savepoint", "savepoint", "stop", "stop", "suspend", "drain")
+        ):
+            case "cancel":
+                return CancelJob(job_id=job_id, client=client)
+            case "savepoint":
+                return TriggerSavepoint(job_id=job_id, client=client, savepoint_directory=savepoints)
+            case "suspend":
+                return StopJob(job_id=job_id, client=client)
+            case wish:
+                drain = wish == "drain"
+                return StopJob(job_id=job_id, client=client, savepoint_directory=savepoints, drain=drain)
+
+    @property
+    def _now(self) -> int:
+        return self._system.clock.now_ms()
+
+    def _lasts(self, ms: int) -> None:
+        self.lasts_until_ms = max(self.lasts_until_ms, self._now + ms)
+
+    def _living(self, is_meant: Callable[[str], bool]) -> list[str]:
+        return sorted(path for path in self._system.cells.living_paths() if is_meant(path))
+
+    def _storage_fails(self, operation: Operation, path: str) -> bool:
+        until_ms, chance = self._failing.get(operation, (0, self._chance))
+        return self._now < until_ms and chance.random() < 0.7

@@ -1,0 +1,53 @@
+"""What a simulation is made of, written out: from a scenario parts can be taken away, from a seed they cannot.
+
+A seed draws a scenario, and a scenario runs. Each fault draws whom it hits from a seed of its own, so that it stays as
+it is when another one is taken away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.messages.message import Message
+from flykka.simulation.settings import FaultKind
+from flykka.simulation.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something happens: right before the `count`-th message of the class `before` is handled, by whomever.
+
+    Where no class is said, it happens `at_ms` behind the submission of the job. Whom it hits is drawn from `seed`.
+    """
+
+    kind: FaultKind
+    at_ms: int = 0
+    before: type[Message] | None = None
+    count: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """How a job takes checkpoints, below the root of what the simulation writes, and what happens to it.
+
+    A vertex of parallelism n has the nth of `parallelism`, where there is one. Whether another job goes on from the
+    checkpoint that this one leaves is said by `goes_on`; from one that it was stopped with another one does anyway.
+    """
+
+    checkpointing: CheckpointingSettings
+    faults: tuple[Fault, ...] = ()
+    parallelism: tuple[int, ...] = ()
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A cluster, and jobs that follow each other. `seed` draws the order of turns and how long everything takes."""
+
+    seed: int
+    topology: Topology
+    jobs: tuple[JobPlan, ...]
+    task_managers: int = 1
+    restart_strategy: RestartStrategyConfiguration = field(default_factory=RestartStrategyConfiguration)
