@@ -1,4 +1,4 @@
-"""Actors that do whatever an actor can do, as the message in hand says: so that the same messages make the same deeds."""
+"""Actors that do whatever an actor can do, as the message in hand says: the same messages make the same deeds."""
 
 from __future__ import annotations
 
@@ -269,10 +269,11 @@ DEEDS: tuple[Deed, ...] = (
 )
 
 
-def begin(system: ActorSystem, seed: int, actors: int = 3) -> None:
+def begin(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
     """A few puppets, each told a few things."""
     dice = random.Random(seed)
     refs = [system.spawn(Props(Puppet, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)]
     for ref in refs:
         for _ in range(6):
             ref.tell(Play(seed=dice.randrange(1 << 30), fuel=dice.randrange(2, 7), other=dice.choice(refs)))
+    return refs

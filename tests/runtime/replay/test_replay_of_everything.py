@@ -1,0 +1,54 @@
+"""Random actors that do whatever actors can do, recorded in virtual time and on threads: their replay is the record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from flykka.runtime.errors import KernelError
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.replayer import Replayer
+from tests.runtime.replay.troupe import Question, begin
+
+SEEDS = 20
+SEEDS_ON_THREADS = 12
+
+
+@pytest.fixture(autouse=True)
+def _without_the_log_of_failures() -> Iterator[None]:
+    """Thousands of failures are meant."""
+    logger = logging.getLogger("flykka.runtime")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) -> None:
+    with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace"), serialize_messages=seed % 2 == 0) as system:
+        begin(system, seed)
+        system.advance(300)
+
+    result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+
+    assert (result.compared, result.boundary) == (result.turns, ())
+
+
+@pytest.mark.parametrize("seed", range(SEEDS_ON_THREADS))
+def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None:
+    recorder = TraceRecorder(tmp_path / "run.trace")
+    with ActorSystem("threads", seed=seed, recorder=recorder, serialize_messages=seed % 2 == 0) as system:
+        for ref in begin(system, seed) * 4:
+            with suppress(KernelError):
+                ref.ask(Question(seed=seed), timeout=0.01)
+
+    result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+
+    assert (result.compared, result.boundary) == (result.turns, ())
