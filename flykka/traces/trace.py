@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from flykka.notebook.sequence_diagram import HEIGHT, SequenceDiagram
 from flykka.runtime.trace import reader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story, concerns_checkpoint
@@ -68,6 +69,22 @@ class Trace(reader.Trace):
         """One page with a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
         view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
         return page(self._drawn(view, HTML_LINES, checkpoint), self.path.name)
+
+    def sequence_diagram(
+        self,
+        *,
+        actors: Iterable[str] = (),
+        collapse: Iterable[str] = (),
+        first: int | None = None,
+        last: int | None = None,
+        checkpoint: int | None = None,
+        height: int = HEIGHT,
+    ) -> SequenceDiagram:
+        """The page of `to_html`, to be shown in a notebook's cell, `height` pixels high. Raises as `to_mermaid`."""
+        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
+        diagram = self._drawn(view, HTML_LINES, checkpoint)
+        text = f"sequence diagram of {self.path.name}: {len(diagram.lines):,} lines, {len(diagram.lifelines):,} actors"
+        return SequenceDiagram(page(diagram, self.path.name), text, height=height)
 
     def _drawn(self, view: View, most: int, checkpoint: int | None) -> Diagram:
         return drawn(self, view, most=most, concerns=None if checkpoint is None else of_checkpoint(checkpoint))

@@ -39,7 +39,9 @@ function fitAll() {
 function select(index) {
   view.selected = index;
   view.chain = new Set(index === null || trace.rows[index][TYPE] === COLLAPSED ? [] : causesOf(index));
-  if (index !== null && trace.rows[index][TYPE] !== COLLAPSED) history.replaceState(null, "", `#turn=${trace.rows[index][TURN]}`);
+  // In the frame of a notebook's cell the page has no address of its own.
+  const addressed = location.protocol !== "about:";
+  if (addressed && index !== null && trace.rows[index][TYPE] !== COLLAPSED) history.replaceState(null, "", `#turn=${trace.rows[index][TURN]}`);
   tell(index);
   redraw();
 }
