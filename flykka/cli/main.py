@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
+from flykka.cli.debug import add_debug_command
 from flykka.cli.exit_codes import CANCELLED, EXIT_CODES
 from flykka.cli.plan_command import add_plan_command
 from flykka.cli.run_command import add_run_command, unknown_option
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add_plan_command(commands)
     add_savepoint_commands(commands)
     add_trace_commands(commands)
+    add_debug_command(commands)
     return parser
 
 
