@@ -6,8 +6,10 @@ import os
 import pkgutil
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Self
 
 import msgpack
 
@@ -34,7 +36,7 @@ class Trace:
         self.header = header
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Trace:
+    def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read the header, and what stands elsewhere in the file because it was not known at the beginning.
 
         Raises:
@@ -86,15 +88,20 @@ class Trace:
         """All frames behind the header."""
         with self.path.open("rb") as file:
             frames = read_frames(file)
-            last = next(frames)
+            next(frames)
+            has_end = self.header.format_version == 1
             for frame in frames:
-                last = frame
                 yield frame
-            has_end = isinstance(last, Damage) or last.payload[0] == layout.END
-            if not has_end and self.header.format_version > 1:
-                yield Damage(
-                    offset=file.tell(), reason="the recording was not closed: its process was ended, or it runs"
-                )
+                if isinstance(frame, Damage):
+                    return
+                if self.header.format_version > 1 and frame.payload[0] == layout.END:
+                    has_end = True
+                    break
+            end = file.tell()
+            if file.read(1):
+                yield Damage(offset=end, reason="the file goes on behind the end of the recording")
+            elif not has_end:
+                yield Damage(offset=end, reason="the recording was not closed: its process was ended, or it still runs")
 
     def _block(self, block: Frame, decoding: Decoding) -> Iterator[Record]:
         try:
@@ -105,6 +112,7 @@ class Trace:
             raise TraceError(f"{self.path}: the block at byte {block.offset} cannot be read: {wrong}") from wrong
 
 
+@cache
 def _declare_messages() -> None:
     """Have the codec know all that flykka's actors say: whoever reads a trace need not import it."""
     rooms = [f"flykka.messages.{module.name}" for module in pkgutil.iter_modules(flykka.messages.__path__)]

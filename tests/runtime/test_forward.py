@@ -89,7 +89,7 @@ def test_the_trace_tells_of_it(tmp_path: Path) -> None:
         for turn in Trace.open(tmp_path / "trace")
         if turn.recipient.path == "/user/forwarder" and turn.message == says("q")
     ]
-    assert turn.effects == (Send(target=recipient, message=says("q")),)
+    assert turn.effects == (Send(target=recipient, message=says("q"), forwarded=True),)
 
 
 def test_what_an_actor_rejects_is_a_dead_letter_and_its_asker_is_told(system: SeededSystem) -> None:

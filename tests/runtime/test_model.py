@@ -19,6 +19,7 @@ from flykka.messages.ref import Ref
 from flykka.runtime import registry
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.envelope import Envelope
+from flykka.runtime.props import Props
 from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
@@ -116,6 +117,8 @@ class Witness:
         for effect in effects:
             if effect[0] == "send" and isinstance(effect[2], Do | Question):
                 self.sent[effect[2].token] += 1
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None: ...
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         self.killed_at[ref] = sequence

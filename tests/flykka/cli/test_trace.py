@@ -28,7 +28,7 @@ from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskE
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.trace.flight_recorder import FlightRecorder
-from flykka.runtime.trace.format import FramePacker
+from flykka.runtime.trace.format import framed
 from flykka.runtime.trace.recorder import TraceRecorder
 from tests.runtime.players import says
 
@@ -188,7 +188,7 @@ def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka: Shell,
     show, stats = flykka("show", trace), flykka("stats", trace)
 
     assert (show[0], stats[0]) == (0, 0)
-    assert [line.split()[0] for line in show[1].splitlines()] == ["1", "2", "3", "4", "5", "6", "#"]
+    assert [line.split()[0] for line in show[1].splitlines()] == ["1", "2", "3", "4", "5", "6", "7", "#"]
     assert "the file is damaged at byte" in show[1].splitlines()[-1]
     assert "the file is damaged at byte" in stats[1]
 
@@ -250,13 +250,13 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
 ) -> None:
     text, newer = tmp_path / "notes.txt", tmp_path / "newer.trace"
     text.write_text("this is no trace at all")
-    newer.write_bytes(FramePacker().pack({"format": "flykka.trace", "version": 99, "package": "9.1"}))
+    newer.write_bytes(framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})))
 
     for path, said in [
         (tmp_path / "nothing.trace", "there is no file"),
         (tmp_path, "is a folder; a trace is a file"),
         (text, "has no whole header"),
-        (newer, "has format 99, and this version reads up to 1: read it with flykka 9.1 or newer"),
+        (newer, "has format 99, and this version reads up to 2: read it with flykka 9.1 or newer"),
     ]:
         code, out, err = flykka(command, path)
 
@@ -279,8 +279,8 @@ def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka: Shell,
     unknown = {"": "user.own_word", "job_id": JOB, "letters": 3, "inner": {"": "user.part", "size": 1}}
     turn = [0, 1, BEGIN_MS, ["/user/a", 1], None, None, "message", msgpack.packb(unknown), [], None]
     head = {"system": "s", "seed": 0, "package": "1", "python": "3", "hash_seed": "0"}
-    frames = FramePacker()
-    trace.write_bytes(frames.pack({"format": "flykka.trace", "version": 1, **head}) + frames.pack(turn))
+    frames = ({"format": "flykka.trace", "version": 1, **head}, turn)
+    trace.write_bytes(b"".join(framed(msgpack.packb(frame)) for frame in frames))
 
     _, shown, _ = flykka("show", trace, "--type", "user.*")
 

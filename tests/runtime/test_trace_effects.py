@@ -1,0 +1,364 @@
+"""A turn's record holds everything that it did, and what it was told that was no message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import AskFailedError, AskTimeoutError
+from flykka.runtime.props import Props
+from flykka.runtime.supervision import Directive, OneForOne
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effect_forms import EFFECTS
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import (
+    AcceptSession,
+    Awaited,
+    Become,
+    CancelTimer,
+    Effect,
+    Kill,
+    Lookup,
+    Own,
+    Publish,
+    Reject,
+    RevokeSession,
+    Send,
+    SetReceiveTimeout,
+    Spawn,
+    Spawned,
+    StartTimer,
+    Stop,
+    Subscribe,
+    Supervise,
+    Terminate,
+    Unbecome,
+    Unsubscribe,
+)
+from tests.runtime.players import Deed, Say, fails, in_turn, player, replies, says
+
+PLAYER = "tests.runtime.players:Player"
+
+
+class Closes:
+    """A resource."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
+    """What the record of a turn says that did this, as /user/a, beside a /user/b."""
+    with SeededSystem(5, recorder=TraceRecorder(path)) as system:
+        system.spawn(player([], {"question": replies, "fail": fails}), "b")
+        system.spawn(player([], {"go": deed}), "a").tell(says("go"))
+        system.run_until_idle()
+    (turn,) = [turn for turn in Trace.open(path) if turn.message == says("go") and turn.recipient.path == "/user/a"]
+    return turn.effects
+
+
+def b(context: ActorContext) -> object:
+    return context.system.dead_ref("/user/b", 1)
+
+
+def wears(_message: Message) -> None:
+    """A behaviour."""
+
+
+@pytest.mark.parametrize(
+    ("deed", "expected"),
+    [
+        (
+            in_turn(lambda c: c.become(wears, discard_old=False), lambda c: c.unbecome()),
+            (Become(behaviour="wears", discard_old=False), Unbecome()),
+        ),
+        (lambda c: c.own(Closes()), (Own(resource="Closes"),)),
+        (lambda c: c.publish(says("news")), (Publish(message=says("news")),)),
+        (lambda c: c.reject("not today"), (Reject(reason="not today"),)),
+        (
+            in_turn(
+                lambda c: c.accept_session(LeaderSessionId("new")), lambda c: c.revoke_session(LeaderSessionId("old"))
+            ),
+            (
+                AcceptSession(leader_session_id=LeaderSessionId("new")),
+                RevokeSession(leader_session_id=LeaderSessionId("old")),
+            ),
+        ),
+        (
+            in_turn(
+                lambda c: c.system.event_stream.subscribe(c.ref, Say),
+                lambda c: c.system.event_stream.unsubscribe(wears),
+            ),
+            (Subscribe(subscriber="/user/a#1", types=("Say",)), Unsubscribe(subscriber="wears", types=())),
+        ),
+        (
+            in_turn(
+                lambda c: c.timers.start_fixed_delay("d", 10, says("tick")),
+                lambda c: c.timers.start_fixed_rate("r", 10, says("tick"), 5),
+                lambda c: c.timers.cancel("d"),
+                lambda c: c.timers.cancel("never begun"),
+            ),
+            (
+                StartTimer(key="d", first_ms=10, message=says("tick"), delay_ms=10),
+                StartTimer(key="r", first_ms=5, message=says("tick"), delay_ms=10, fixed_rate=True),
+                CancelTimer(key="d"),
+            ),
+        ),
+        (lambda c: c.set_receive_timeout("1s"), (SetReceiveTimeout(timeout_ms=1000),)),
+        (lambda c: c.system.terminate(), (Terminate(),)),
+    ],
+    ids=lambda case: type(case[0]).__name__ if isinstance(case, tuple) else "",
+)
+def test_whatever_a_turn_does_is_in_its_record(tmp_path: Path, deed: Deed, expected: tuple[Effect, ...]) -> None:
+    assert effects_of(tmp_path / "run.trace", deed) == expected
+
+
+def test_every_kind_of_effect_has_one_place_and_one_record() -> None:
+    kinds = [kind for kind, _, _ in EFFECTS]
+    records = [record for _, record, _ in EFFECTS]
+
+    assert len(set(kinds)) == len(set(records)) == len(EFFECTS)
+    assert set(records) == set(Effect.__args__)
+
+
+def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
+    def spawns(context: ActorContext) -> None:
+        context.spawn(player([]), "child")
+        context.spawn_top_level(player([]), "guest")
+        context.system.spawn(Props(lambda: Player_()), "made")
+
+    spawned = effects_of(tmp_path / "run.trace", spawns)
+
+    made = [(effect.ref.path, effect.actor) for effect in spawned if isinstance(effect, Spawn)]
+    assert made == [
+        ("/user/a/child", PLAYER),
+        ("/user/guest", PLAYER),
+        (
+            "/user/made",
+            f"{__name__}:{test_who_is_spawned_is_told_with_its_class.__name__}.<locals>.spawns.<locals>.<lambda>",
+        ),
+    ]
+
+
+class Player_(Actor):
+    """One more."""
+
+    def handle_message(self, message: Message) -> None:
+        """Nothing."""
+
+
+def test_who_is_spawned_from_outside_has_a_record_ahead_of_its_turns(tmp_path: Path) -> None:
+    with SeededSystem(5, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        system.advance(7)
+        ref = system.spawn(Props(Player_), "a")
+
+    spawned, *rest = [record for record in Trace.open(tmp_path / "run.trace").records() if isinstance(record, Spawned)]
+    assert not rest
+    assert (spawned.ref, spawned.parent.path, spawned.actor) == (ref, "/user", f"{__name__}:Player_")
+    assert spawned.now_ms == 7
+    first = next(turn for turn in Trace.open(tmp_path / "run.trace").turns if turn.recipient == ref)
+    assert spawned.sequence < first.sequence
+
+
+def test_a_kill_within_a_turn_is_its_effect(tmp_path: Path) -> None:
+    (kill,) = effects_of(tmp_path / "run.trace", lambda c: c.system.kill(c.system.dead_ref("/user/b", 1)))
+
+    assert isinstance(kill, Kill)
+    assert kill.ref.path == "/user/b"
+
+
+def test_what_a_turn_finds_out_about_others_is_in_its_record(tmp_path: Path) -> None:
+    def looks(context: ActorContext) -> None:
+        found = context.system.find("/user/b")
+        assert found is not None
+        found.is_alive()
+        context.system.find("/user/nobody")
+        context.actor_selection("../*").tell(says("hello"))
+
+    effects = effects_of(tmp_path / "run.trace", looks)
+
+    there = [effect for effect in effects if isinstance(effect, Lookup)]
+    assert [(each.path, [ref.path for ref in each.refs]) for each in there] == [
+        ("/user/b", ["/user/b"]),
+        ("/user/b", ["/user/b"]),
+        ("/user/nobody", []),
+        ("/user/*", ["/user/b", "/user/a"]),
+    ]
+    assert [effect.target.path for effect in effects if isinstance(effect, Send)] == ["/user/b", "/user/a"]
+
+
+def test_a_stop_through_the_ref_is_an_effect_as_any(tmp_path: Path) -> None:
+    def stops(context: ActorContext) -> None:
+        found = context.system.find("/user/b")
+        assert found is not None
+        found.stop(block=False)
+
+    assert [type(effect) for effect in effects_of(tmp_path / "run.trace", stops)] == [Lookup, Lookup, Stop]
+
+
+def asks(word: str, errors: list[BaseException]) -> Deed:
+    def deed(context: ActorContext) -> None:
+        found = context.system.find("/user/b")
+        assert found is not None
+        try:
+            found.ask(says(word), timeout=1)
+        except (AskFailedError, AskTimeoutError) as error:
+            errors.append(error)
+
+    return deed
+
+
+def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_path: Path) -> None:
+    _, question, answer = effects_of(tmp_path / "run.trace", asks("question", []))
+
+    assert isinstance(question, Send)
+    assert question.message == says("question")
+    assert question.promise is not None
+    assert answer == Awaited(now_ms=0, message=says("reply"), failure=None)
+
+
+@pytest.mark.parametrize(("word", "failure"), [("fail", "AskFailedError"), ("nothing", "AskTimeoutError")])
+def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: str) -> None:
+    errors: list[BaseException] = []
+
+    awaited = effects_of(tmp_path / "run.trace", asks(word, errors))[-1]
+
+    assert isinstance(awaited, Awaited)
+    assert awaited.failure is not None
+    assert (awaited.failure.type_name, awaited.failure.message) == (failure, str(errors[0]))
+
+
+@pytest.mark.parametrize(
+    ("directive", "told"),
+    [
+        (Directive.RESUME, ["RESUME"]),
+        (Directive.RESTART, ["RESTART"]),
+        (Directive.STOP, ["STOP"]),
+        (Directive.ESCALATE, ["ESCALATE"]),
+    ],
+)
+def test_what_a_parent_decides_about_a_failure_is_in_its_record(
+    tmp_path: Path, directive: Directive, told: list[str]
+) -> None:
+    path = tmp_path / "run.trace"
+    strategy = OneForOne(decider=lambda _: directive)
+    with SeededSystem(5, recorder=TraceRecorder(path)) as system:
+        child = player([], {"fail": fails})
+        system.spawn(player([], {"start": lambda c: c.spawn(child, "c")}, strategy), "a")
+        system.run_until_idle()
+        system.actor_selection("/user/a/c").tell(says("fail"))
+        system.run_until_idle()
+
+    decisions = [
+        effect
+        for turn in Trace.open(path)
+        for effect in turn.effects
+        if isinstance(effect, Supervise) and turn.recipient.path == "/user/a"
+    ]
+    assert [decision.directive for decision in decisions] == told
+    assert {decision.child.path for decision in decisions} == {"/user/a/c"}
+
+
+class Waits(Actor):
+    """Awaits whatever its word says, and tells itself that it has."""
+
+    def __init__(self, awaits: Callable[[ActorContext], object]) -> None:
+        self._awaits = awaits
+
+    async def handle_message(self, message: Message) -> None:
+        """Await it once."""
+        if message == says("go"):
+            await self._awaits(self.context)  # type: ignore[misc]
+            self.context.ref.tell(says("went on"))
+
+
+async def _asks_and_sleeps(context: ActorContext) -> None:
+    found = context.system.find("/user/b")
+    assert found is not None
+    await found.ask(says("question"), block=False)
+    await context.sleep(30)
+    with pytest.raises(AskFailedError):
+        await found.ask(says("fail"), block=False)
+
+
+async def _asks_two(context: ActorContext) -> None:
+    found = context.system.find("/user/b")
+    assert found is not None
+
+    async def later(ms: int, word: str) -> None:
+        await context.sleep(ms)
+        context.ref.tell(says(word))
+
+    await asyncio.gather(later(20, "late"), later(10, "soon"))
+
+
+def coroutine_turn(path: Path, awaits: Callable[[ActorContext], object]) -> tuple[Effect, ...]:
+    with SeededSystem(5, recorder=TraceRecorder(path)) as system:
+        system.spawn(player([], {"question": replies, "fail": fails}), "b")
+        system.spawn(Props(Waits, awaits), "a").tell(says("go"))
+        system.advance(100)
+    (turn,) = [turn for turn in Trace.open(path) if turn.message == says("go")]
+    return turn.effects
+
+
+def test_a_coroutine_has_the_outcomes_of_what_it_awaited_where_it_went_on(tmp_path: Path) -> None:
+    effects = coroutine_turn(tmp_path / "run.trace", _asks_and_sleeps)
+
+    assert [type(effect) for effect in effects] == [Lookup, Send, Awaited, Awaited, Send, Awaited, Send]
+    answer, slept, failed = (effect for effect in effects if isinstance(effect, Awaited))
+    assert answer == Awaited(now_ms=0, message=says("reply"), failure=None)
+    assert slept == Awaited(now_ms=30, message=None, failure=None)
+    assert failed.failure is not None
+    assert failed.failure.type_name == "AskFailedError"
+
+
+def test_outcomes_stand_in_the_order_in_which_a_coroutine_went_on(tmp_path: Path) -> None:
+    effects = coroutine_turn(tmp_path / "run.trace", _asks_two)
+
+    assert [effect.now_ms for effect in effects if isinstance(effect, Awaited)] == [10, 20]
+    words = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert words == [says("soon"), says("late"), says("went on")]
+
+
+def test_a_coroutine_that_is_cancelled_has_the_cancellation(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    with SeededSystem(5, recorder=TraceRecorder(path)) as system:
+        ref = system.spawn(Props(Waits, lambda c: c.sleep("1h")), "a")
+        ref.tell(says("go"))
+        system.run_until_idle()
+        ref.stop(block=False)
+        system.run_until_idle()
+
+    (turn,) = [turn for turn in Trace.open(path) if turn.message == says("go")]
+    (awaited,) = turn.effects
+    assert isinstance(awaited, Awaited)
+    assert awaited.failure is not None
+    assert awaited.failure.type_name == "CancelledError"
+
+
+def test_two_systems_in_one_process_record_apart(tmp_path: Path) -> None:
+    with (
+        ActorSystem("one", recorder=TraceRecorder(tmp_path / "one")) as one,
+        ActorSystem("two", recorder=TraceRecorder(tmp_path / "two")) as two,
+    ):
+        other = two.spawn(player([], {"sync": replies}), "b")
+        across = one.spawn(player([], {"go": lambda _: other.tell(says("across")), "sync": replies}), "a")
+        across.tell(says("go"))
+        across.ask(says("sync"), timeout=5)
+        other.ask(says("sync"), timeout=5)
+
+    first, second = (Trace.open(tmp_path / name) for name in ("one", "two"))
+    assert (first.header.system, second.header.system) == ("one", "two")
+    assert {turn.recipient.path for turn in first} >= {"/user/a"}
+    assert not {"/user/b"} & {turn.recipient.path for turn in first}
+    assert not {"/user/a"} & {turn.recipient.path for turn in second}
+    assert says("across") in [turn.message for turn in second]

@@ -1,0 +1,284 @@
+"""What a reader makes of files that are damaged, foreign, of another version, or not files at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from flykka.messages.message import Message, message
+from flykka.runtime.errors import TraceError
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.format import BLOCK, END, FRAME, framed, header
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Reply, Send, Turn, Undecoded
+from tests.runtime.players import player, says
+
+FORMAT_1 = Path(__file__).with_name("traces") / "format-1.trace"
+
+
+def blocks(path: Path, count: int) -> list[bytes]:
+    """The frames of a trace with a header, so many blocks of a few turns, and an end."""
+    found: list[bytes] = []
+    for number in range(count):
+        with SeededSystem(5, name="recorded", recorder=TraceRecorder(path)) as system:
+            ref = system.spawn(player([]), "a")
+            for word in range(2):
+                ref.tell(says(f"{number}.{word}"))
+        data = path.read_bytes()
+        frames = frames_of(data)
+        found += frames[1:-1] if found else frames[:-1]
+    return [*found, frames[-1]]
+
+
+def frames_of(data: bytes) -> list[bytes]:
+    frames = []
+    while data:
+        end = FRAME.size + FRAME.unpack(data[: FRAME.size])[0]
+        frames.append(data[:end])
+        data = data[end:]
+    return frames
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[Record]]:
+    """The frames of a trace of two blocks, and its records."""
+    path = tmp_path_factory.mktemp("whole") / "run.trace"
+    frames = blocks(path, 2)
+    path.write_bytes(b"".join(frames))
+    return frames, list(Trace.open(path).records())
+
+
+def test_every_cut_leaves_the_whole_blocks_before_it(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+    frames, records = whole
+    data, path, seen = b"".join(frames), tmp_path / "cut.trace", set()
+
+    for cut in range(len(frames[0]), len(data)):
+        path.write_bytes(data[:cut])
+        trace = Trace.open(path)
+        found = list(trace.records())
+        assert found == records[: len(found)]
+        seen.add(len(found))
+        assert trace.truncated is not None
+        assert trace.truncated.offset <= cut
+
+    assert seen == {0, len(records) // 2, len(records)}
+
+
+def test_a_cut_within_the_header_leaves_no_trace(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+    frames, _ = whole
+
+    for cut in range(len(frames[0])):
+        path = tmp_path / "cut.trace"
+        path.write_bytes(frames[0][:cut])
+        with pytest.raises(TraceError, match="has no whole header"):
+            Trace.open(path)
+
+
+def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
+    frames, records = whole
+    data, path = b"".join(frames), tmp_path / "flipped.trace"
+    begins = [sum(map(len, frames[:number])) for number in range(len(frames))]
+
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        if place < begins[1]:
+            with pytest.raises(TraceError):
+                Trace.open(path)
+            continue
+        trace = Trace.open(path)
+        found = list(trace.records())
+        assert found == records[: len(found)]
+        assert trace.truncated is not None
+        assert trace.truncated.offset == max(begin for begin in begins if begin <= place)
+
+
+def test_a_trace_that_was_not_closed_says_so_and_is_read_to_its_end(
+    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
+) -> None:
+    frames, records = whole
+    path = tmp_path / "open.trace"
+    path.write_bytes(b"".join(frames[:-1]))
+
+    trace = Trace.open(path)
+
+    assert list(trace.records()) == records
+    assert trace.truncated is not None
+    assert "was not closed" in trace.truncated.reason
+
+
+def test_a_file_that_goes_on_behind_its_end_is_damaged_there(
+    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
+) -> None:
+    frames, records = whole
+    path = tmp_path / "long.trace"
+    path.write_bytes(b"".join(frames) + frames[1])
+
+    trace = Trace.open(path)
+
+    assert list(trace.records()) == records
+    assert trace.truncated is not None
+    assert trace.truncated.offset == sum(map(len, frames))
+
+
+PROGRAM = """
+import os, sys
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.runtime.players import says
+
+class Counter(Actor):
+    def handle_message(self, message):
+        if message.text.endswith("000") and os.path.getsize(sys.argv[1]) > 10_000:
+            print("there", flush=True)
+
+system = ActorSystem("killed", recorder=TraceRecorder(sys.argv[1]))
+ref = system.spawn(Props(Counter), "counter")
+number = 0
+while True:
+    number += 1
+    ref.tell(says(str(number)))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+    trace = Trace.open(path)
+    turns = [turn for turn in trace if turn.recipient.path == "/user/counter"]
+    assert len(turns) > 1000
+    assert [turn.sequence for turn in turns] == sorted(turn.sequence for turn in turns)
+    assert trace.truncated is not None
+
+
+def test_a_trace_of_the_first_format_is_read(tmp_path: Path) -> None:
+    trace = Trace.open(FORMAT_1)
+    records = list(trace.records())
+
+    assert (trace.header.format_version, trace.header.system, trace.header.schemas) == (1, "recorded", {})
+    assert trace.truncated is None
+    assert [type(record) for record in records].count(Killed) == 1
+    assert [type(record) for record in records].count(DeadLetterRecord) == 1
+    go = next(turn for turn in trace if turn.message == says("go"))
+    assert [type(effect).__name__ for effect in go.effects] == [
+        "Send", "Spawn", "Watch", "Unwatch", "StartTimer", "CancelTimer", "Pipe",
+    ]  # fmt: skip
+    assert isinstance(go.effects[0], Send)
+    assert go.effects[0].message == says("hello")
+    assert any(isinstance(effect, Reply) for turn in trace for effect in turn.effects)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"hello, this is a text and no trace at all", "has no whole header"),
+        (b"\x05\x00\x00\x00", "cut off within the head"),
+        (framed(b"no map"), "is no trace"),
+        (framed(msgpack.packb([1, 2])), "is no trace"),
+        (framed(msgpack.packb({"format": "flykka.trace"})), "without the version of its format"),
+        (framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})), "flykka 9.1 or newer"),
+        (framed(msgpack.packb({"format": "flykka.trace", "version": 2, "seed": 1})), "lacks system, package"),
+    ],
+    ids=["empty", "text", "short", "no map", "list", "no version", "newer", "no system"],
+)
+def test_what_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(data)
+
+    with pytest.raises(TraceError, match=said) as refused:
+        Trace.open(path)
+
+    assert str(path) in str(refused.value)
+
+
+def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        Trace.open(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Trace.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [b"not compressed", b"", b"x\x9cK\xcaI,\x02\x00\x06Y\x02\x1a"],
+    ids=["not compressed", "empty", "no chunk"],
+)
+def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, block: bytes) -> None:
+    path = tmp_path / "odd.trace"
+    head = header("odd", 0)
+    path.write_bytes(head + framed(bytes([BLOCK]) + block) + framed(bytes([END]) + msgpack.packb({})))
+
+    trace = Trace.open(path)
+
+    if block:
+        with pytest.raises(TraceError, match=f"the block at byte {len(head)} cannot be read"):
+            list(trace.records())
+    else:
+        assert list(trace.records()) == []
+
+
+def test_frames_of_a_kind_that_is_not_known_are_passed_over(
+    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
+) -> None:
+    frames, records = whole
+    path = tmp_path / "newer.trace"
+    path.write_bytes(b"".join([frames[0], framed(b"\xc8something newer"), *frames[1:]]))
+
+    assert list(Trace.open(path).records()) == records
+    assert Trace.open(path).truncated is None
+
+
+def test_a_message_that_is_not_known_here_has_its_bytes_and_the_reason(tmp_path: Path) -> None:
+    data = FORMAT_1.read_bytes().replace(b"test.say", b"gone.say")
+    path = tmp_path / "gone.trace"
+    frames = (frame[FRAME.size :] for frame in frames_of(data))
+    path.write_bytes(b"".join(map(framed, frames)))
+
+    go = next(turn for turn in Trace.open(path) if isinstance(turn.message, Undecoded) and b"go" in turn.message.data)
+
+    assert isinstance(go.message, Undecoded)
+    assert msgpack.unpackb(go.message.data) == {"": "gone.say", "text": "go"}
+    assert "unknown tag 'gone.say'" in go.message.reason
+    assert go.recipient.path == "/user/a"
+
+
+@message("test.bulk")
+class Bulk(Message):
+    """test -> player: much text."""
+
+    text: str
+
+
+def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "long.trace"
+    with SeededSystem(5, recorder=TraceRecorder(path)) as system:
+        ref = system.spawn(player([]), "a")
+        for number in range(3000):
+            ref.tell(Bulk(text=f"{number:>1000}"))
+        system.run_until_idle()
+    opened = os.listdir("/proc/self/fd") if sys.platform == "linux" else []
+
+    first = next(iter(Trace.open(path)))
+
+    assert isinstance(first, Turn)
+    # Whoever stops early leaves no file behind that is open.
+    assert not opened or os.listdir("/proc/self/fd") == opened
