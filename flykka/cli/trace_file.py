@@ -44,7 +44,12 @@ def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> in
 
 @contextmanager
 def opened(address: str) -> Iterator[Trace]:
-    """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words."""
+    """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words.
+
+    A trace names the modules of its actors. Those in the folder one is in are found, as they are with `python -m`.
+    """
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     if "://" not in address:
         yield Trace.open(address)
         return
