@@ -113,12 +113,12 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """There is no takeover yet: the job fails."""
+        """There is no takeover yet: the job fails. What a JobMaster has below it dies with it, and in no other way."""
         if self._chance.random() < 0.25:
             self.has_resource_manager = False
             killed = self._kill(lambda path: path == "/user/resource-manager")
         else:
-            killed = self._kill(lambda path: path.startswith("/user/job-manager/"))
+            killed = self._kill(lambda path: path.startswith("/user/job-manager/") and path.count("/") == 3)
         self.allows_failure = self.allows_failure or killed
         return killed
 

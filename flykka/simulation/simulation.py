@@ -14,6 +14,7 @@ from flykka.messages.job_graph import CheckpointingMode, JobGraph
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors
 from flykka.monitors.recorder import MonitoringRecorder
+from flykka.runtime.events import ActorFailed, UnhandledMessage
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.recorder import TraceRecorder
@@ -77,10 +78,14 @@ class _Simulation:
     def run(self) -> SimulationOutcome:
         """Everything, from the first submission to the end of the last job."""
         with self._system:
+            self._system.event_stream.subscribe(self._on_failure, ActorFailed)
+            self._system.event_stream.subscribe(self._on_unhandled, UnhandledMessage)
             self._start_cluster()
             self._injections = Injections(self._system, self._world, self._topology)
             self._faults = FaultPlan(self._system, self._injections)
             self._run_jobs()
+            # Nobody waits for the end of an actor that stands still.
+            self._system.schedule.resume_all()
         return self._outcome()
 
     # The cluster
@@ -152,6 +157,12 @@ class _Simulation:
         return path if job.was_stopped or plan.goes_on else None
 
     # What is wrong
+
+    def _on_failure(self, failed: ActorFailed) -> None:
+        self._violated("actors", f"{failed.ref.path} failed: {failed.failure.type_name}: {failed.failure.message}")
+
+    def _on_unhandled(self, unhandled: UnhandledMessage) -> None:
+        self._violated("actors", f"{unhandled.recipient.path} does not understand {type(unhandled.message).__name__}")
 
     def _judge(self, job: _Job, result: JobResultFailure) -> None:
         """Say where a job has ended as nothing allows it."""

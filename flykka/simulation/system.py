@@ -41,8 +41,13 @@ class PausingDispatcher(SeededDispatcher):
             return
         super().execute(runnable)
 
+    def resume_all(self) -> None:
+        """Let nobody stand still any more."""
+        for path in list(self._paused):
+            self._resume(path)
+
     def _resume(self, path: str) -> None:
-        for runnable in self._paused.pop(path):
+        for runnable in self._paused.pop(path, ()):
             super().execute(runnable)
 
 
