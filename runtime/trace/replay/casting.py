@@ -139,7 +139,8 @@ def _named(name: str) -> Any:
     try:
         found: Any = import_module(module_name)
     except ImportError as missing:
-        raise CastingError(f"{module_name} cannot be imported here: {missing}") from None
+        where = "replay it in the folder of that module, or name the folder in PYTHONPATH"
+        raise CastingError(f"{module_name} cannot be imported here ({missing}): {where}") from None
     for part in qualname.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type | FunctionType):
