@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from flykka.cli.debug import add_debug_command
 from flykka.cli.exit_codes import CANCELLED, EXIT_CODES
 from flykka.cli.plan_command import add_plan_command
+from flykka.cli.replay import add_replay_command
 from flykka.cli.run_command import add_run_command, unknown_option
 from flykka.cli.savepoint import add_savepoint_commands
 from flykka.cli.trace import add_trace_commands
@@ -32,6 +33,7 @@ examples:
   flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
   flykka savepoint check PATH delays.py        whether an app can start from it
   flykka trace show flight-record.trace        what happened before a failure
+  flykka replay run.trace                      take a recorded run again, and compare
 
 {EXIT_CODES}"""
 
@@ -67,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     add_plan_command(commands)
     add_savepoint_commands(commands)
     add_trace_commands(commands)
+    add_replay_command(commands)
     add_debug_command(commands)
     return parser
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from flykka.runtime.testing.faults import kill_when as kill_when
     from flykka.runtime.testing.manual_clock import ManualClock as ManualClock
     from flykka.runtime.testing.probe import TestProbe as TestProbe
+    from flykka.runtime.testing.replays import assert_replays as assert_replays
+    from flykka.runtime.testing.replays import replay_cases as replay_cases
     from flykka.runtime.testing.seeded import SeededSystem as SeededSystem
     from flykka.runtime.testing.systems import TestActorSystem as TestActorSystem
     from flykka.runtime.testing.systems import TestSeededSystem as TestSeededSystem
@@ -28,7 +30,9 @@ _MODULES = {
     "TestActorSystem": "testing.systems",
     "TestProbe": "testing.probe",
     "TestSeededSystem": "testing.systems",
+    "assert_replays": "testing.replays",
     "kill_when": "testing.faults",
+    "replay_cases": "testing.replays",
 }
 
 __all__ = sorted(_MODULES)

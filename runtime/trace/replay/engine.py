@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from flykka.runtime.cell import Cell
     from flykka.runtime.props import Props
 
+_NOT_WANTED = "not asked for"
+
 
 class ReplayEngine:
     """Replays one trace.
@@ -107,7 +109,7 @@ class ReplayEngine:
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_wanted(ref):
-            self._leave_out(ref, "its actor was not asked for" if parent is not None else "its parent is not there")
+            self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent is not there")
             return
         try:
             props = self._casting.props_of(spawned, system.resolve)
@@ -219,7 +221,7 @@ class ReplayEngine:
         """Keep to what a turn of a boundary has done to the tree."""
         for effect in turn.effects:
             if isinstance(effect, Spawn):
-                self._leave_out(effect.ref, f"it was spawned by {cell.ref.path}, which is not replayed")
+                self._leave_out(effect.ref, _NOT_WANTED if self._only is not None else "its parent is not replayed")
         if turn.failure is not None:
             cell.faults.error = error_of(turn.failure)
 

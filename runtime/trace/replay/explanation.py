@@ -1,37 +1,61 @@
-"""What is found out about a divergence only when there is one: the chain of causes, and the line of code."""
+"""What is found out about a divergence only when there is one: its causes, its line of code, what has changed since."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from flykka.messages.message import Message
+from flykka.runtime.trace.replay.causes import causes_of
 from flykka.runtime.trace.replay.source import source_of
 from flykka.runtime.trace.text import unwrapped
+from flykka.runtime.trace.versions import module_hashes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flykka.runtime.cell import Cell
     from flykka.runtime.trace.reader import Trace
-    from flykka.runtime.trace.records import Turn
+    from flykka.runtime.trace.records import TraceHeader
     from flykka.runtime.trace.replay.divergence import Divergence
 
 _CAUSES = 6
+_MODULES = 5
 
 
 def explain(divergence: Divergence, trace: Trace, cell: Cell) -> Divergence:
     """The divergence, with everything that helps to understand it."""
     said = unwrapped(divergence.turn.message)
-    source = source_of(cell, said if isinstance(said, Message) else None)
-    return replace(divergence, causes=_causes(trace, divergence.turn), source=source)
+    return replace(
+        divergence,
+        causes=tuple(cause.turn for cause in causes_of(trace, divergence.turn)[:_CAUSES]),
+        source=source_of(cell, said if isinstance(said, Message) else None),
+        notes=(*divergence.notes, *_changes(trace.header)),
+    )
 
 
-def _causes(trace: Trace, turn: Turn) -> tuple[Turn, ...]:
-    """The turns that led to `turn`, the last one first."""
-    links = {each.sequence: each.cause for each in trace if each.sequence < turn.sequence}
-    wanted: list[int] = []
-    cause = turn.cause
-    while cause is not None and cause in links and len(wanted) < _CAUSES:
-        wanted.append(cause)
-        cause = links[cause]
-    found = {each.sequence: each for each in trace if each.sequence in wanted}
-    return tuple(found[each] for each in wanted)
+def _changes(header: TraceHeader) -> Iterator[str]:
+    """In what this process differs from the one that was recorded."""
+    here = _package()
+    if header.package != here:
+        yield f"recorded with flykka {header.package}, this is {here}"
+    changed = [name for name, recorded in header.modules.items() if _has_changed(name, recorded)]
+    # Of a package and a module in it that have changed, the module says more.
+    named = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
+    if named:
+        more = f" and {len(named) - _MODULES} more" if len(named) > _MODULES else ""
+        yield f"the code of {', '.join(named[:_MODULES])}{more} has changed since"
+
+
+def _has_changed(name: str, recorded: str) -> bool:
+    now = module_hashes(name).get(name) if name in sys.modules else None
+    return now is not None and now != recorded
+
+
+def _package() -> str:
+    try:
+        return version("flykka")
+    except PackageNotFoundError:
+        return "not installed"

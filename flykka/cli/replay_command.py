@@ -1,0 +1,95 @@
+"""What `flykka replay` does: replays one trace after the other, and says how each went."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flykka.cli.replay_junit import junit_xml
+from flykka.cli.replay_report import Replayed, lines_of, report_json
+from flykka.cli.trace_file import BROKEN, DIFFERENT, OK, UNREADABLE, opened, reason
+from flykka.replay.replayer import Replayer
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.replay.comparison import DivergenceKind
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """`flykka replay`; returns the exit code, which is that of the file that went worst."""
+    done = []
+    try:
+        with _actors_silenced():
+            for address in arguments.files:
+                replayed = _replayed(address, arguments)
+                done.append(replayed)
+                if not arguments.json:
+                    _show(replayed)
+        if arguments.json:
+            print(json.dumps(report_json(done), indent=2))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    worst = max((each.code for each in done), default=OK)
+    if arguments.junit is not None:
+        worst = max(worst, _written(arguments.junit, junit_xml(done)))
+    return worst
+
+
+def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
+    began = time.perf_counter()
+    try:
+        with opened(address) as trace:
+            result = Replayer().replay(trace, actor=arguments.actor, until=arguments.until)
+    except (TraceError, OSError, ImportError) as unreadable:
+        return Replayed(address=address, code=UNREADABLE, error=reason(address, unreadable))
+    except Exception:  # noqa: BLE001 - the exit code tells it from a run that is not as recorded.
+        traceback.print_exc()
+        error = f"{address} could not be replayed: this is an error of flykka's own"
+        return Replayed(address=address, code=BROKEN, error=error)
+    code = OK
+    divergence = result.divergence
+    if divergence is not None:
+        code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
+        # A trace from elsewhere was replayed from a copy, which is gone.
+        result = replace(result, divergence=replace(divergence, trace=address))
+    return Replayed(address=address, code=code, result=result, seconds=time.perf_counter() - began)
+
+
+def _show(replayed: Replayed) -> None:
+    if replayed.error is not None:
+        print(f"flykka replay: {replayed.error}", file=sys.stderr)
+    for line in lines_of(replayed):
+        print(line)
+
+
+def _written(path: str, text: str) -> int:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as refusal:
+        print(f"flykka replay: {path} cannot be written: {refusal.strerror}", file=sys.stderr)
+        return BROKEN
+    return OK
+
+
+@contextmanager
+def _actors_silenced() -> Iterator[None]:
+    """What the actors have to say was said when they were recorded."""
+    logger = logging.getLogger("flykka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,45 @@
+"""Recorded runs as tests: each trace of a folder is replayed, and has to be what it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flykka.runtime.trace.replay.replayer import Replayer
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.replay.replayer import ReplayResult
+
+
+def assert_replays(
+    trace: str | os.PathLike[str], replayer: Replayer | None = None, *, whole: bool = False
+) -> ReplayResult:
+    """Replay a trace; how it went, for further assertions.
+
+    Args:
+        trace: the path of a trace.
+        replayer: what makes the actors that the trace does not tell enough about; none unless given.
+        whole: hold it against the trace, too, if it is cut off or if some actors were not replayed.
+
+    Raises:
+        DivergenceError: the actors did something else; an `AssertionError` whose text is the report.
+        TraceError: the file is no trace.
+    """
+    result = (replayer or Replayer()).replay(trace, raise_on_divergence=True)
+    if whole:
+        assert not result.boundary, f"{trace}: not replayed: {'; '.join(result.boundary)}"
+        assert result.truncated is None, f"{trace}: {result.truncated}"
+    return result
+
+
+def replay_cases(folder: str | os.PathLike[str], pattern: str = "*.trace") -> list[Path]:
+    """The traces of a folder and of those below, in the order of their names, for `pytest.mark.parametrize`.
+
+    Raises:
+        FileNotFoundError: there is none: a test of nothing would pass for ever.
+    """
+    cases = sorted(path for path in Path(folder).rglob(pattern) if path.is_file())
+    if not cases:
+        raise FileNotFoundError(f"there is no {pattern} in {folder}")
+    return cases
