@@ -13,7 +13,8 @@ from flykka.runtime.errors import SessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 from flykka.runtime.trace.state import Absent
 from flykka.runtime.trace.state_text import lines_of, part_of
-from flykka.traces.origin import origin
+from flykka.traces.drawing import begin_of
+from flykka.traces.origin import origin, shortcomings
 
 if TYPE_CHECKING:
     from flykka.runtime.trace.replay.session import ReplaySession, Step
@@ -61,7 +62,7 @@ class Debugger(cmd.Cmd):
         super().__init__()
         self._session = session
         self._breakpoints = list(breakpoints)
-        self._began_ms = next((turn.now_ms for turn in session.upcoming()), 0)
+        self._began_ms = begin_of(session.trace)
         self._interactive = sys.stdin.isatty()
         self.use_rawinput = self._interactive
         self.has_diverged = False
@@ -69,6 +70,8 @@ class Debugger(cmd.Cmd):
     def begin(self) -> None:
         """Say where one is, and go to the first breakpoint."""
         self.say(f"{origin(self._session.trace)}; `help` lists the commands")
+        for missing in shortcomings(self._session.trace):
+            self.say(f"# {missing}")
         if self._session.position:
             self._tell(self._session.here)
         elif self._breakpoints:
@@ -119,9 +122,8 @@ class Debugger(cmd.Cmd):
         return True
 
     def do_EOF(self, _words: str) -> bool:
-        """End."""
-        if self._interactive:
-            self.say("")
+        """End, with the prompt's line."""
+        self.say("")
         return True
 
     # Moving
