@@ -14,6 +14,7 @@ from flykka.cli.plan_command import add_plan_command
 from flykka.cli.replay import add_replay_command
 from flykka.cli.run_command import add_run_command, unknown_option
 from flykka.cli.savepoint import add_savepoint_commands
+from flykka.cli.simulate import add_simulate_command
 from flykka.cli.trace import add_trace_commands
 
 _DESCRIPTION = """\
@@ -34,6 +35,7 @@ examples:
   flykka savepoint check PATH delays.py        whether an app can start from it
   flykka trace show flight-record.trace        what happened before a failure
   flykka replay run.trace                      take a recorded run again, and compare
+  flykka simulate                              run a thousand clusters in virtual time
 
 {EXIT_CODES}"""
 
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     add_plan_command(commands)
     add_savepoint_commands(commands)
     add_trace_commands(commands)
+    add_simulate_command(commands)
     add_replay_command(commands)
     add_debug_command(commands)
     return parser

@@ -49,6 +49,10 @@ class Injections:
         is_broken = any(until > self._now for until, _ in self._failing.values())
         self.allows_failure = is_broken or job_graph.restart_strategy.attempts is not None
 
+    def task_managers(self) -> list[str]:
+        """Where TaskManagers live now."""
+        return self._living(lambda path: path.startswith("/user/task-manager-") and path.count("/") == 2)
+
     def inject(self, fault: Fault) -> None:
         """Let this happen now, if there is whom it can happen to."""
         self._chance, kind = Random(fault.seed), fault.kind
@@ -69,9 +73,9 @@ class Injections:
             case FaultKind.TIMER:
                 return self._plan_for(network.lost, TIMERS)
             case FaultKind.CRASH:
-                return self._kill(lambda path: path.count("/") == 2 and "/task-manager-" in path)
+                return self._kill(self.task_managers())
             case FaultKind.KILL:
-                return self._kill(lambda path: path.count("/") > 2 and "/task-manager-" in path)
+                return self._kill(self._living(lambda path: path.count("/") > 2 and "/task-manager-" in path))
             case FaultKind.MASTER:
                 return self._kill_master()
             case FaultKind.STAGE:
@@ -105,8 +109,7 @@ class Injections:
         plan[self._chance.choice(list(arrivals))] += self._chance.choice((1, 1, 3))
         return True
 
-    def _kill(self, is_meant: Callable[[str], bool]) -> bool:
-        paths = self._living(is_meant)
+    def _kill(self, paths: list[str]) -> bool:
         victim = self._system.find(self._chance.choice(paths)) if paths else None
         if victim is not None:
             self._system.kill(victim)
@@ -116,9 +119,9 @@ class Injections:
         """There is no takeover yet: the job fails. What a JobMaster has below it dies with it, and in no other way."""
         if self._chance.random() < 0.25:
             self.has_resource_manager = False
-            killed = self._kill(lambda path: path == "/user/resource-manager")
+            killed = self._kill(self._living(lambda path: path == "/user/resource-manager"))
         else:
-            killed = self._kill(lambda path: path.startswith("/user/job-manager/") and path.count("/") == 3)
+            killed = self._kill(self._job_masters())
         self.allows_failure = self.allows_failure or killed
         return killed
 
@@ -126,7 +129,7 @@ class Injections:
         lasts_ms = self._chance.choice(_STORAGE_MS)
         self._failing[self._chance.choice(tuple(Operation))] = self._now + lasts_ms, self._chance
         self._lasts(lasts_ms)
-        if not self._living(lambda path: path.startswith("/user/job-manager/")):
+        if not self._job_masters():
             # A submission that cannot be written down is refused.
             self.allows_failure = True
         return True
@@ -152,6 +155,9 @@ class Injections:
 
     def _lasts(self, ms: int) -> None:
         self.lasts_until_ms = max(self.lasts_until_ms, self._now + ms)
+
+    def _job_masters(self) -> list[str]:
+        return self._living(lambda path: path.startswith("/user/job-manager/") and path.count("/") == 3)
 
     def _living(self, is_meant: Callable[[str], bool]) -> list[str]:
         return sorted(path for path in self._system.cells.living_paths() if is_meant(path))

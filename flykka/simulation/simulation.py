@@ -162,6 +162,8 @@ class _Simulation:
         self._violated("actors", f"{failed.ref.path} failed: {failed.failure.type_name}: {failed.failure.message}")
 
     def _on_unhandled(self, unhandled: UnhandledMessage) -> None:
+        if unhandled.recipient.path in self._injections.task_managers():
+            return  # It has no task any more to which it could hand the message on.
         self._violated("actors", f"{unhandled.recipient.path} does not understand {type(unhandled.message).__name__}")
 
     def _judge(self, job: _Job, result: JobResultFailure) -> None:
