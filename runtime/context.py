@@ -12,7 +12,7 @@ from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
 from flykka.runtime.future import Future
 from flykka.runtime.path import absolute_path, child_path
-from flykka.runtime.pipe import Pipe
+from flykka.runtime.pipe import Pipe, described
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.signals import Stop, Terminated
@@ -177,13 +177,14 @@ class ActorContext:
         `work` may also be a future, such as that of an ask: then nothing is run, and its outcome is sent me. All
         three are called outside my turns: they must not touch my state.
         """
-        if not self._cell.may_effect("pipe"):
+        cell = self._cell
+        if not cell.may_effect("pipe", *(() if cell.effects is None else (described(work),))):
             return
         if isinstance(work, Future):
-            pipe = Pipe(self._cell, lambda: work.get(timeout=0), on_success, on_failure)
+            pipe = Pipe(cell, lambda: work.get(timeout=0), on_success, on_failure)
             work.add_done_callback(pipe.run)
         else:
-            self._cell.system.dispatcher.run_blocking(Pipe(self._cell, work, on_success, on_failure))
+            cell.system.dispatcher.run_blocking(Pipe(cell, work, on_success, on_failure))
 
     def own(self, resource: SupportsClose) -> None:
         """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.

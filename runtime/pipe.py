@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from flykka.messages.blocking_work import BlockingWork, LiveObject
+from flykka.messages.message import Value
 from flykka.runtime.envelope import Envelope, FaultEnvelope
 from flykka.runtime.errors import serialized
 from flykka.runtime.signals import PipeFailed
@@ -14,6 +18,34 @@ if TYPE_CHECKING:
     from flykka.runtime.cell import Cell
 
 T = TypeVar("T")
+
+_PLAIN = (type(None), bool, int, float, str, bytes)
+_DEPTH = 3
+
+
+def described(work: object) -> BlockingWork:
+    """What a recorder is told of blocking work: a `partial` says what it is given, of anything else the name is known.
+
+    Nothing is encoded here, and no live object kept: the arguments that are immutable values stand there themselves.
+    """
+    if not isinstance(work, partial):
+        return BlockingWork(function=getattr(work, "__name__", type(work).__name__))
+    return BlockingWork(
+        function=getattr(work.func, "__name__", type(work.func).__name__),
+        arguments=tuple(_part(argument) for argument in (*work.args, *work.keywords.values())),
+        keywords=tuple(work.keywords),
+    )
+
+
+def _part(argument: object, depth: int = 0) -> Any:
+    kind = type(argument)
+    if kind in _PLAIN or isinstance(argument, Value):
+        return argument
+    if isinstance(argument, StrEnum):
+        return str(argument)
+    if isinstance(argument, tuple | list) and depth < _DEPTH:
+        return tuple(_part(each, depth + 1) for each in argument)
+    return LiveObject()
 
 
 class Pipe(Generic[T]):

@@ -50,7 +50,7 @@ EFFECTS: tuple[tuple[str, Callable[..., records.Effect], tuple[tuple[str, Operan
     ),
     ("cancel_timer", records.CancelTimer, (("key", _PLAIN),)),
     ("set_receive_timeout", records.SetReceiveTimeout, (("timeout_ms", _PLAIN),)),
-    ("pipe", records.Pipe, ()),
+    ("pipe", records.Pipe, (("work", _VALUE),)),
     ("stash", records.Stash, ()),
     ("unstash_all", records.UnstashAll, (("count", _PLAIN),)),
     ("reject", records.Reject, (("reason", _PLAIN),)),

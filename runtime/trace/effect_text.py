@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from flykka.messages.blocking_work import BlockingWork
 from flykka.runtime.trace.records import (
     AcceptSession,
     Awaited,
@@ -137,6 +138,8 @@ def _own_text(
 ) -> str:
     """What an actor does to its own mailbox, behaviour and belongings."""
     match effect:
+        case Pipe(work=BlockingWork(function=function)):
+            return f"begins blocking work: {function}"
         case Pipe():
             return "begins blocking work"
         case Stash():

@@ -155,7 +155,9 @@ class SetReceiveTimeout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipe:
-    """Had blocking work begun."""
+    """Had blocking work begun: `work` is a `BlockingWork`, None in traces of format 1."""
+
+    work: Value | Undecoded | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +314,11 @@ class _Unread:
     __slots__ = ("_read",)
 
     _read: Callable[[str], object]
+
+    @property
+    def unread(self) -> object | None:
+        """What it is read from, as the reader keeps it; None for a record that was made whole."""
+        return getattr(self, "_read", None)
 
     def __getattr__(self, name: str) -> object:
         # Python comes here for a slot that is not set. `_read` itself is set where other slots are not.

@@ -1,0 +1,44 @@
+"""What a trace tells of blocking work: the function and what it is given, as far as that can be written down."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+from flykka.messages.blocking_work import BlockingWork, LiveObject
+from flykka.messages.codec import decode, encode
+from flykka.messages.failure import SerializedThrowable
+from flykka.runtime.pipe import described
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+def write(*arguments: object, keep: bool = False) -> None:
+    """What somebody has done for him."""
+
+
+def test_a_partial_tells_what_it_is_given() -> None:
+    failure = SerializedThrowable(type_name="OSError", message="gone")
+
+    work = described(partial(write, 7, ("a", (b"b", None)), failure, Colour.RED, keep=True))
+
+    assert work == BlockingWork(
+        function="write", arguments=(7, ("a", (b"b", None)), failure, "red", True), keywords=("keep",)
+    )
+    assert decode(encode(work)) == work
+
+
+def test_live_objects_are_not_kept() -> None:
+    work = described(partial(Path("/somewhere").joinpath, "x", object(), ((((1,),),),)))
+
+    assert work == BlockingWork(function="joinpath", arguments=("x", LiveObject(), (((LiveObject(),),),)))
+    assert decode(encode(work)) == work
+
+
+def test_of_anything_else_the_name_is_told() -> None:
+    assert described(write) == BlockingWork(function="write")
+    assert described(lambda: None) == BlockingWork(function="<lambda>")
+    assert described(object()) == BlockingWork(function="object")
