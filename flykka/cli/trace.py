@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from flykka.cli.arguments import at_least_one
+from flykka.cli.trace_views import add_diagram, add_diff, add_story
+
 _EPILOG = """\
 exit codes:
   0  read, to the last whole record where the file is cut off
+  1  two runs are not the same
   2  there is no such file, it is no trace, or a newer flykka wrote it
   3  an error of this command itself
 """
@@ -30,7 +34,7 @@ messages and actors there were, checkpoints, failures, dead letters and kills.
 
 
 def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `trace show` and `trace stats`. The function to call with the arguments is their `run`."""
+    """Add `trace show`, `stats`, `story`, `diagram` and `diff`. Their `run` is to be called with the arguments."""
     raw = argparse.RawDescriptionHelpFormatter
     text = "read traces: what every actor was told, and what it did"
     trace = subparsers.add_parser(
@@ -46,7 +50,7 @@ def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     show.add_argument("--without", metavar="TYPE", action="append", default=[], help=without)
     show.add_argument("--from", dest="first", metavar="N", type=int, help="only turns from number N on")
     show.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
-    show.add_argument("--limit", metavar="N", type=_positive, help="at most N turns")
+    show.add_argument("--limit", metavar="N", type=at_least_one, help="at most N turns")
     show.add_argument("--json", action="store_true", help="whole records, one JSON object per line")
     show.set_defaults(run=_show)
 
@@ -56,6 +60,9 @@ def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     stats.add_argument("file", metavar="FILE", help="a trace; an address such as s3://bucket/run.trace too")
     stats.add_argument("--json", action="store_true", help="everything, as one JSON object")
     stats.set_defaults(run=_stats)
+    add_story(commands, _EPILOG)
+    add_diagram(commands, _EPILOG)
+    add_diff(commands, _EPILOG)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -69,9 +76,3 @@ def _stats(arguments: argparse.Namespace) -> int:
     from flykka.cli.trace_commands import stats
 
     return stats(arguments)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)

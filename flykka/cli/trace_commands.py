@@ -14,9 +14,9 @@ from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
 from flykka.runtime.trace.reader import Trace
-from flykka.traces.origin import cut_off, origin
+from flykka.traces.origin import beforehand, cut_off
 from flykka.traces.record_json import record_json
-from flykka.traces.selection import Selection
+from flykka.traces.selection import Counted, Selection
 
 if TYPE_CHECKING:
     import argparse
@@ -36,16 +36,18 @@ def stats(arguments: argparse.Namespace) -> int:
 
 def _show(trace: Trace, arguments: argparse.Namespace) -> None:
     notes = sys.stderr if arguments.json else sys.stdout
-    if trace.header.ring is not None:
-        print(f"# {origin(trace)}", file=notes)
-    wanted = Selection(
-        actor=arguments.actor,
-        type=arguments.type,
-        without=tuple(arguments.without),
-        first=arguments.first,
-        last=arguments.last,
-        limit=arguments.limit,
-    ).of(trace.records())
+    for note in beforehand(trace):
+        print(f"# {note}", file=notes)
+    wanted = Counted(
+        Selection(
+            actor=arguments.actor,
+            type=arguments.type,
+            without=tuple(arguments.without),
+            first=arguments.first,
+            last=arguments.last,
+            limit=arguments.limit,
+        ).of(trace.records())
+    )
     if arguments.json:
         for record in wanted:
             print(json.dumps(record_json(record)))
@@ -57,7 +59,8 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
             print_table(rows, console)
         else:
             write_lines(rows, sys.stdout)
-    if (damage := trace.truncated) is not None:
+    # Where reading has stopped before the end, nobody asks how the file ends.
+    if arguments.last is None and wanted.count != arguments.limit and (damage := trace.truncated) is not None:
         print(f"# {cut_off(damage)}", file=notes)
 
 

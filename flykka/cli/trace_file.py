@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from fsspec.core import url_to_fs
 
+from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.reader import Trace
 
@@ -32,7 +33,7 @@ def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> in
         # Whoever read has enough. What Python still flushes at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except (TraceError, OSError, ImportError) as unreadable:
+    except (TraceError, TraceSelectionError, OSError, ImportError) as unreadable:
         print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
         return UNREADABLE
     except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
@@ -69,7 +70,7 @@ def reason(address: str, unreadable: Exception) -> str:
             return f"{address} is a folder; a trace is a file"
         case OSError(strerror=str(why)):
             return f"{address} cannot be read: {why}"
-        case TraceError():
+        case TraceError() | TraceSelectionError():
             return str(unreadable)
         case _:
             return f"{address} cannot be read: {unreadable}"

@@ -12,7 +12,7 @@ from flykka.cli.trace_statistics import TraceStatistics
 from flykka.console.formats import format_bytes
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.reader import Damage, Trace
-from flykka.traces.origin import cut_off, origin
+from flykka.traces.origin import beforehand, cut_off, origin
 
 _ROWS = 15
 
@@ -55,6 +55,7 @@ def _head(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage |
     if statistics.begin_ms is not None:
         begin = datetime.fromtimestamp(statistics.begin_ms / 1000, UTC)
         yield f"from {begin:%Y-%m-%d %H:%M:%S} UTC on, {format_ms(statistics.duration_ms)} long"
+    yield from (note for note in beforehand(trace) if note != origin(trace))
     if damage is not None:
         yield cut_off(damage)
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in statistics.kinds.most_common())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flykka.console.formats import format_bytes
 from flykka.runtime.trace.reader import Damage, Trace
 
 
@@ -18,12 +19,23 @@ def origin(trace: Trace) -> str:
 
 def cut_off(damage: Damage) -> str:
     """Where the trace ends before its file does."""
-    return f"the file is damaged at byte {damage.offset:,} ({damage.reason}): what comes before is shown"
+    return f"the trace ends at byte {damage.offset:,}: {damage.reason}; what comes before is shown"
+
+
+def beforehand(trace: Trace) -> Iterator[str]:
+    """What is to be known of a trace before it is read: what the header tells."""
+    header = trace.header
+    if header.ring is not None:
+        yield origin(trace)
+    if header.redacted:
+        yield f"redacted before they were written: {', '.join(sorted(header.redacted))}"
+    if header.capped is not None:
+        size = format_bytes(header.capped.max_bytes)
+        yield f"the recording had reached its {size}: turn {header.capped.sequence:,} and all after it are not in it"
 
 
 def shortcomings(trace: Trace) -> Iterator[str]:
-    """All that the trace does not tell though it happened. Looks for the end of the file: that may take a second."""
-    if trace.header.ring is not None and trace.header.ring.not_kept:
-        yield f"{trace.header.ring.not_kept:,} turns before the first one were not kept by the flight recorder"
+    """All that the trace does not tell as it happened. Looks for the end of the file: that may take a second."""
+    yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)

@@ -40,6 +40,19 @@ class Selection:
         )
 
 
+class Counted:
+    """Hands records on, and knows how many those were."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records = records
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._records:
+            self.count += 1
+            yield record
+
+
 def is_at(ref: Ref, pattern: str) -> bool:
     """Whether an actor has this path; `/user/` may be left out."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")

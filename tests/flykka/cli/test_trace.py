@@ -189,8 +189,8 @@ def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka: Shell,
 
     assert (show[0], stats[0]) == (0, 0)
     assert [line.split()[0] for line in show[1].splitlines()] == ["1", "2", "3", "4", "5", "6", "7", "#"]
-    assert "the file is damaged at byte" in show[1].splitlines()[-1]
-    assert "the file is damaged at byte" in stats[1]
+    assert "the trace ends at byte" in show[1].splitlines()[-1]
+    assert "the trace ends at byte" in stats[1]
 
 
 def test_stats_say_what_there_was(flykka: Shell, trace: Path) -> None:

@@ -1,0 +1,88 @@
+"""What `flykka trace story` and `diagram` do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flykka.cli.trace_file import OK, UNREADABLE, run_on_trace
+from flykka.runtime.trace.reader import Trace
+from flykka.traces.attempt_story import attempt_story
+from flykka.traces.checkpoint_story import checkpoint_story
+from flykka.traces.diagram import View
+from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, begin_of, drawn, streamed
+from flykka.traces.job_story import job_story
+from flykka.traces.mermaid import mermaid
+from flykka.traces.page import page
+from flykka.traces.perfetto import perfetto
+from flykka.traces.story import Story
+from flykka.traces.trace import of_checkpoint
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def story(arguments: argparse.Namespace) -> int:
+    """`flykka trace story`; returns the exit code."""
+
+    def tell(trace: Trace) -> int:
+        told = _story(trace, arguments)
+        if arguments.json:
+            print(json.dumps(told.to_json(everything=arguments.all), indent=2))
+        else:
+            sys.stdout.write(told.text(everything=arguments.all))
+        return OK
+
+    return run_on_trace("flykka trace", arguments.file, tell)
+
+
+def diagram(arguments: argparse.Namespace) -> int:
+    """`flykka trace diagram`; returns the exit code."""
+
+    def draw(trace: Trace) -> int:
+        parts = _drawing(trace, arguments)
+        if arguments.output is None:
+            sys.stdout.writelines(parts)
+            return OK
+        return _written(arguments.output, parts)
+
+    return run_on_trace("flykka trace", arguments.file, draw)
+
+
+def _written(output: str, parts: Iterable[str]) -> int:
+    try:
+        with Path(output).open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+    except OSError as refusal:
+        print(f"flykka trace: {output} cannot be written: {refusal.strerror}", file=sys.stderr)
+        return UNREADABLE
+    print(f"drawn: {output}", file=sys.stderr)
+    return OK
+
+
+def _story(trace: Trace, arguments: argparse.Namespace) -> Story:
+    if arguments.checkpoint is not None:
+        return checkpoint_story(trace, arguments.checkpoint, arguments.job)
+    if arguments.attempt is not None:
+        return attempt_story(trace, arguments.attempt)
+    return job_story(trace, arguments.job)
+
+
+def _drawing(trace: Trace, arguments: argparse.Namespace) -> Iterable[str]:
+    view = View(
+        actors=tuple(arguments.actors),
+        collapse=tuple(arguments.collapse),
+        first=arguments.first,
+        last=arguments.last,
+    )
+    concerns = None if arguments.checkpoint is None else of_checkpoint(arguments.checkpoint)
+    match arguments.format:
+        case "mermaid":
+            return [mermaid(drawn(trace, view, most=MERMAID_LINES, concerns=concerns))]
+        case "html":
+            return [page(drawn(trace, view, most=HTML_LINES, concerns=concerns), Path(arguments.file).name)]
+        case _:
+            return perfetto(trace.header.system, streamed(trace, view, concerns), begin_of(trace))

@@ -1,0 +1,228 @@
+"""The first place where two recordings tell different things.
+
+Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. How
+the turns of different actors lay between each other, when they were, and what number they had, is no difference; what
+an actor was told, by whom, and what it did then, is. Where several actors differ, the one whose turn came first in the
+left run is told of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from flykka.runtime.trace.likeness import ID, Likeness, Unlike
+from flykka.runtime.trace.order import in_order, recipient_of
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+
+VARYING: Final = ("*_ms", "incarnation")
+"""The fields that differ between any two runs: times, and which of the actors at a path it was."""
+
+_REMEMBERED = 100_000
+"""So many turns are remembered as causes."""
+_LOOKED_AHEAD = 5_000
+_CHECKED_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Where two runs part: the record number `number`, from 1, of `actor`.
+
+    None stands for a run that has no further record of this actor. `unlike` are the fields that differ, with the causes
+    on both sides, the nearest first. `moved_to` is the number of the turn in which the right run has what the left one
+    has here: then only the order is another.
+    """
+
+    actor: str
+    number: int
+    left: Record | None
+    right: Record | None
+    unlike: tuple[Unlike, ...]
+    left_causes: tuple[Turn, ...]
+    right_causes: tuple[Turn, ...]
+    moved_to: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came of comparing: how many records were the same, of how many actors, and the first difference."""
+
+    same: int
+    actors: int
+    difference: Difference | None
+
+
+class _Side:
+    """One of the two runs: what was read of it and has no counterpart yet."""
+
+    def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
+        self._records = in_order(records)
+        self._wanted = wanted
+        self._names: dict[str, str] = {}
+        self._turns: dict[int, Turn] = {}
+        self.waiting: dict[str, deque[Record]] = {}
+        self.ended = False
+
+    def read(self) -> tuple[str, Record] | None:
+        """The next record that is compared, with the actor's name in both runs; None at the end."""
+        for record in self._records:
+            if isinstance(record, Turn):
+                self._turns[record.sequence] = record
+                if len(self._turns) > _REMEMBERED:
+                    del self._turns[next(iter(self._turns))]
+            if self._wanted(record):
+                return self._name(recipient_of(record).path), record
+        self.ended = True
+        return None
+
+    def causes(self, record: Record | None) -> tuple[Turn, ...]:
+        """What led to a record, the nearest first."""
+        chain: list[Turn] = []
+        cause = record.cause if isinstance(record, Turn) else None
+        while cause is not None and cause in self._turns:
+            chain.append(self._turns[cause])
+            cause = chain[-1].cause
+        return tuple(chain)
+
+    def ahead(self, actor: str) -> Iterator[Record]:
+        """What is still to come of an actor, as far as it is worth looking."""
+        yield from self.waiting.get(actor, ())
+        for _ in range(_LOOKED_AHEAD):
+            found = self.read()
+            if found is None:
+                return
+            if found[0] == actor:
+                yield found[1]
+
+    def _name(self, path: str) -> str:
+        """The path, with the ids in it numbered as they come: in another run they are others."""
+        return ID.sub(lambda found: self._names.setdefault(found[0], f"<id {len(self._names) + 1}>"), path)
+
+
+def first_difference(
+    left: Iterable[Record],
+    right: Iterable[Record],
+    *,
+    wanted: Callable[[Record], bool] = lambda record: True,
+    ignored: Iterable[str] = VARYING,
+    renames: bool = True,
+) -> Comparison:
+    """Compare two recordings.
+
+    Args:
+        left: the records of the one, in the order of its file.
+        right: those of the other.
+        wanted: which records are compared at all.
+        ignored: patterns of the names of fields that are not.
+        renames: whether ids may be others in the other run, as long as they are so throughout.
+    """
+    return _Comparing(
+        _Side(left, wanted), _Side(right, wanted), Likeness(ignored=tuple(ignored), renames=renames)
+    ).run()
+
+
+class _Comparing:
+    def __init__(self, left: _Side, right: _Side, likeness: Likeness) -> None:
+        self._left = left
+        self._right = right
+        self._likeness = likeness
+        self._counts: dict[str, int] = {}
+        self._same = 0
+        # Of each actor that differs: where. No later record of it is looked at.
+        self._found: dict[str, tuple[Record | None, Record | None, tuple[Unlike, ...]]] = {}
+
+    def run(self) -> Comparison:
+        """Read both in turns until the first difference is known to be the first."""
+        steps = 0
+        while not (self._left.ended and self._right.ended):
+            for side in (self._left, self._right):
+                if not side.ended and (read := side.read()) is not None and read[0] not in self._found:
+                    side.waiting.setdefault(read[0], deque()).append(read[1])
+                    self._match(read[0])
+            steps += 1
+            if steps % _CHECKED_EVERY == 0:
+                self._note_what_is_left()
+                if self._found and self._is_settled():
+                    break
+        self._note_what_is_left()
+        return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
+
+    def _match(self, actor: str) -> None:
+        lefts, rights = self._left.waiting.get(actor), self._right.waiting.get(actor)
+        if not lefts or not rights:
+            return
+        one, other = lefts.popleft(), rights.popleft()
+        self._counts[actor] = self._counts.get(actor, 0) + 1
+        unlike = tuple(islice(self._unlike(one, other), 20))
+        if unlike:
+            self._found[actor] = (one, other, unlike)
+        else:
+            self._same += 1
+
+    def _unlike(self, one: Record, other: Record) -> Iterator[Unlike]:
+        return self._likeness.differences(_compared(one), _compared(other))
+
+    def _is_settled(self) -> bool:
+        """Whether nothing earlier can differ any more: all that the left run has before it was the same."""
+        earliest = min(_place(one, other) for one, other, _ in self._found.values())
+        waiting = (
+            records[0].sequence for actor, records in self._left.waiting.items() if actor not in self._found and records
+        )
+        return all(number > earliest for number in waiting)
+
+    def _note_what_is_left(self) -> None:
+        """What waits in one run has no counterpart, where the other has ended."""
+        for side, other in ((self._left, self._right), (self._right, self._left)):
+            for actor, records in side.waiting.items():
+                if other.ended and records and actor not in self._found:
+                    self._counts[actor] = self._counts.get(actor, 0) + 1
+                    pair = (records[0], None) if side is self._left else (None, records[0])
+                    self._found[actor] = (*pair, ())
+
+    def _first(self) -> Difference | None:
+        if not self._found:
+            return None
+        actor, (one, other, unlike) = min(self._found.items(), key=lambda found: _place(*found[1][:2]))
+        return Difference(
+            actor=actor,
+            number=self._counts[actor],
+            left=one,
+            right=other,
+            unlike=unlike,
+            left_causes=self._left.causes(one),
+            right_causes=self._right.causes(other),
+            moved_to=self._moved_to(actor, one),
+        )
+
+    def _moved_to(self, actor: str, one: Record | None) -> int | None:
+        if one is None:
+            return None
+        ahead = self._right.ahead(actor)
+        return next((other.sequence for other in ahead if not any(self._unlike(one, other))), None)
+
+
+def _place(one: Record | None, other: Record | None) -> int:
+    record = one or other
+    assert record is not None
+    return record.sequence
+
+
+def _compared(record: Record) -> dict[str, Any]:
+    """What has to be the same."""
+    kind: dict[str, Any] = {"record": type(record).__name__}
+    match record:
+        case Turn():
+            sender = None if record.sender is None else record.sender.path
+            failure = record.failure
+            raised = None if failure is None else f"{failure.type_name}: {failure.message}"
+            told = {"kind": record.kind, "message": record.message, "sender": sender}
+            return kind | told | {"effects": record.effects, "failure": raised}
+        case DeadLetterRecord():
+            return kind | {"message": record.message, "reason": record.reason}
+        case Spawned():
+            return kind | {"actor": record.actor}
+        case Killed():
+            return kind

@@ -1,0 +1,118 @@
+"""Whether two recorded values say the same, though they were recorded in two runs.
+
+Ids are made anew for each run. So two of them may stand for each other: which, is learned where they first stand in the
+same place, and from there on it has to be the same one. Moments and durations differ as well; what is not to be
+compared is left out by the names of fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from itertools import zip_longest
+from typing import Any
+
+import msgpack
+
+from flykka.messages.ref import Ref
+from flykka.runtime.trace.records import Undecoded
+
+ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}")
+"""What is an id within a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """A place where two values differ. `path` reads like `message.state.operators[0]`; `ABSENT` is not there at all."""
+
+    path: str
+    left: Any
+    right: Any
+
+
+class _Absent(Enum):
+    ABSENT = "nothing"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+ABSENT = _Absent.ABSENT
+
+
+class Likeness:
+    """Compares values of two runs, and learns which ids of the one are which of the other.
+
+    `ignored` are patterns of the names of fields. With `renames` off, ids are compared as they are.
+    """
+
+    def __init__(self, *, ignored: Sequence[str] = (), renames: bool = True) -> None:
+        self._ignored = tuple(ignored)
+        self._renames = renames
+        self._right_of: dict[str, str] = {}
+        self._left_of: dict[str, str] = {}
+        self._field_names: dict[type, tuple[str, ...]] = {}
+
+    def differences(self, left: Any, right: Any, path: str = "") -> Iterator[Unlike]:
+        """Where the two differ, in the order of their fields."""
+        if left is right:
+            return
+        if isinstance(left, Undecoded) and isinstance(right, Undecoded):
+            left, right = _on_the_wire(left), _on_the_wire(right)
+        if type(left) is not type(right):
+            yield Unlike(path, left, right)
+        elif isinstance(left, str) and not isinstance(left, Enum):
+            if not self._same_text(left, right):
+                yield Unlike(path, left, right)
+        elif isinstance(left, tuple | list):
+            for index, (one, other) in enumerate(zip_longest(left, right, fillvalue=ABSENT)):
+                yield from self.differences(one, other, f"{path}[{index}]")
+        elif isinstance(left, Mapping):
+            for name in sorted({*left, *right}, key=str):
+                if not self._is_ignored(str(name)):
+                    within = f"{path}.{name}" if path else str(name)
+                    yield from self.differences(left.get(name, ABSENT), right.get(name, ABSENT), within)
+        elif isinstance(left, Ref):
+            yield from self.differences(left.path, right.path, path)
+            if not self._is_ignored("incarnation") and left.incarnation != right.incarnation:
+                yield Unlike(f"{path}.incarnation", left.incarnation, right.incarnation)
+        elif is_dataclass(left):
+            for name in self._compared(type(left)):
+                within = f"{path}.{name}" if path else name
+                yield from self.differences(getattr(left, name), getattr(right, name), within)
+        elif left != right:
+            yield Unlike(path, left, right)
+
+    def _compared(self, kind: type) -> tuple[str, ...]:
+        names = self._field_names.get(kind)
+        if names is None:
+            declared = (field.name for field in fields(kind))
+            names = self._field_names[kind] = tuple(name for name in declared if not self._is_ignored(name))
+        return names
+
+    def _is_ignored(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._ignored)
+
+    def _same_text(self, left: str, right: str) -> bool:
+        if left == right and not ID.search(left):
+            return True
+        if not self._renames:
+            return left == right
+        if ID.split(left) != ID.split(right):
+            return False
+        pairs = zip(ID.findall(left), ID.findall(right), strict=True)
+        return all(self._is_bound(one, other) for one, other in pairs)
+
+    def _is_bound(self, left: str, right: str) -> bool:
+        return self._right_of.setdefault(left, right) == right and self._left_of.setdefault(right, left) == left
+
+
+def _on_the_wire(message: Undecoded) -> Any:
+    """The fields of a message that is not known here; where there are none to be had, its bytes."""
+    try:
+        return msgpack.unpackb(message.data, use_list=False)
+    except ValueError:
+        return message.data
