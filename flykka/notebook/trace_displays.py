@@ -19,6 +19,7 @@ DISPLAYS = {
     "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.replay_html:result_bundle",
     "flykka.runtime.trace.replay.session:ReplaySession": "flykka.notebook.replay_session_html:session_bundle",
     "flykka.runtime.trace.replay.session:Step": "flykka.notebook.replay_session_html:step_bundle",
+    "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.simulation_html:simulation_bundle",
 }
 """Of each class the function that makes its display, both as module:name."""
 
