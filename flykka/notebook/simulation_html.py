@@ -15,7 +15,7 @@ def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
     facts = _facts(outcome)
     wrong = len(outcome.violations)
     state = (GREEN, "nothing was wrong") if outcome.passed else (RED, f"{wrong} violation{'s' * (wrong > 1)}")
-    violations = [f"{each.monitor}: {each.text}" for each in outcome.violations]
+    violations = [str(each) for each in outcome.violations]
     name = f"simulation {outcome.seed}"
     html = page(head(name, state=state), table(_FACTS, facts), *(told(each, bad=True) for each in violations))
     lines = [f"{name}: {state[1]}", *(f"  {what}: {value}" for what, value in facts), *violations]
@@ -24,7 +24,7 @@ def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
 
 def _facts(outcome: SimulationOutcome) -> list[tuple[str, str]]:
     checkpoints, restarts = outcome.checkpoints, outcome.restarts
-    counted = f"{checkpoints.completed} completed, {checkpoints.aborted} aborted, {checkpoints.savepoints} savepoints"
+    counted = f"{checkpoints.completed} completed, {checkpoints.aborted} aborted; savepoints: {checkpoints.savepoints}"
     faults = ", ".join(f"{count} × {kind}" for kind, count in sorted(outcome.faults.items()))
     facts = [
         ("job", f"{', then '.join(outcome.jobs)}; {restarts} restart{'s' * (restarts != 1)}"),

@@ -32,7 +32,7 @@ def test_a_simulation_shows_what_happened_in_it() -> None:
     facts = dict(row for row in Reader(bundle["text/html"]).rows if len(row) == 2)
     assert facts["job"] == "STOPPED, then FINISHED; 2 restarts"
     assert facts["faults"] == "2 × crash, 1 × storage"
-    assert facts["checkpoints"] == "4 completed, 1 aborted, 1 savepoints"
+    assert facts["checkpoints"] == "4 completed, 1 aborted; savepoints: 1"
     assert facts["rows"] == "52, 3 of them late"
     assert bundle["text/plain"].startswith("simulation 39: nothing was wrong\n  job: STOPPED")
 
@@ -42,6 +42,6 @@ def test_a_violation_is_shown_and_becomes_no_markup() -> None:
 
     shown = Reader(bundle["text/html"])
     assert "1 violation" in shown.text
-    assert "commits: checkpoint 3 <b>was never complete</b>" in shown.text
+    assert "checkpoint 3 <b>was never complete</b> [commits]" in shown.text
     assert "b" not in shown.seen
-    assert bundle["text/plain"].endswith("commits: checkpoint 3 <b>was never complete</b>")
+    assert bundle["text/plain"].endswith("checkpoint 3 <b>was never complete</b> [commits]")
