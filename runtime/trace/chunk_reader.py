@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate, repeat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.ref import Ref
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.chunks import KINDS
-from flykka.runtime.trace.effect_forms import EFFECTS, Operand
+from flykka.runtime.trace.effect_forms import CODES, EFFECTS, OPERANDS, Operand
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.recipes import unpack_recipe
 from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Send, Spawned, Turn
@@ -28,8 +28,8 @@ class Chunk:
     """One chunk, unpacked as far as msgpack does it."""
 
     def __init__(self, unpacked: list[Any], decoding: Decoding) -> None:
-        refs, self._values, self._others, self._columns = unpacked
-        self._refs = [Ref(path, incarnation) for path, incarnation in refs]
+        refs, self.values, self._others, self._columns = unpacked
+        self.refs = [Ref(path, incarnation) for path, incarnation in refs]
         self._decoding = decoding
 
     def __iter__(self) -> Iterator[Record]:
@@ -42,19 +42,29 @@ class Chunk:
             place = at + 1
         yield from turns
 
+    def sequences(self) -> Iterator[int]:
+        """The numbers of the records."""
+        numbers = accumulate(self._columns[0]) if self._columns else iter(())
+        place = 0
+        for at, _, sequence, *_ in self._others:
+            yield from islice(numbers, at - place)
+            yield sequence
+            place = at + 1
+        yield from numbers
+
     def message(self, place: int) -> Value | Undecoded:
         """The message at a place of the table."""
-        return self._decoding.value(self._values[place])
+        return self._decoding.value(self.values[place])
 
     def failure(self, place: int | None) -> SerializedThrowable | None:
         """The failure at a place of the table."""
-        return None if place is None else self._decoding.failure(self._values[place])
+        return None if place is None else self._decoding.failure(self.values[place])
 
     def effect(self, packed: list[Any]) -> Effect:
         """What a turn did."""
         code, *operands = packed
         if code == 0 and len(operands) == 2:
-            return Send(target=self._refs[operands[0]], message=self.message(operands[1]))
+            return Send(target=self.refs[operands[0]], message=self.message(operands[1]))
         if code >= len(EFFECTS):
             raise TraceError(f"effects of kind {code} are of a newer version")
         _, make, fields = EFFECTS[code]
@@ -67,9 +77,9 @@ class Chunk:
             case _ if item is None:
                 return None
             case Operand.REF:
-                return self._refs[item]
+                return self.refs[item]
             case Operand.REFS:
-                return tuple(self._refs[place] for place in item)
+                return tuple(self.refs[place] for place in item)
             case Operand.VALUE:
                 return self.failure(item) if name == "failure" else self.message(item)
             case Operand.PLAIN:
@@ -79,7 +89,7 @@ class Chunk:
         if not self._columns:
             return
         sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests = self._columns
-        refs = self._refs
+        refs = self.refs
         rows = zip(
             accumulate(sequences),
             accumulate(times),
@@ -100,12 +110,12 @@ class Chunk:
             _set(turn, "cause", None if cause is None else sequence - cause)
             _set(turn, "kind", KINDS[kind])
             _set(turn, "digest", digest)
-            _set(turn, "_read", _Content(content))
+            _set(turn, "_read", Content(content))
             yield turn
 
     def _other(self, packed: list[Any]) -> Record:
         kind, sequence, now_ms, *fields = packed
-        refs = self._refs
+        refs = self.refs
         if kind == KILLED:
             return Killed(sequence=sequence, now_ms=now_ms, ref=refs[fields[0]])
         if kind == DEAD_LETTER:
@@ -131,7 +141,7 @@ class Chunk:
         raise TraceError(f"records of kind {kind} are of a newer version")
 
 
-class _Content:
+class Content:
     """What a turn has not been asked for yet."""
 
     __slots__ = ("_chunk", "_effects", "_failure", "_message")
@@ -139,7 +149,39 @@ class _Content:
     def __init__(self, content: tuple[Chunk, int, list[list[Any]] | None, int | None]) -> None:
         self._chunk, self._message, self._effects, self._failure = content
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the turn has raised."""
+        return self._failure is not None
+
+    def has_effects(self, noted: Sequence[tuple[Any, ...]], is_form_of: Callable[[bytes | str, object], bool]) -> bool:
+        """Whether the effects are these, as a turn has noted them: told without making records of them.
+
+        `is_form_of` says whether a message has this form.
+        """
+        effects = self._effects or ()
+        if len(effects) != len(noted):
+            return False
+        chunk = self._chunk
+        refs, values = chunk.refs, chunk.values
+        for (code, *packed), (kind, *operands) in zip(effects, noted, strict=True):
+            if CODES.get(kind) != code or len(packed) != len(operands):
+                return False
+            for what, place, operand in zip(OPERANDS[code], packed, operands, strict=False):
+                if place is None or operand is None:
+                    alike = place is operand
+                elif what is Operand.REF:
+                    alike = refs[place] == operand
+                elif what is Operand.VALUE:
+                    alike = is_form_of(values[place], operand)
+                else:
+                    alike = what is Operand.PLAIN and place == operand
+                if not alike:
+                    return False
+        return True
+
     def __call__(self, name: str) -> object:
+        """The message, the failure or the effects."""
         chunk = self._chunk
         if name == "message":
             return chunk.message(self._message)

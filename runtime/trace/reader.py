@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pkgutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 from typing import Self
 
 import msgpack
@@ -24,6 +25,8 @@ from flykka.runtime.trace.headers import header_of, read_header
 from flykka.runtime.trace.records import Killed, Record, TraceHeader, Turn
 
 __all__ = ["Damage", "Trace"]
+
+T = TypeVar("T")
 
 _ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
 
@@ -57,13 +60,20 @@ class Trace:
     def records(self) -> Iterator[Record]:
         """Spawns, turns, kills and dead letters, in the order of the file, a block at a time."""
         decoding = Decoding()
-        for frame in self._frames():
-            if isinstance(frame, Damage):
-                return
+        for frame in self._whole_frames():
             if self.header.format_version == 1:
                 yield read_record(frame.payload, decoding)
             elif frame.payload[0] == layout.BLOCK:
-                yield from self._block(frame, decoding)
+                yield from self._block(frame, decoding, iter)
+
+    def sequences(self) -> Iterator[int]:
+        """The numbers of all records, in the order of the file; no record is made for them."""
+        decoding = Decoding()
+        for frame in self._whole_frames():
+            if self.header.format_version == 1:
+                yield read_record(frame.payload, decoding).sequence
+            elif frame.payload[0] == layout.BLOCK:
+                yield from self._block(frame, decoding, Chunk.sequences)
 
     @property
     def turns(self) -> list[Turn]:
@@ -103,11 +113,17 @@ class Trace:
             elif not has_end:
                 yield Damage(offset=end, reason="the recording was not closed: its process was ended, or it still runs")
 
-    def _block(self, block: Frame, decoding: Decoding) -> Iterator[Record]:
+    def _whole_frames(self) -> Iterator[Frame]:
+        for frame in self._frames():
+            if isinstance(frame, Damage):
+                return
+            yield frame
+
+    def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
         try:
             # Without a limit of its own: what is inflated is bounded by what is read, and a message may be large.
             for unpacked in msgpack.Unpacker(_Inflated(block), max_buffer_size=layout.MAX_FRAME_BYTES):
-                yield from Chunk(unpacked, decoding)
+                yield from read(Chunk(unpacked, decoding))
         except (zlib.error, msgpack.UnpackException, LookupError, TypeError, ValueError) as wrong:
             raise TraceError(f"{self.path}: the block at byte {block.offset} cannot be read: {wrong}") from wrong
 
