@@ -299,6 +299,10 @@ class ActorSystem:
         """What a new cell gets its messages by."""
         return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
+    def incarnation(self, path: str, following: int) -> int:
+        """Which incarnation the next actor at `path` is; `following` comes next."""
+        return following
+
     def next_sequence(self) -> int:
         """The next number in the order of turns, kills and dead letters."""
         return next(self._sequences)

@@ -49,7 +49,7 @@ class Tree:
         with self.lock:
             if parent.end_reason is not None or parent.life in _ENDING:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
-            incarnation = self._incarnations.get(path, 0) + 1
+            incarnation = self._system.incarnation(path, self._incarnations.get(path, 0) + 1)
             kind = AsyncCell if props.dispatcher == "loop" else Cell
             cell = kind(self._system, parent, props, name, path, incarnation)
             parent.children.add(name, cell)

@@ -10,7 +10,6 @@ from flykka.runtime.envelope import Envelope, FaultEnvelope, SignalEnvelope, Tim
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutEnvelope
 from flykka.runtime.signals import BackoffEnded, PipeFailed, ReceiveTimeout
-from flykka.runtime.trace.records import Undecoded
 from flykka.runtime.trace.replay.living import error_of, living
 from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
 
@@ -29,15 +28,12 @@ def entry_of(turn: Turn, cell: Cell, system: ReplaySystem) -> Entry | None:
     """
     mailbox = cell.mailbox
     assert isinstance(mailbox, ReplayMailbox)
-    message = turn.message
-    told = None
-    if not isinstance(message, Undecoded):
-        told = mailbox.take(turn.cause, turn.sender, message, signal=turn.kind == "signal")  # type: ignore[arg-type]
+    told = mailbox.take(turn)
     if told is not None:
         return told
     if turn.kind == "timer":
         return _timer(turn, cell)
-    return _from_the_trace(turn, living(message, system.resolve), system, cell)
+    return _from_the_trace(turn, living(turn.message, system.resolve), system, cell)
 
 
 def _from_the_trace(turn: Turn, message: Message, system: ReplaySystem, cell: Cell) -> Entry:

@@ -9,12 +9,13 @@ An actor that cannot be made again is a boundary: its turns are skipped, and wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.ref import Ref
 from flykka.runtime.signals import DeathWatchNotification, Failed
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.chunk_reader import Content
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Record, Spawn, Spawned, Turn
 from flykka.runtime.trace.replay.ahead import Ahead
@@ -23,6 +24,7 @@ from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, c
 from flykka.runtime.trace.replay.delivery import entry_of
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.replay.explanation import explain
+from flykka.runtime.trace.replay.forms import Forms
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of
 from flykka.runtime.trace.replay.mailbox import ReplayMailbox
 from flykka.runtime.trace.replay.noted import effect_of
@@ -32,9 +34,11 @@ from flykka.runtime.trace.state import digest
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
     from flykka.runtime.actor import Actor
     from flykka.runtime.cell import Cell
     from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect as Noted
 
 _NOT_WANTED = "not asked for"
 
@@ -68,7 +72,8 @@ class ReplayEngine:
         """Why an actor is not replayed, by its path."""
         self._casting = Casting(actors, stand_ins)
         self._only = only
-        self.records = Ahead(in_order(trace.records()))
+        self._forms = Forms()
+        self.records = Ahead(exactly_in_order(trace))
         """What is not replayed yet."""
         self._kills: dict[Ref, int] | None = None
 
@@ -81,19 +86,28 @@ class ReplayEngine:
             DivergenceError: the turn is not what was recorded. The next call goes on behind it all the same.
         """
         with quiet(), outside_turn():
-            for record in self.records:
-                self.position = record.sequence
-                self.system.number = record.sequence
-                if isinstance(record, Turn):
-                    self._take(record)
-                    return record
-                self._follow(record)
-        return None
+            return self._advance()
+
+    def run(self, until: int | None = None) -> None:
+        """Replay all turns, or those up to number `until`. Raises as `advance`, behind the turn."""
+        with quiet(), outside_turn():
+            while (until is None or self.position < until) and self._advance() is not None:
+                pass
 
     def instance(self, path: str) -> Actor | None:
         """The replayed actor at `path`; None where nobody lives there, or a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
+
+    def _advance(self) -> Turn | None:
+        system = self.system
+        for record in self.records:
+            system.number = self.position = record.sequence
+            if type(record) is Turn:
+                self._take(record)
+                return record
+            self._follow(record)
+        return None
 
     # What is no turn
 
@@ -101,22 +115,21 @@ class ReplayEngine:
         self.system.replay_clock.set(record.now_ms)
         match record:
             case Spawned():
-                self._spawn(record)
+                self.spawn(record)
             case Killed(ref=ref):
                 self.system.kill(ref)
 
-    def _spawn(self, spawned: Spawned) -> None:
+    def spawn(self, spawned: Spawned) -> Cell:
+        """The cell, not started yet, of an actor that was spawned from outside; a boundary where it cannot be made."""
         system, ref = self.system, spawned.ref
         parent = system.cells.find(spawned.parent.path)
         if parent is None or not self._is_wanted(ref):
-            self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent is not there")
-            return
+            return self._leave_out(ref, _NOT_WANTED if parent is not None else "its parent is not there")
         try:
             props = self._casting.props_of(spawned, system.resolve)
         except CastingError as reason:
-            self._leave_out(ref, str(reason))
-            return
-        system.attach(props, ref)
+            return self._leave_out(ref, str(reason))
+        return system.attach(props, ref)
 
     def _is_wanted(self, ref: Ref) -> bool:
         return self._only is None or any(ref.path == each or each.startswith(f"{ref.path}/") for each in self._only)
@@ -128,53 +141,59 @@ class ReplayEngine:
     # Turns
 
     def _take(self, turn: Turn) -> None:
-        system = self.system
-        system.replay_clock.set(turn.now_ms)
+        self.system.replay_clock.set(turn.now_ms)
         self.turns += 1
         cell = self._cell_of(turn)
-        self._note_end_of_boundary(turn)
+        if turn.kind == "signal":
+            self._note_end_of_boundary(turn)
         if cell.props is BOUNDARY:
-            self.boundary.setdefault(cell.ref.path, "whoever spawned it leaves it to the trace")
+            self.boundary.setdefault(cell.ref.path, "a stand-in takes its place")
             self._skip(turn, cell)
             return
-        for effect in turn.effects:
-            if isinstance(effect, Spawn):
-                system.cells.expect(effect.ref.path, effect.ref.incarnation)
+        self.compared += 1
         try:
             difference = self._run(turn, cell)
         except UnknownTypeError as unknown:
-            self._diverge(turn, cell, Difference(DivergenceKind.UNKNOWN_TYPE), str(unknown))
-        self.compared += 1
+            difference = Difference(DivergenceKind.UNKNOWN_TYPE, reason=str(unknown))
         if difference is not None:
             self._diverge(turn, cell, difference)
 
     def _run(self, turn: Turn, cell: Cell) -> Difference | None:
-        system, taken, mailbox = self.system, self.system.taken, cell.mailbox
+        taken, mailbox = self.system.taken, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
-        entry = entry_of(turn, cell, system)
+        entry = entry_of(turn, cell, self.system)
         if entry is None:
             return Difference(DivergenceKind.DELIVERY, reason="the timer of this message does not run")
-        taken.begin(turn.effects)
+        taken.begin(turn)
         mailbox.force(entry)
         cell.run()
         if taken.effects is None:
             mailbox.withdraw()
             return Difference(DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}")
-        return self._compared(turn, cell)
+        return self._compared(turn, cell, taken.effects, taken.failure)
 
-    def _compared(self, turn: Turn, cell: Cell) -> Difference | None:
-        taken = self.system.taken
-        assert taken.effects is not None
-        now = [effect_of(each) for each in taken.effects]
-        difference = compare(turn.effects, now)
-        if difference is not None or turn.failure is not None or taken.failure is not None:
-            if self._was_cut_short(turn):
-                return compare(turn.effects, now[: len(turn.effects)])
-            difference = difference or compare_failures(turn.failure, taken.failure)
-        if difference is None and turn.digest is not None and cell.instance is not None:
-            state = digest(cell.instance)
-            if state != turn.digest:
-                return Difference(DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
+    def _compared(
+        self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
+    ) -> Difference | None:
+        content = turn.unread
+        if (
+            not isinstance(content, Content)
+            or failure is not None
+            or content.has_failed
+            or not content.has_effects(noted, self._forms.is_form_of)
+        ):
+            difference = self._looked_at(turn, noted, failure)
+            if difference is not None:
+                return difference
+        if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
+            return Difference(DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
+        return None
+
+    def _looked_at(self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None) -> Difference | None:
+        now = [effect_of(each) for each in noted]
+        difference = compare(turn.effects, now) or compare_failures(turn.failure, failure)
+        if difference is not None and self._was_cut_short(turn):
+            return compare(turn.effects, now[: len(turn.effects)])
         return difference
 
     def _was_cut_short(self, turn: Turn) -> bool:
@@ -188,12 +207,12 @@ class ReplayEngine:
         later = (record for record in self.trace.records() if isinstance(record, Turn))
         return all(each.sequence <= turn.sequence for each in later if each.recipient == turn.recipient)
 
-    def _diverge(self, turn: Turn, cell: Cell, difference: Difference, reason: str = "") -> None:
+    def _diverge(self, turn: Turn, cell: Cell, difference: Difference) -> NoReturn:
         divergence = Divergence(
             trace=str(self.trace.path),
             turn=turn,
             kind=difference.kind,
-            reason=reason or difference.reason,
+            reason=difference.reason,
             expected=difference.expected,
             actual=difference.actual,
             fields=difference.fields,

@@ -6,8 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.envelope import Envelope, SignalEnvelope, Told, TurnKind
 from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.trace.replay.differences import same
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from flykka.messages.ref import Ref
     from flykka.runtime.mailbox import MailboxOwner
     from flykka.runtime.mailboxes.message_queue import MessageQueue
+    from flykka.runtime.trace.records import Turn
 
 Entry = Told | Envelope
 
@@ -75,19 +77,30 @@ class ReplayMailbox(Mailbox):
         self._pour()
         super().close()
 
-    def take(self, cause: int | None, sender: Ref | None, message: Message, *, signal: bool) -> Entry | None:
+    def take(self, turn: Turn) -> Entry | None:
         """What a turn has told that was recorded as this; None where no replayed turn has."""
-        lane = self._signals if signal else self._told
-        waiting = lane.get(cause)
+        lane = self._signals if turn.kind == "signal" else self._told
+        waiting = lane.get(turn.cause)
         if waiting is None:
             return None
+        sender = turn.sender
+        # What a turn told somebody but once, that one has got from it: the message need not be looked at.
+        is_sure = len(waiting) == 1 and sender is not None and sender != turn.recipient
         for place, entry in enumerate(waiting):
-            if _sender(entry) == sender and _message(entry) == message:
+            if _sender(entry) != sender or _kind(entry) != turn.kind:
+                continue
+            if is_sure or same(turn.message, _message(entry)):
                 del waiting[place]
                 if not waiting:
-                    del lane[cause]
+                    del lane[turn.cause]
                 return entry
         return None
+
+    def holds(self, turn: Turn) -> bool:
+        """Whether a replayed turn has told what was recorded as this, which is not taken yet."""
+        lane = self._signals if turn.kind == "signal" else self._told
+        waiting = lane.get(turn.cause, ())
+        return any(_sender(entry) == turn.sender and same(turn.message, _message(entry)) for entry in waiting)
 
     def force(self, entry: Entry) -> None:
         """Have the next run take this, and nothing else."""
@@ -130,9 +143,13 @@ class DeafMailbox(ReplayMailbox):
 
     def put(self, entry: Entry) -> None:
         """Not heard."""
+        if self._is_live:
+            super().put(entry)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
         """Not heard."""
+        if self._is_live:
+            super().put_signal(envelope)
 
 
 def _in_order(lane: dict[int | None, list[Entry]]) -> Iterable[Entry]:
@@ -150,6 +167,10 @@ def _sender(entry: Entry) -> Ref | None:
     if isinstance(entry, tuple):
         return entry[1]
     return entry.sender if isinstance(entry, Envelope) else None
+
+
+def _kind(entry: Entry) -> TurnKind:
+    return entry.kind if isinstance(entry, Envelope) else "message"
 
 
 def _message(entry: Entry) -> Message:

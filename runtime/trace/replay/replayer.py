@@ -87,8 +87,7 @@ class Replayer:
         engine = self.engine(trace, actor=actor)
         divergence = None
         try:
-            while (until is None or engine.position < until) and engine.advance() is not None:
-                pass
+            engine.run(until)
         except DivergenceError as found:
             if raise_on_divergence:
                 raise
