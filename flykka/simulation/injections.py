@@ -32,6 +32,8 @@ class Injections:
         self.injected: Counter[str] = Counter()
         self.allows_failure = False
         """Whether the job may end FAILED although it is restarted without end."""
+        self.leaves_files = False
+        """Whether something has died that was about to write, or could not be deleted, or nobody heard of it."""
         self.has_resource_manager = True
         self.lasts_until_ms = 0
         """When the last of them is over."""
@@ -67,11 +69,12 @@ class Injections:
             case FaultKind.DELAY:
                 return self._pause()
             case FaultKind.LOSS:
+                self.leaves_files = True
                 return self._plan_for(network.lost, LOST)
             case FaultKind.DUPLICATE:
                 return self._plan_for(network.doubled, DOUBLED)
             case FaultKind.TIMER:
-                return self._plan_for(network.lost, TIMERS)
+                return self._plan_for(network.silenced, TIMERS)
             case FaultKind.CRASH:
                 return self._kill(self.task_managers())
             case FaultKind.KILL:
@@ -112,6 +115,7 @@ class Injections:
     def _kill(self, paths: list[str]) -> bool:
         victim = self._system.find(self._chance.choice(paths)) if paths else None
         if victim is not None:
+            self.leaves_files = True
             self._system.kill(victim)
         return victim is not None
 
@@ -127,7 +131,9 @@ class Injections:
 
     def _break_storage(self) -> bool:
         lasts_ms = self._chance.choice(_STORAGE_MS)
-        self._failing[self._chance.choice(tuple(Operation))] = self._now + lasts_ms, self._chance
+        operation = self._chance.choice(tuple(Operation))
+        self.leaves_files = self.leaves_files or operation is Operation.DELETE
+        self._failing[operation] = self._now + lasts_ms, self._chance
         self._lasts(lasts_ms)
         if not self._job_masters():
             # A submission that cannot be written down is refused.

@@ -15,6 +15,7 @@ from flykka.messages.job_graph import (
 from flykka.simulation.topology import Topology
 
 HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
+LATENCY_TRACKING_INTERVAL_MS = 700
 
 
 def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
@@ -58,4 +59,5 @@ def job_graph(
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         restart_strategy=restart_strategy,
+        latency_tracking_interval_ms=LATENCY_TRACKING_INTERVAL_MS,
     )

@@ -18,6 +18,7 @@ from flykka.runtime.events import ActorFailed, UnhandledMessage
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.simulation import leftovers
 from flykka.simulation.client import Heard, SimulationClient
 from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.digest import DigestRecorder
@@ -150,6 +151,7 @@ class _Simulation:
                 job.status = status.value
                 self._judge(job, result)
         self._check_output(job)
+        self._check_storage(job)
         return True
 
     def _path_to_go_on_from(self, job: _Job, plan: JobPlan) -> str | None:
@@ -178,6 +180,22 @@ class _Simulation:
         truth = Truth(self._topology, self._world, is_exact=is_exact)
         for text in truth.wrong(is_complete=job.status == "FINISHED"):
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
+
+    def _check_storage(self, job: _Job) -> None:
+        world, job_id = self._world, job.graph.job_id
+        kept = self._heard.results[job_id].checkpoint_path
+        for text in leftovers.missing(world, [*self._heard.savepoints, *([kept] if kept is not None else [])]):
+            self._violated("storage", text)
+        if job.status not in ("FINISHED", "STOPPED") or self._heard.restarts[job_id] or self._injections.leaves_files:
+            return
+        left = {
+            "nothing refers to": leftovers.unreferenced(world, job_id),
+            "nobody has published": leftovers.staged(world, job_id),
+            "no savepoint was made of": leftovers.half_savepoints(world),
+        }
+        for what, paths in left.items():
+            if paths:
+                self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
     def _violated(self, monitor: str, text: str) -> None:
         self._found.append(Violation(monitor, text))

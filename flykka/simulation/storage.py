@@ -31,12 +31,16 @@ class Operation(StrEnum):
 
 
 class Storage:
-    """All files of one simulation, by path. `on_finalised` hears of each that has its final name."""
+    """All files of one simulation, by path.
+
+    `on_finalised` hears of each that has got its final name, `on_deletion` of what is about to be deleted.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, File] = {}
         self.fails: Callable[[Operation, str], bool] = lambda _operation, _path: False
         self.on_finalised: Callable[[str, bytes], None] = lambda _path, _data: None
+        self.on_deletion: Callable[[str], None] = lambda _path: None
 
     def write(self, path: str, content: File) -> None:
         """Make a file whole, or not at all. Raises `OSError`."""
@@ -62,6 +66,7 @@ class Storage:
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is below. Raises `OSError`."""
         self._may_fail(Operation.DELETE, path)
+        self.on_deletion(path)
         for each in self.below(path):
             del self.files[each]
 

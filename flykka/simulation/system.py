@@ -61,16 +61,22 @@ class Network:
     def __init__(self) -> None:
         self.lost: Counter[Arrival] = Counter()
         self.doubled: Counter[Arrival] = Counter()
+        self.silenced: Counter[Arrival] = Counter()
+        """Timers that are lost."""
         self.happened: Counter[str] = Counter()
 
     @property
     def is_perfect(self) -> bool:
         """Nothing is to become of any."""
-        return not self.lost and not self.doubled
+        return not self.lost and not self.doubled and not self.silenced
 
     def copies(self, arrival: Arrival) -> int:
         """How often the next one arrives."""
-        for plan, copies, what in ((self.lost, 0, "loss"), (self.doubled, 2, "duplicate")):
+        for plan, copies, what in (
+            (self.lost, 0, "loss"),
+            (self.doubled, 2, "duplicate"),
+            (self.silenced, 0, "timer"),
+        ):
             if plan[arrival] > 0:
                 plan[arrival] -= 1
                 if not plan[arrival]:

@@ -151,7 +151,13 @@ class _Drawing:
             splits_per_look=chance.choice((1, 2, 5, 100)),
             interval_ms=chance.choice((50, 250, 1_000)),
         )
-        self._add([source, *self._transformations()], (), watermark_delay_ms=source.disorder_ms)
+        idle_timeout_ms = chance.choice((None, None, 100))
+        self._add(
+            [source, *self._transformations()],
+            (),
+            watermark_delay_ms=source.disorder_ms,
+            idle_timeout_ms=idle_timeout_ms,
+        )
 
     def _add_vertex(self, reads: Sequence[tuple[JobVertexId, int]], *, ends: bool = False) -> None:
         if not reads:
@@ -185,6 +191,7 @@ class _Drawing:
         is_windowed: bool = False,
         ends: bool = False,
         watermark_delay_ms: int | None = None,
+        idle_timeout_ms: int | None = None,
     ) -> None:
         name = f"vertex-{len(self._vertices)}"
         operators = self._operators(name, behaviours)
@@ -200,6 +207,7 @@ class _Drawing:
             inputs=tuple(self._edge(read, parallelism, is_windowed=is_windowed) for read in reads),
             outputs=outputs,
             watermark_delay_ms=watermark_delay_ms,
+            idle_timeout_ms=idle_timeout_ms,
         )
         self._vertices.append(vertex)
         self._open += [(vertex.vertex_id, number) for number in range(len(outputs))]

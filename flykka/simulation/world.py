@@ -60,13 +60,15 @@ class World:
     trouble: Trouble = field(default_factory=Trouble)
     violations: list[str] = field(default_factory=list)
     late_rows: int = 0
-    injected: Counter[str] = field(default_factory=Counter)
     attempts: dict[JobId, list[RunningAttempt]] = field(default_factory=dict)
+    deleted_jobs: dict[str, list[str]] = field(default_factory=dict)
+    """The files that were still there when the folder of a job was deleted as a whole."""
     _committable: set[str] = field(default_factory=set)
     """The final names of files that a durable checkpoint has held."""
 
     def __post_init__(self) -> None:
         self.storage.on_finalised = self._on_finalised
+        self.storage.on_deletion = self._on_deletion
 
     @property
     def root(self) -> str:
@@ -97,6 +99,10 @@ class World:
         """Delete files and folders. Raises `OSError`."""
         for path in paths:
             self.storage.delete(self.path(path))
+
+    def _on_deletion(self, path: str) -> None:
+        if path.count("/") == 2 and path.startswith(f"{self.name}/checkpoints/"):
+            self.deleted_jobs[path] = self.storage.below(path)
 
     def _on_finalised(self, path: str, data: bytes) -> None:
         if not path.endswith("/_metadata"):

@@ -1,0 +1,46 @@
+"""What is in the storage when a job is over: all that is referred to, and where nobody died nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.errors import CheckpointStorageError
+from flykka.actors.state.handles import exclusive_state_of, shared_state_of
+from flykka.messages.ids import JobId
+from flykka.simulation.world import World
+
+
+def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:
+    """What is wrong with checkpoints and savepoints that somebody was told of."""
+    for address in addresses:
+        storage = CheckpointStorage(address)
+        try:
+            storage.check_state(storage.read_metadata(address))
+        except CheckpointStorageError as broken:
+            yield f"{world.path(address)} was kept, and cannot be restored: {broken}"
+
+
+def unreferenced(world: World, job_id: JobId) -> list[str]:
+    """The files of a job that no checkpoint refers to which is there, or was when the folder of the job was deleted."""
+    folder = f"{world.name}/checkpoints/{job_id}"
+    below = world.deleted_jobs.get(folder, world.storage.below(folder))
+    metadata = [path for path in below if path.endswith("/_metadata")]
+    referred = {f"{folder}/job-graph", *metadata, *(f"{each.removesuffix('_metadata')}_continued" for each in metadata)}
+    for path in metadata if folder not in world.deleted_jobs else ():
+        checkpoint = CheckpointStorage(f"{world.root}").read_metadata(f"{world.root}/{path.split('/', 1)[1]}")
+        referred |= {world.path(handle.path) for handle in shared_state_of(checkpoint).values()}
+        referred |= {world.path(handle.path) for handle in exclusive_state_of(checkpoint)}
+    return [path for path in below if path not in referred]
+
+
+def staged(world: World, job_id: JobId) -> list[str]:
+    """What a job has staged and not published."""
+    return world.storage.below(f"{world.name}/staging/{job_id}")
+
+
+def half_savepoints(world: World) -> list[str]:
+    """The folders of savepoints that are not whole."""
+    below = f"{world.name}/savepoints/"
+    folders = {below + path.removeprefix(below).split("/")[0] for path in world.storage.files if path.startswith(below)}
+    return sorted(folder for folder in folders if f"{folder}/_metadata" not in world.storage.files)
