@@ -9,6 +9,8 @@ from flykka.notebook.shell import Bundle
 HEIGHT = 560
 """Pixels."""
 
+_STYLE = "display: block; box-sizing: border-box; width: 100%; border: 1px solid rgba(128, 128, 128, .3)"
+
 
 class SequenceDiagram:
     """Made by `Trace.sequence_diagram`. `html` is the page: to be written to a file, or to be shown elsewhere."""
@@ -22,7 +24,7 @@ class SequenceDiagram:
         """Called by IPython. The page's script runs, and can reach nothing but the page."""
         frame = (
             f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts" title="{escape(self._text)}" '
-            f'style="width: 100%; height: {self.height}px; border: 1px solid rgba(128, 128, 128, .3)"></iframe>'
+            f'style="{_STYLE}; height: {self.height}px"></iframe>'
         )
         return {"text/html": frame, "text/plain": self._text}
 
