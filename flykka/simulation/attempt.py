@@ -226,7 +226,7 @@ class SimulatedAttempt:
         return StateSnapshotted(
             checkpoint_id=checkpoint_id,
             state=TaskStateSnapshot(operators=tuple(states)),
-            size_bytes=written + sum(handle.size_bytes for state in states for handle in state.shared),
+            size_bytes=sum(map(_size_bytes, states)),
             incremental_bytes=written,
             sync_ms=0,
             async_ms=0,
@@ -282,3 +282,8 @@ class SimulatedAttempt:
 
 def _is_split(output: ResultPartitionDescriptor) -> bool:
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
+
+
+def _size_bytes(state: OperatorSubtaskState) -> int:
+    shared = sum(handle.size_bytes for handle in state.shared)
+    return shared + sum(handle.size_bytes for handle in state.exclusive)

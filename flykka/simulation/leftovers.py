@@ -8,7 +8,7 @@ from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.ids import JobId
-from flykka.simulation.world import World
+from flykka.simulation.world import World, checkpoint_of
 
 
 def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:
@@ -24,14 +24,16 @@ def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:
 def unreferenced(world: World, job_id: JobId) -> list[str]:
     """The files of a job that no checkpoint refers to which is there, or was when the folder of the job was deleted."""
     folder = f"{world.name}/checkpoints/{job_id}"
-    below = world.deleted_jobs.get(folder, world.storage.below(folder))
-    metadata = [path for path in below if path.endswith("/_metadata")]
-    referred = {f"{folder}/job-graph", *metadata, *(f"{each.removesuffix('_metadata')}_continued" for each in metadata)}
-    for path in metadata if folder not in world.deleted_jobs else ():
-        checkpoint = CheckpointStorage(f"{world.root}").read_metadata(f"{world.root}/{path.split('/', 1)[1]}")
-        referred |= {world.path(handle.path) for handle in shared_state_of(checkpoint).values()}
-        referred |= {world.path(handle.path) for handle in exclusive_state_of(checkpoint)}
-    return [path for path in below if path not in referred]
+    there = {path: world.storage.files[path] for path in world.storage.below(folder)}
+    files = world.deleted_jobs.get(folder, there)
+    referred = {f"{folder}/job-graph"}
+    for path in files:
+        if path.endswith("/_metadata"):
+            checkpoint = checkpoint_of(path, files[path])
+            referred |= {path, f"{path.removesuffix('_metadata')}_continued"}
+            referred |= {world.path(handle.path) for handle in shared_state_of(checkpoint).values()}
+            referred |= {world.path(handle.path) for handle in exclusive_state_of(checkpoint)}
+    return sorted(files.keys() - referred)
 
 
 def staged(world: World, job_id: JobId) -> list[str]:

@@ -18,7 +18,7 @@ from flykka.messages.operator_state import COMMITTABLES, PendingFile
 from flykka.simulation.batches import BatchStore
 from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows
-from flykka.simulation.storage import PROTOCOL, Storage
+from flykka.simulation.storage import PROTOCOL, File, Storage
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class World:
     violations: list[str] = field(default_factory=list)
     late_rows: int = 0
     attempts: dict[JobId, list[RunningAttempt]] = field(default_factory=dict)
-    deleted_jobs: dict[str, list[str]] = field(default_factory=dict)
+    deleted_jobs: dict[str, dict[str, File]] = field(default_factory=dict)
     """The files that were still there when the folder of a job was deleted as a whole."""
     _committable: set[str] = field(default_factory=set)
     """The final names of files that a durable checkpoint has held."""
@@ -102,13 +102,19 @@ class World:
 
     def _on_deletion(self, path: str) -> None:
         if path.count("/") == 2 and path.startswith(f"{self.name}/checkpoints/"):
-            self.deleted_jobs[path] = self.storage.below(path)
+            self.deleted_jobs[path] = {each: self.storage.files[each] for each in self.storage.below(path)}
 
     def _on_finalised(self, path: str, data: bytes) -> None:
         if not path.endswith("/_metadata"):
             return
-        checkpoint = decode(unpacked(path, data))
-        assert isinstance(checkpoint, CompletedCheckpoint)
-        for snapshot in snapshots(checkpoint):
+        for snapshot in snapshots(checkpoint_of(path, data)):
             pieces = elements_of(snapshot.operators if snapshot else (), COMMITTABLES, Value)
             self._committable.update(piece.target for piece in pieces if isinstance(piece, PendingFile))
+
+
+def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
+    """What the metadata file at `path` holds."""
+    assert isinstance(data, bytes), f"{path} is no metadata"
+    checkpoint = decode(unpacked(path, data))
+    assert isinstance(checkpoint, CompletedCheckpoint)
+    return checkpoint
