@@ -135,6 +135,8 @@ class _Simulation:
         self._faults.plan(plan.faults, job.graph, self._job_manager, self._client)
         job_id = job.graph.job_id
         while job_id not in self._heard.results:
+            if self._recorder.violations or self._world.violations or self._found:
+                return False  # What follows from a broken law says nothing new.
             if self._system.clock.now_ms() > self._faults.last_ms + self._settings.patience_ms:
                 seconds = self._settings.patience_ms // 1_000
                 self._violated("progress", f"{job_id} has not ended {seconds} s behind the last fault")
