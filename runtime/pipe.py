@@ -51,7 +51,7 @@ def _part(argument: object, depth: int = 0) -> Any:
 class Pipe(Generic[T]):
     """One call of `pipe_to_self`. Where even the message of the outcome cannot be made, the waiting actor fails."""
 
-    __slots__ = ("_cause", "_cell", "_on_failure", "_on_success", "_work")
+    __slots__ = ("_cause", "_on_failure", "_on_success", "cell", "work")
 
     def __init__(
         self,
@@ -60,15 +60,21 @@ class Pipe(Generic[T]):
         on_success: Callable[[T], Message],
         on_failure: Callable[[BaseException], Message],
     ) -> None:
-        self._cell = cell
-        self._work = work
+        self.cell = cell
+        self.work = work
         self._on_success = on_success
         self._on_failure = on_failure
         self._cause = cell.sequence
 
+    def replaced(self, work: Callable[[], Any]) -> Pipe[Any]:
+        """The same with other work in the place of its own."""
+        pipe = Pipe(self.cell, work, self._on_success, self._on_failure)
+        pipe._cause = self._cause
+        return pipe
+
     def run(self) -> None:
         """Do the work and queue its outcome; on a thread of the I/O pool."""
-        cell = self._cell
+        cell = self.cell
         if cell.end_reason is not None:
             return
         try:
@@ -82,7 +88,7 @@ class Pipe(Generic[T]):
 
     def _outcome(self) -> Message:
         try:
-            result = self._work()
+            result = self.work()
         except BaseException as error:  # noqa: BLE001 - the outcome, for the actor to judge.
             return self._on_failure(error)
         return self._on_success(result)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.envelope import Envelope, SignalEnvelope, Told, TurnKind
 from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.signals import Unwatch, Watch
 from flykka.runtime.trace.replay.differences import same
 from flykka.runtime.turn import RUNNING
 
@@ -147,8 +148,8 @@ class DeafMailbox(ReplayMailbox):
             super().put(entry)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Not heard."""
-        if self._is_live:
+        """Not heard; but who watches it is to be told of its end in a fork as well."""
+        if self._is_live or isinstance(envelope.message, Watch | Unwatch):
             super().put_signal(envelope)
 
 

@@ -17,6 +17,8 @@ from flykka.runtime.errors import SessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 from flykka.runtime.trace.replay.causes import Cause, causes_of
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
+from flykka.runtime.trace.replay.fork import BeyondWork, Fork
+from flykka.runtime.trace.replay.role import Beyond
 from flykka.runtime.trace.state import Absent, Change, State, changes, describe
 
 if TYPE_CHECKING:
@@ -194,6 +196,17 @@ class ReplaySession:
         """The class of the actor that takes a turn, where it is replayed."""
         instance = self._engine.instance(turn.recipient.path)
         return None if instance is None else type(instance).__name__
+
+    def fork(self, *, beyond: Beyond | None = None, beyond_work: BeyondWork | None = None) -> Fork:
+        """A system right before the turn of this session, with its message in hand, which can go on otherwise.
+
+        The session stays where it is. Behind the end of the trace, or at its beginning, nothing is in hand.
+        """
+        engine = self._make_engine()
+        turn = self.turn
+        while (upcoming := engine.records.turns(1)) and turn is not None and upcoming[0].sequence < turn.sequence:
+            engine.advance()
+        return Fork(engine, beyond=beyond, beyond_work=beyond_work)
 
     # How it moves
 

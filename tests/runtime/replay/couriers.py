@@ -87,13 +87,16 @@ class Courier(Actor):
 class Depot(Actor):
     """Keeps parcels, and has each weighed, which blocks."""
 
-    def __init__(self, scales: Scales) -> None:
+    def __init__(self, scales: Scales, lost: int) -> None:
         self.scales = scales
+        self.lost = lost
         self.kept: dict[Ref, list[int]] = {}
         self.grams = 0
 
     def handle_message(self, message: Message) -> None:
         match message:
+            case Parcel() if self.lost:
+                self.lost -= 1
             case Parcel(number=number):
                 assert self.context.sender is not None
                 self.kept.setdefault(self.context.sender, []).append(number)
@@ -119,10 +122,10 @@ class Scales:
 SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
 
 
-def record(path: Path, *, seed: int = 3, parcels: int = 3) -> Trace:
-    """Two couriers with so many parcels each, to the end."""
+def record(path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0) -> Trace:
+    """Two couriers with so many parcels each, to the end; so many of them are lost on the way, and brought again."""
     with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path)) as system:
-        depot = system.spawn(Props(Depot, Scales()), "depot")
+        depot = system.spawn(Props(Depot, Scales(), lost), "depot")
         couriers = [system.spawn(Props(Courier, depot), f"courier-{name}") for name in "ab"]
         system.run_until_idle()
         for courier in couriers:

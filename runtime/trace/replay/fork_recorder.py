@@ -1,0 +1,95 @@
+"""The recorder of a fork: makes records of its turns at once, for those who want to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
+from flykka.runtime.trace.replay.noted import effect_of
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect, Recorder
+
+
+class ForkRecorder:
+    """Counts turns, shows every record to `observer`, looks for the one to end with, and hands on to `recorder`."""
+
+    def __init__(
+        self,
+        until: Callable[[Record], bool] | None,
+        observer: Callable[[Record], object] | None,
+        recorder: Recorder | None,
+    ) -> None:
+        self.turns = 0
+        self.is_over = False
+        self._until = until
+        self._observer = observer
+        self._recorder = recorder
+
+    def open(self, *, system: str, seed: int) -> None:
+        """It has begun already."""
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        """An actor was spawned from outside."""
+        if self._recorder is not None:
+            self._recorder.spawned(sequence, now_ms, ref, parent, props)
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        """An actor has taken a turn."""
+        self.turns += 1
+        if self._recorder is not None:
+            self._recorder.turn(sequence, now_ms, recipient, envelope, effects, failure)
+        self._see(
+            Turn(
+                sequence=sequence,
+                now_ms=now_ms,
+                recipient=recipient,
+                sender=envelope.sender,
+                cause=envelope.cause,
+                kind=envelope.kind,
+                message=envelope.message,
+                effects=tuple(map(effect_of, effects)),
+                failure=failure,
+            )
+        )
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        """An actor was killed."""
+        if self._recorder is not None:
+            self._recorder.killed(sequence, now_ms, ref)
+        self._see(Killed(sequence=sequence, now_ms=now_ms, ref=ref))
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None:
+        """A message found no one to handle it."""
+        if self._recorder is not None:
+            self._recorder.dead_letter(sequence, now_ms, message, sender, recipient, reason)
+        self._see(
+            DeadLetterRecord(
+                sequence=sequence, now_ms=now_ms, message=message, sender=sender, recipient=recipient, reason=reason
+            )
+        )
+
+    def close(self) -> None:
+        """Whoever began the recording ends it."""
+
+    def _see(self, record: Record) -> None:
+        if self._observer is not None:
+            self._observer(record)
+        if self._until is not None and self._until(record):
+            self.is_over = True

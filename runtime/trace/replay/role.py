@@ -1,0 +1,158 @@
+"""The part of an actor that a fork does not run, played as it was recorded, for as long as it fits.
+
+It fits while the actor is told what it was told then. The order is free, for between several who tell it the fork may
+come to another one. What the actor was told from outside, or had itself told, comes when all has been said that was
+said before it then, and as much later as it came then. The first message that was not recorded ends the part: from then
+on somebody else may play on, or the actor is silent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.messages.message import Message, Value
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.signals import Create
+from flykka.runtime.trace import records
+from flykka.runtime.trace.replay.living import error_of, living
+from flykka.runtime.trace.replay.system import BOUNDARY
+
+if TYPE_CHECKING:
+    from flykka.runtime.context import ActorContext
+    from flykka.runtime.trace.records import Turn, Undecoded
+
+PlayOn = Callable[[Message], object]
+"""Handles a message in the turn of an actor whose part has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A message that a boundary was told, or told itself, and what it did then."""
+
+    message: Value | Undecoded
+    effects: tuple[records.Effect, ...]
+
+
+Beyond = Callable[["ActorContext", list[Heard]], PlayOn | None]
+"""Who plays on, told what has been so far; None where nobody does."""
+
+
+class Role:
+    """One boundary actor of a fork.
+
+    Args:
+        context: the actor's.
+        turns: its recorded turns from the fork on.
+        past: finds what it was told before.
+        beyond: who plays on behind the end of the part.
+        note_silence: told where nobody does.
+    """
+
+    def __init__(
+        self,
+        context: ActorContext,
+        turns: Iterable[Turn],
+        past: Callable[[], list[Heard]],
+        beyond: Beyond | None,
+        note_silence: Callable[[str, Message], None],
+    ) -> None:
+        self._context = context
+        self._past = past
+        self._beyond = beyond
+        self._note_silence = note_silence
+        self._heard: list[Heard] = []
+        self._expected: list[Turn] = []
+        self._own: deque[Turn] = deque()
+        self._due: deque[tuple[Message, Turn]] = deque()
+        self._last_heard = (0, 0)
+        """When the last message was heard: here, and then."""
+        self._play_on: PlayOn | None = None
+        self.has_ended = False
+        me = context.ref
+        self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
+        for turn in turns:
+            if turn.kind == "signal":
+                continue
+            is_own = turn.kind == "timer" or turn.sender == me or (turn.sender is None and turn.cause is None)
+            (self._own if is_own else self._expected).append(turn)
+
+    def begin(self) -> None:
+        """It was spawned in the fork: what it did in its first turn. Called in its turn."""
+        if self._create is not None:
+            self._play(self._create)
+
+    def cue(self) -> None:
+        """Have what is due next come at its time."""
+        if self.has_ended or not self._own or self._due:
+            return
+        following = self._own[0]
+        if any(turn.sequence < following.sequence for turn in self._expected):
+            return
+        now_ms, (here_ms, then_ms) = self._context.system.clock.now_ms(), self._last_heard
+        due_ms = max(now_ms, here_ms + following.now_ms - then_ms)
+        self._own.popleft()
+        message = living(following.message, self._context.system.resolve)
+        self._due.append((message, following))
+        cell = self._context._cell
+        self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
+
+    def handle(self, message: Message) -> None:
+        """Play what was recorded for `message`; called in the turn of the actor."""
+        if self._due and self._due[0][0] is message:
+            _, own = self._due.popleft()
+            if not self.has_ended:
+                self._play(own)
+                self.cue()
+            return
+        turn = None if self.has_ended else self._recorded(message)
+        if turn is None:
+            self._leave(message)
+            return
+        self._expected.remove(turn)
+        self._last_heard = (self._context.now(), turn.now_ms)
+        self._play(turn)
+        self.cue()
+
+    def end(self) -> None:
+        """The part is over: from here on somebody else plays, or nobody."""
+        if not self.has_ended:
+            self.has_ended = True
+            if self._beyond is not None:
+                self._play_on = self._beyond(self._context, [*self._past(), *self._heard])
+
+    def _recorded(self, message: Message) -> Turn | None:
+        sender = self._context.sender
+        return next((turn for turn in self._expected if turn.sender == sender and turn.message == message), None)
+
+    def _leave(self, message: Message) -> None:
+        self.end()
+        if self._play_on is None:
+            self._note_silence(self._context.path, message)
+        else:
+            self._play_on(message)
+
+    def _play(self, turn: Turn) -> None:
+        self._heard.append(Heard(turn.message, turn.effects))
+        for effect in turn.effects:
+            self._perform(effect)
+        if turn.failure is not None:
+            raise error_of(turn.failure)
+
+    def _perform(self, effect: records.Effect) -> None:
+        context, resolve = self._context, self._context.system.resolve
+        match effect:
+            case records.Send(target=target, message=message) | records.Reply(target=target, message=message):
+                resolve(target.path, target.incarnation).tell(living(message, resolve))
+            case records.Spawn(ref=ref):
+                context.spawn(BOUNDARY, ref.path.rpartition("/")[2])
+            case records.Stop(ref=ref):
+                context.stop(resolve(ref.path, ref.incarnation))
+            case records.Watch(ref=ref, message=message):
+                context.watch(resolve(ref.path, ref.incarnation), None if message is None else living(message, resolve))
+            case records.Unwatch(ref=ref):
+                context.unwatch(resolve(ref.path, ref.incarnation))
+            case _:
+                return  # Its timers and its blocking work come as its own turns; the rest is between it and itself.

@@ -1,0 +1,108 @@
+"""What the recording still holds of the world around a fork: what came from outside, and what others answered.
+
+A fork takes the turns of the replayed actors itself. Three things it cannot know, and takes from the record as long as
+they fit: what was told from outside of all turns (and in the turns of boundaries before the fork), the outcomes of
+blocking work, and the part of each actor that is not replayed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from flykka.messages.ref import Ref
+from flykka.runtime.path import ROOT, TEMP, USER
+from flykka.runtime.signals import DeathWatchNotification, Stop, Terminated
+from flykka.runtime.trace.records import Kill, Killed, Pipe, Record, Send, Spawned, Turn, Undecoded
+
+FromOutside = Turn | Killed | Spawned
+"""A record that comes about in the fork at its own time: a message, a stop, a kill, an actor."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of blocking work: `turn` brought it, `delay_ms` after the work was begun."""
+
+    work: object
+    turn: Turn
+    delay_ms: int
+
+
+class RecordedWorld:
+    """Sorted out of the records from the fork on.
+
+    Args:
+        records: from the turn on at which the fork begins.
+        is_boundary: whether an actor is not replayed, as far as that is known there.
+        is_waiting: whether the message of a turn lies in the mailbox of its actor already.
+    """
+
+    def __init__(
+        self, records: Iterable[Record], is_boundary: Callable[[Ref], bool], is_waiting: Callable[[Turn], bool]
+    ) -> None:
+        self.from_outside: list[FromOutside] = []
+        """In their order; the shutdown of the recorded system is none of them."""
+        self.parts: defaultdict[Ref, list[Turn]] = defaultdict(list)
+        """The turns of each actor."""
+        self.outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
+        """Of the blocking work that is begun from here on, by the path of who begins it."""
+        self._is_boundary = is_boundary
+        self._is_waiting = is_waiting
+        self._turns: dict[int, Turn] = {}
+        self._pipes: dict[int, list[object]] = {}
+        self._killed_in_turns: set[Ref] = set()
+        for record in records:
+            if _is_shutdown(record):
+                break
+            self._sort(record)
+
+    def _sort(self, record: Record) -> None:
+        match record:
+            case Turn():
+                self._turns[record.sequence] = record
+                self.parts[record.recipient].append(record)
+                self._killed_in_turns.update(effect.ref for effect in record.effects if isinstance(effect, Kill))
+                self._pipes[record.sequence] = [effect.work for effect in record.effects if isinstance(effect, Pipe)]
+                self._sort_turn(record)
+            case Killed(ref=ref) if ref not in self._killed_in_turns:
+                self.from_outside.append(record)
+            case Spawned():
+                self.from_outside.append(record)
+
+    def _sort_turn(self, turn: Turn) -> None:
+        begun_in = None if turn.cause is None else self._turns.get(turn.cause)
+        if begun_in is None:
+            if self._is_from_outside(turn):
+                self.from_outside.append(turn)
+        elif self._is_outcome(turn, begun_in):
+            works = self._pipes[begun_in.sequence]
+            delay_ms = max(0, turn.now_ms - begun_in.now_ms)
+            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), turn, delay_ms))
+
+    def _is_from_outside(self, turn: Turn) -> bool:
+        """Of a turn whose cause is none, or lies before the fork: whether the fork would not come to it by itself."""
+        message, sender = turn.message, turn.sender
+        if turn.kind == "signal":
+            if isinstance(message, DeathWatchNotification):
+                return turn.cause is not None and self._is_boundary(message.ref)
+            return isinstance(message, Stop) and not self._is_waiting(turn)
+        if turn.kind == "timer" or isinstance(message, Terminated):
+            return False
+        if turn.cause is None:
+            # What has a sender and no cause is the kernel's own.
+            is_said = sender is None or sender.path.startswith(TEMP) or self._is_boundary(sender)
+            return is_said and not (self._is_boundary(turn.recipient) and sender is None)
+        if self._is_boundary(turn.recipient):
+            return sender != turn.recipient
+        return not self._is_waiting(turn)
+
+    def _is_outcome(self, turn: Turn, begun_in: Turn) -> bool:
+        if turn.kind != "message" or not self._pipes[begun_in.sequence] or begun_in.recipient != turn.recipient:
+            return False
+        told = (effect.message for effect in begun_in.effects if isinstance(effect, Send))
+        return isinstance(turn.message, Undecoded) or turn.message not in told
+
+
+def _is_shutdown(record: Record) -> bool:
+    return isinstance(record, Turn) and record.recipient.path in (ROOT, USER) and isinstance(record.message, Stop)

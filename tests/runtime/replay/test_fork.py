@@ -1,0 +1,294 @@
+"""A fork goes on from a recorded turn by itself, with a fault or without, and answers from the record while it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.blocking_work import BlockingWork
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import ForkError
+from flykka.runtime.signals import Terminated
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import Killed, Record, Turn
+from flykka.runtime.trace.replay.fork import Fork
+from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.replay.role import Heard, PlayOn
+from flykka.runtime.trace.replay.session import ReplaySession
+from tests.runtime.replay import couriers
+from tests.runtime.replay.couriers import SCALES, Bring, Courier, Depot, Parcel, Receipt, Scales
+
+COURIERS = ("/user/courier-a", "/user/courier-b")
+PARCELS = 5
+KEPT = {path: list(range(1, PARCELS + 1)) for path in COURIERS}
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=PARCELS)
+
+
+@pytest.fixture
+def session(trace: Trace) -> ReplaySession:
+    """Everybody is replayed."""
+    return Replayer(stand_ins={SCALES: Scales()}).session(trace)
+
+
+@pytest.fixture
+def outside(trace: Trace) -> ReplaySession:
+    """The depot is a boundary."""
+    return Replayer().session(trace)
+
+
+def weigh(work: BlockingWork) -> int:
+    assert work.function == "<lambda>"
+    return 1
+
+
+def instance(fork: Fork, path: str) -> object:
+    cell = fork.system.cells.find(path)
+    return None if cell is None else cell.instance
+
+
+def kept(fork: Fork) -> dict[str, list[int]]:
+    depot = instance(fork, "/user/depot")
+    assert isinstance(depot, Depot)
+    return {ref.path: parcels for ref, parcels in sorted(depot.kept.items(), key=lambda each: each[0].path)}
+
+
+def brought(fork: Fork) -> list[int]:
+    actors = [instance(fork, path) for path in COURIERS]
+    return [actor.brought for actor in actors if isinstance(actor, Courier)]
+
+
+def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(session: ReplaySession, trace: Trace) -> None:
+    shutdown = next(turn.sequence for turn in trace if turn.recipient.path == "/user" and turn.sequence > 10)
+    for turn in trace.turns:
+        if turn.sequence < shutdown:
+            session.at(turn.sequence)
+            fork = session.fork()
+
+            run = fork.run()
+
+            assert (run.ended, run.silent) == ("nothing is left to do", {})
+            assert kept(fork) == KEPT
+            depot = instance(fork, "/user/depot")
+            assert isinstance(depot, Depot)
+            assert depot.grams == 2 * 100 * sum(range(1, PARCELS + 1))
+
+
+def test_beside_a_boundary_too(outside: ReplaySession, trace: Trace) -> None:
+    for turn in trace.turns[:-10]:
+        outside.at(turn.sequence)
+        fork = outside.fork()
+
+        run = fork.run()
+
+        assert (run.ended, run.silent) == ("nothing is left to do", {})
+        assert brought(fork) == [PARCELS, PARCELS]
+
+
+def test_a_dropped_parcel_is_brought_again(session: ReplaySession) -> None:
+    session.run_until("Depot <- Parcel(number=2)")
+    fork = session.fork()
+
+    fork.drop()
+    run = fork.run()
+
+    assert kept(fork) == KEPT
+    assert run.duration_ms == couriers.RETRY_MS
+
+
+def test_a_parcel_that_is_late_comes_twice_for_it_was_brought_again(session: ReplaySession) -> None:
+    step = session.run_until("Depot <- Parcel(number=2)")
+    assert step is not None
+    assert step.turn.sender is not None
+    fork = session.fork(beyond_work=weigh)
+
+    fork.delay("5s")
+    run = fork.run()
+
+    assert run.duration_ms == 5_000
+    assert run.silent == {}
+    assert kept(fork)[step.turn.sender.path] == [*range(1, PARCELS + 1), 2]
+
+
+def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
+    step = session.run_until("Depot <- Parcel(number=2)")
+    assert step is not None
+    assert step.turn.sender is not None
+    fork = session.fork(beyond_work=weigh)
+
+    fork.duplicate()
+    fork.run()
+
+    assert kept(fork)[step.turn.sender.path] == [1, 2, 2, *range(3, PARCELS + 1)]
+
+
+def test_a_crash_is_heard_of_by_those_who_watch(session: ReplaySession, outside: ReplaySession) -> None:
+    for each in (session, outside):
+        each.run_until("courier-a <- Receipt(number=2)")
+        fork = each.fork()
+        records: list[Record] = []
+
+        fork.crash("depot")
+        fork.run(observer=records.append)
+
+        assert [record.ref.path for record in records if isinstance(record, Killed)] == ["/user/depot"]
+        told = [record.recipient.path for record in records if isinstance(record, Turn) and is_terminated(record)]
+        assert sorted(told) == list(COURIERS)
+        assert max(brought(fork)) < PARCELS
+
+
+def is_terminated(turn: Turn) -> bool:
+    return isinstance(turn.message, Terminated)
+
+
+def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
+    trace = couriers.record(tmp_path / "slow.trace", lost=1)
+    session = Replayer(stand_ins={SCALES: Scales()}).session(trace)
+    session.run_until("Courier <- Retry")
+    fork = session.fork()
+
+    fork.drop()
+    fork.run()
+
+    assert min(brought(fork)) < max(brought(fork))
+
+
+def test_a_fork_leaves_its_session_where_it_is(session: ReplaySession) -> None:
+    step = session.run_until("Courier <- Receipt(number=2)")
+    assert step is not None
+    state = session.state()
+
+    for _ in range(2):
+        fork = session.fork()
+        fork.drop()
+        fork.run()
+
+    assert session.here == step
+    assert session.state() == state
+
+
+def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
+    outside.run_until("depot <- Parcel(number=2)")
+    fork = outside.fork()
+
+    fork.duplicate()
+    run = fork.run("30s")
+
+    assert run.silent == {"/user/depot": "Parcel(number=2)"}
+    assert (run.ended, run.duration_ms) == ("the time is over", 30_000)
+
+
+def test_somebody_may_play_on_where_the_record_ends(outside: ReplaySession) -> None:
+    heard: list[Heard] = []
+
+    def beyond(context: ActorContext, past: list[Heard]) -> PlayOn:
+        heard.extend(past)
+
+        def sign(message: Message) -> None:
+            assert isinstance(message, Parcel)
+            assert context.sender is not None
+            context.sender.tell(Receipt(number=message.number))
+
+        return sign
+
+    outside.run_until("depot <- Parcel(number=2)")
+    fork = outside.fork(beyond=beyond)
+
+    fork.duplicate()
+    run = fork.run()
+
+    assert run.silent == {}
+    assert brought(fork) == [PARCELS, PARCELS]
+    assert [each.message for each in heard if isinstance(each.message, Parcel)][:2] == [Parcel(number=1)] * 2
+
+
+def test_a_boundary_may_say_something_of_its_own(outside: ReplaySession) -> None:
+    outside.run_until("courier-a <- Receipt(number=1)")
+    fork = outside.fork()
+
+    fork.drop()
+    fork.say("/user/depot", "/user/courier-a", Receipt(number=1))
+    run = fork.run("10s")
+
+    assert brought(fork)[0] == 1
+    assert set(run.silent) == {"/user/depot"}
+
+
+def test_a_fork_ends_where_it_is_told_to(session: ReplaySession) -> None:
+    session.run_until(Bring)
+    fork = session.fork()
+
+    run = fork.run(until=lambda record: isinstance(record, Turn) and record.message == Receipt(number=2))
+
+    assert run.ended == "what was waited for has come"
+    assert max(brought(fork)) == 2
+
+
+def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -> None:
+    step = session.run_until("Depot <- Parcel(number=2)")
+    assert step is not None
+    recorder = TraceRecorder(tmp_path / "fork.trace")
+    recorder.open(system="fork", seed=0)
+    fork = session.fork()
+
+    fork.drop()
+    run = fork.run(recorder=recorder)
+    recorder.close()
+
+    turns = Trace.open(tmp_path / "fork.trace").turns
+    assert len(turns) == run.turns
+    assert turns[0].sequence >= step.turn.sequence
+    assert [turn.sequence for turn in turns] == sorted({turn.sequence for turn in turns})
+
+
+def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
+    session.run_until("Depot <- Parcel(number=2)")
+    runs: list[list[Record]] = [[], []]
+
+    for records in runs:
+        fork = session.fork()
+        fork.drop()
+        fork.run(observer=records.append)
+
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda fork: fork.drop(), "turn 5 handles the kernel's Create, which cannot be dropped"),
+        (lambda fork: fork.delay("5s"), "which cannot be delayed"),
+        (lambda fork: fork.duplicate(), "which cannot be told twice"),
+        (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
+        (lambda fork: fork.say("/user/depot", "/user/x", Bring(parcels=1)), "no actor lives at /user/x at turn 5"),
+        (
+            lambda fork: fork.say("/user/depot", "/user/courier-a", Bring(parcels=1)),
+            "/user/depot is replayed: what it says is its own code's to decide",
+        ),
+        (lambda fork: (fork.run(), fork.run()), "a fork runs once"),
+    ],
+)
+def test_what_cannot_be_done_is_told(session: ReplaySession, act: Callable[[Fork], object], said: str) -> None:
+    session.at(5)
+    fork = session.fork()
+
+    with pytest.raises(ForkError, match=said):
+        act(fork)
+
+
+def test_behind_the_end_nothing_is_in_hand(session: ReplaySession, trace: Trace) -> None:
+    session.at(trace.turns[-1].sequence)
+    fork = session.fork()
+
+    with pytest.raises(ForkError, match="handles the kernel's Stop"):
+        fork.drop()
+    assert isinstance(fork.turn, Turn)
+    assert fork.turn.recipient == Ref("/", 1)
