@@ -4,6 +4,7 @@
 #   make test     the tests
 #   make check    format, lint, types, import contracts, then the tests: what a change has to pass
 #   make bench    speed beside Spark's own streaming
+#   make simulate two thousand clusters in virtual time, and some again under other hash seeds
 #   make clean    back to a fresh clone
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ READY := $(VENV)/.ready
 WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := check
-.PHONY: demo test check lint bench clean
+.PHONY: demo test check lint bench simulate clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/python examples/flights.py $(ARGS)
@@ -34,6 +35,13 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks.streaming $(ARGS)
+
+# Two processes that hash otherwise see the same: nothing is decided by the order of a set.
+simulate: $(READY)
+	@$(BIN)/flykka simulate --seeds 2000 --jobs 2 $(ARGS)
+	@mkdir -p build
+	@for seed in 1 2; do PYTHONHASHSEED=$$seed $(BIN)/flykka simulate --seeds 100 --digest > build/simulated-$$seed; done
+	@cmp build/simulated-1 build/simulated-2 && echo 'the same turns under two hash seeds'
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from flykka.messages.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
     from flykka.replay.replayer import Replayer as Replayer
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
+    from flykka.simulation.outcome import SimulationOutcome as SimulationOutcome
+    from flykka.simulation.settings import FaultKind as FaultKind
+    from flykka.simulation.settings import SimulationSettings as SimulationSettings
+    from flykka.simulation.simulation import simulate as simulate
     from flykka.spark_bridge.accumulators import DoubleCounter as DoubleCounter
     from flykka.spark_bridge.accumulators import Histogram as Histogram
     from flykka.spark_bridge.accumulators import IntCounter as IntCounter
@@ -50,6 +54,7 @@ _MODULES = {
     "DataStream": "streams.data_stream",
     "DoubleCounter": "spark_bridge.accumulators",
     "ExternalizedCheckpointRetention": "messages.job_graph",
+    "FaultKind": "simulation.settings",
     "FileSink": "spark_bridge.sinks.file_sink",
     "FileSource": "spark_bridge.sources.file_source",
     "ForeachBatchSink": "spark_bridge.sinks.foreach_batch_sink",
@@ -68,12 +73,15 @@ _MODULES = {
     "RestartStrategies": "restart_strategies",
     "RichFunction": "spark_bridge.rich_function",
     "RuntimeContext": "spark_bridge.rich_function",
+    "SimulationOutcome": "simulation.outcome",
+    "SimulationSettings": "simulation.settings",
     "SlidingEventTimeWindows": "streams.windows",
     "StreamExecutionEnvironment": "environment",
     "Trace": "traces.trace",
     "TumblingEventTimeWindows": "streams.windows",
     "WatermarkStrategy": "streams.watermark_strategy",
     "WindowedStream": "streams.data_stream",
+    "simulate": "simulation.simulation",
 }
 
 __all__ = sorted(_MODULES)
