@@ -23,6 +23,7 @@ from flykka.runtime.trace.records import (
     Undecoded,
 )
 from flykka.runtime.trace.replay.differences import FieldDifference, differences, same
+from flykka.runtime.trace.replay.older import as_far_as_told
 from flykka.runtime.trace.replay.system import BOUNDARY_ACTOR
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def same_effect(recorded: Effect, now: Effect) -> bool:
         return True
     if isinstance(now, Spawn) and now.actor == BOUNDARY_ACTOR and isinstance(recorded, Spawn):
         return recorded.ref == now.ref  # Whoever was there, he is not replayed.
-    recorded, now = _as_reply(recorded), _as_reply(now)
+    recorded, now = _as_reply(recorded), as_far_as_told(recorded, _as_reply(now))
     if type(recorded) is not type(now):
         return False
     return all(same(getattr(recorded, each.name), getattr(now, each.name)) for each in fields(recorded))

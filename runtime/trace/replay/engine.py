@@ -28,6 +28,7 @@ from flykka.runtime.trace.replay.forms import Forms
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of
 from flykka.runtime.trace.replay.mailbox import ReplayMailbox
 from flykka.runtime.trace.replay.noted import effect_of
+from flykka.runtime.trace.replay.older import as_in_first_format
 from flykka.runtime.trace.replay.quiet import quiet
 from flykka.runtime.trace.replay.system import BOUNDARY, ReplaySystem
 from flykka.runtime.trace.state import digest
@@ -191,6 +192,8 @@ class ReplayEngine:
 
     def _looked_at(self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None) -> Difference | None:
         now = [effect_of(each) for each in noted]
+        if self.trace.header.format_version == 1:
+            now = as_in_first_format(now)
         difference = compare(turn.effects, now) or compare_failures(turn.failure, failure)
         if difference is not None and self._was_cut_short(turn):
             return compare(turn.effects, now[: len(turn.effects)])
