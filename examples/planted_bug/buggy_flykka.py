@@ -1,0 +1,38 @@
+"""The command `flykka`, with the agency's bug planted in it: the coordinator of checkpoints counts acknowledgements.
+
+    python buggy_flykka.py simulate --seeds 100    a command of flykka's
+    python -m pytest -p buggy_flykka               tests of flykka's
+
+Of a task that has acknowledged already, an acknowledgement that comes once more is taken for that of another one.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.cli.main import main
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.state import TaskStateSnapshot
+
+_expects, _acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledge
+
+
+def expects(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
+    """Every acknowledgement counts, also the second one of a task."""
+    answer = _expects(self, attempt)
+    return TaskAcknowledgeResult.SUCCESS if answer is TaskAcknowledgeResult.DUPLICATE else answer
+
+
+def acknowledge(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
+    """Where the task is not awaited, somebody is who is."""
+    awaited = attempt if attempt in self.awaited else min(self.awaited)
+    return _acknowledge(self, awaited, state)
+
+
+PendingCheckpoint.expects = expects  # type: ignore[method-assign]
+PendingCheckpoint.acknowledge = acknowledge  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    sys.exit(main())
