@@ -17,6 +17,7 @@ KernelError
 ├── WaitInTurnError             the caller: a turn that waits for its own actor's end, which would never come
 ├── BlockingInLoopError         the actor: it would block the event loop that it shares with others
 ├── ForeignAwaitError           the actor: in virtual time it awaited something of the world outside
+├── NondeterminismError         the actor: it did something in its turn that no replay could repeat
 ├── CircuitBreakerOpenError     the called side has failed too often; nobody was called
 ├── CircuitBreakerTimeoutError  the called side took longer than a circuit breaker allows
 ├── FutureCancelledError        the asker gave up
@@ -130,6 +131,10 @@ class BlockingInLoopError(KernelError):
 
 class ForeignAwaitError(KernelError, NotImplementedError):
     """An actor on a seeded dispatcher reached for a socket, a process or the like, which no seed could repeat."""
+
+
+class NondeterminismError(KernelError):
+    """A turn has read the real clock, slept, or reached for the world outside; the text says where, and what to do."""
 
 
 class CircuitBreakerOpenError(KernelError):

@@ -7,13 +7,38 @@ from typing import TYPE_CHECKING
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.runtime.testing.nondeterminism import Nondeterminism, refuse, watched
 
 if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 
+class StrictDispatcher(SeededDispatcher):
+    """Watches what turns do."""
+
+    def step(self) -> bool:
+        """Draw and run one. Raises `NondeterminismError` behind a turn that could not be repeated."""
+        found: list[Nondeterminism] = []
+
+        def report(each: Nondeterminism) -> None:
+            found.append(each)
+            refuse(each)
+
+        with watched(report):
+            has_run = super().step()
+        for each in found:
+            # The actor's own failure is its supervisor's to mend; whoever tests it is to hear of this one.
+            refuse(each)
+        return has_run
+
+
 class SeededSystem(ActorSystem):
-    """Nothing runs but within `run_until_idle`, `advance`, or while something is waited for."""
+    """Nothing runs but within `run_until_idle`, `advance`, or while something is waited for.
+
+    With `strict`, a turn that does what no seed could repeat fails with `NondeterminismError`, and so does whoever has
+    it run: reads the real clock, draws from the module `random`, sleeps, opens a file, begins a thread. Turns take
+    several times as long then.
+    """
 
     def __init__(
         self,
@@ -24,9 +49,10 @@ class SeededSystem(ActorSystem):
         serialize_messages: bool = True,
         recorder: Recorder | None = None,
         default_ask_timeout: float = 10.0,
+        strict: bool = False,
     ) -> None:
         self.manual_clock = ManualClock(start_ms)
-        self.schedule = SeededDispatcher(seed, self.manual_clock)
+        self.schedule = (StrictDispatcher if strict else SeededDispatcher)(seed, self.manual_clock)
         super().__init__(
             name,
             seed=seed,

@@ -1,0 +1,167 @@
+"""What a turn does that no replay could repeat: it reads the real clock, draws from a source without a seed, sleeps,
+opens files or sockets, begins processes or threads.
+
+Calls are seen where Python makes them, whatever name they are called by: `sys.setprofile` tells of every C function,
+and the interpreter's audit events tell of what classes do. What only tells of a turn, such as logging, is let through,
+and so are imports.
+"""
+
+from __future__ import annotations
+
+import _thread
+import datetime
+import os
+import random
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FrameType
+from typing import Any
+
+from flykka.runtime.errors import NondeterminismError
+from flykka.runtime.turn import RUNNING
+
+_CLOCK = "context.now(), which is the time of the turn"
+_CHANCE = "context.random, which repeats with the seed"
+_SLEEP = "a timer, context.timers.start_once(...), which blocks nobody"
+_WORK = "context.pipe_to_self(work, ...), which sends the outcome as a message"
+_IDS = "context.new_id(...) or context.random, which repeat with the seed"
+
+_TIMES = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "localtime", "gmtime")
+_THREADS = ("start_new_thread", "start_joinable_thread")
+_CALLS: dict[object, tuple[str, str]] = {
+    **{getattr(time, name): (f"time.{name}()", _CLOCK) for name in _TIMES},
+    **{getattr(_thread, name): ("the start of a thread", _WORK) for name in _THREADS if hasattr(_thread, name)},
+    time.sleep: ("time.sleep()", _SLEEP),
+    os.urandom: ("os.urandom()", _IDS),
+}
+"""C functions by themselves: what to call them, and what to use instead."""
+
+_AUDITED = {
+    "open": ("open()", _WORK),
+    "os.listdir": ("os.listdir()", _WORK),
+    "os.scandir": ("os.scandir()", _WORK),
+    "os.system": ("os.system()", _WORK),
+    "subprocess.Popen": ("subprocess.Popen()", _WORK),
+    "socket.__new__": ("socket.socket()", _WORK),
+    "socket.connect": ("socket.connect()", _WORK),
+    "socket.getaddrinfo": ("socket.getaddrinfo()", _WORK),
+}
+
+_LET_THROUGH = ("importlib", "linecache", "logging", "pkgutil", "tokenize", "traceback", "warnings")
+"""Packages that read clocks and files to tell of a turn, or to load its code."""
+
+_LIBRARY = (sysconfig.get_path("stdlib"), "<frozen")
+_KERNEL = "flykka.runtime."
+_DATES = ("now", "utcnow", "today")
+
+
+@dataclass(frozen=True, slots=True)
+class Nondeterminism:
+    """One such call: what was called, from where, in whose turn, and what to use instead."""
+
+    call: str
+    place: str
+    actor: str
+    instead: str
+
+    def text(self) -> str:
+        """In one sentence."""
+        return f"{self.actor} uses {self.call} in its turn, at {self.place}: use {self.instead}"
+
+
+class _Watching(threading.local):
+    report: Callable[[Nondeterminism], None] | None = None
+    is_busy = False
+
+
+_watching = _Watching()
+_audit_is_on = threading.Lock()
+
+
+@contextmanager
+def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
+    """Tell `report` of every such call that is made on this thread, in this block and in an actor's turn.
+
+    What `report` raises, the call raises.
+    """
+    if _audit_is_on.acquire(blocking=False):
+        sys.addaudithook(_on_audit)  # For good: an audit hook cannot be taken away.
+    outer, before = _watching.report, sys.getprofile()
+    _watching.report = report
+    sys.setprofile(_on_profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+        _watching.report = outer
+
+
+def refuse(found: Nondeterminism) -> None:
+    """Raise `NondeterminismError`."""
+    raise NondeterminismError(found.text())
+
+
+def _on_profile(frame: FrameType, event: str, arg: Any) -> None:
+    if event == "c_call" and RUNNING.cell is not None:
+        known = _known(arg)
+        if known is not None:
+            _tell(*known, frame)
+
+
+def _on_audit(event: str, _arguments: tuple[Any, ...]) -> None:
+    if event in _AUDITED and _watching.report is not None and RUNNING.cell is not None:
+        _tell(*_AUDITED[event], sys._getframe(1))
+
+
+def _known(function: BuiltinFunctionType) -> tuple[str, str] | None:
+    try:
+        known = _CALLS.get(function)
+    except TypeError:
+        return None  # A method of something that has no hash.
+    if known is not None:
+        return known
+    name, owner = function.__name__, getattr(function, "__self__", None)
+    if owner is _shared_random:
+        return "the random module", _CHANCE
+    if name in _DATES and isinstance(owner, type) and issubclass(owner, datetime.date):
+        return f"{owner.__name__}.{name}()", _CLOCK
+    return None
+
+
+_shared_random = random.random.__self__  # type: ignore[attr-defined]  # The one instance behind the module's functions.
+
+
+def _tell(call: str, instead: str, frame: FrameType) -> None:
+    report, cell = _watching.report, RUNNING.cell
+    if report is None or cell is None or _watching.is_busy:
+        return
+    way = _way_from_actor(frame)
+    if way is None:
+        return
+    culprit, called = way
+    _watching.is_busy = True
+    try:
+        place = f"{culprit.f_code.co_filename}:{culprit.f_lineno}"
+        report(Nondeterminism(call=called or call, place=place, actor=cell.ref.path, instead=instead))
+    finally:
+        _watching.is_busy = False
+
+
+def _way_from_actor(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
+    """The nearest line that is not Python's library, and what of the library it calls; None for what is let through."""
+    called = None
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in _LET_THROUGH or module.startswith(_KERNEL):
+            return None
+        filename = frame.f_code.co_filename
+        if "site-packages" in filename or not filename.startswith(_LIBRARY):
+            return frame, called
+        called = f"{module}.{frame.f_code.co_name}()"
+        frame = frame.f_back
+    return None
