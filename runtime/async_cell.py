@@ -60,6 +60,10 @@ class AsyncCell(Cell):
         if self._tasks is not None:
             self._tasks.add(task)
 
+    def is_suspended(self) -> bool:
+        """Whether a coroutine has a message in hand."""
+        return self._turn is not None
+
     def is_main_task(self) -> bool:
         """Whether the task that runs is the one that handles a message."""
         return self._turn is not None and self._turn.task is asyncio.current_task()

@@ -22,7 +22,10 @@ Plain tuples, because one is made for every message sent while a recorder is on.
 
 
 class Recorder(Protocol):
-    """Told of everything in the order it happens on each thread; called from all dispatcher threads."""
+    """Told of everything in the order it happens on each thread; called from all dispatcher threads.
+
+    One with a `before_turn(cell)` that is not None is called with it in each turn too, before anything is done there.
+    """
 
     def open(self, *, system: str, seed: int) -> None:
         """The system begins."""

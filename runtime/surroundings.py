@@ -34,6 +34,8 @@ def passes_hooks(cell: Cell, message: Message, envelope: Envelope) -> bool:
 def begin_record(cell: Cell) -> None:
     """Number the turn that begins, and note its effects from here on."""
     cell.sequence = cell.system.next_sequence()
+    if cell.system.before_turn is not None:
+        cell.system.before_turn(cell)
     cell.now()
     cell.effects = []
 

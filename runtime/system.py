@@ -136,6 +136,7 @@ class ActorSystem:
         self.clock: Clock = clock or self.dispatcher.clock or SystemClock()
         self.serialize_messages = serialize_messages
         self.recorder = recorder
+        self.before_turn: Callable[[Cell], None] | None = getattr(recorder, "before_turn", None)
         self.default_ask_timeout = default_ask_timeout
         self.event_stream = EventStream()
         self.dead_letters = DeadLetters(self)

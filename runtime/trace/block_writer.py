@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.trace import format as layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from io import FileIO
     from pathlib import Path
+
+    from flykka.runtime.trace.noted import Noted
 
 logger = logging.getLogger("flykka.runtime")
 
@@ -43,10 +46,14 @@ class BlockWriter:
         """How much is packed and not written yet."""
         return self._put_bytes - self._taken_bytes
 
-    def open(self, header: bytes) -> None:
-        """Begin the file. Raises `OSError` where it cannot be written."""
+    def open(self, system: str, seed: int) -> None:
+        """Begin the file with its header. Raises `OSError` where it cannot be written."""
         self._file = self._path.open("wb", buffering=0)
-        self._write(header)
+        self._write(layout.header(system, seed))
+
+    def groups(self, noted: Sequence[Noted]) -> Iterator[Sequence[Noted]]:
+        """The records that are to be packed together: all of them."""
+        yield noted
 
     def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
         """Have a chunk written whose first record is `first`, and ahead of it the names that it is the first to use.

@@ -7,6 +7,7 @@
     BLOCK     the chunks of some records (`chunks`), one behind the other, compressed with zlib
     NAMES     what the header had to leave open: a msgpack map of schemas, modules and redacted tags, ahead of the first
               block that needs them
+    SNAPSHOTS actors as they were where a ring begins (`snapshots`): a msgpack array, compressed with zlib
     END       a msgpack map: nothing comes behind it. `capped` is there where a size cap has ended the recording.
 
 A block can be read without the others, and a reader that skips blocks need not read them. Records are in the order in
@@ -22,7 +23,7 @@ import platform
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -40,6 +41,7 @@ MAX_FRAME_BYTES = 1 << 30
 BLOCK = 1
 NAMES = 2
 END = 3
+SNAPSHOTS = 4
 
 BLOCK_BYTES = 64 * 1024
 """So much, before it is compressed, is a block worth; what comes slower is written sooner."""
@@ -77,6 +79,11 @@ def block(chunks: Iterable[bytes]) -> bytes:
 def names(content: Mapping[str, object]) -> bytes:
     """The frame of what the header had to leave open."""
     return framed(bytes([NAMES]) + msgpack.packb(content))
+
+
+def snapshots(rows: Sequence[object]) -> bytes:
+    """The frame of some snapshots."""
+    return framed(bytes([SNAPSHOTS]) + zlib.compress(msgpack.packb(rows), _COMPRESSION))
 
 
 def end(content: Mapping[str, object]) -> bytes:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
-from typing import Self
+from typing import Self, TypeVar
 
 import msgpack
 
@@ -23,11 +22,13 @@ from flykka.runtime.trace.format_one import read_record
 from flykka.runtime.trace.frames import Damage, Frame, read_frames, small_frames
 from flykka.runtime.trace.headers import header_of, read_header
 from flykka.runtime.trace.records import Killed, Record, TraceHeader, Turn
+from flykka.runtime.trace.snapshots import Snapshot, read_snapshots
 
 __all__ = ["Damage", "Trace"]
 
 T = TypeVar("T")
 
+_SNAPSHOTS = frozenset({layout.SNAPSHOTS})
 _ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
 
 
@@ -74,6 +75,13 @@ class Trace:
                 yield read_record(frame.payload, decoding).sequence
             elif frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, Chunk.sequences)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Who lived where a ring begins, parents before children; none where the recording is whole."""
+        with self.path.open("rb") as file:
+            next(read_frames(file))
+            for frame in small_frames(file, _SNAPSHOTS):
+                yield from read_snapshots(frame.payload[1:])
 
     @property
     def turns(self) -> list[Turn]:

@@ -139,7 +139,7 @@ class _Packing:
             case Enum():
                 return _ENUM, [name_of(kind), item.name]
             case type() | FunctionType() | BuiltinFunctionType():
-                return (_NAMED if _is_of_module(item) else _OPAQUE), name_of(item)
+                return (_NAMED if is_of_module(item) else _OPAQUE), name_of(item)
             case MethodType():
                 return _OPAQUE, name_of(item)
             case _ if is_dataclass(kind):
@@ -149,7 +149,7 @@ class _Packing:
                 return _OPAQUE, name_of(kind)
 
 
-def _is_of_module(item: Any) -> bool:
+def is_of_module(item: Any) -> bool:
     """Whether `item` is found again under its name."""
     found: object = sys.modules.get(item.__module__)
     for part in item.__qualname__.split("."):

@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.block_writer import BlockWriter
 from flykka.runtime.trace.chunks import ChunkPacker
-from flykka.runtime.trace.format import BLOCK_BYTES, header
+from flykka.runtime.trace.format import BLOCK_BYTES
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
+from flykka.runtime.trace.ring_blocks import RingBlocks
 from flykka.runtime.trace.state import digest
 from flykka.runtime.trace.written import Written
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
+    from flykka.runtime.cell import Cell
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect
@@ -47,6 +50,8 @@ class TraceRecorder:
         path: the file; what it held before is gone when the system begins.
         max_bytes: the file grows no further than this. The recording ends there, which the file and the log say; the
             system goes on.
+        ring: nothing is written but the last records, so many at least and twice as many at most: when the system ends,
+            and whenever `dump` is called. The file begins with snapshots of the actors, so that it replays.
         redact: for classes of messages a function that makes of each the one to write, of the same class. A replay
             compares only the class of these.
         digests: have each turn tell the state behind it, in one number. It takes many times as long as the rest.
@@ -57,14 +62,18 @@ class TraceRecorder:
         path: str | os.PathLike[str],
         *,
         max_bytes: int | None = None,
+        ring: int | None = None,
         redact: Redact | None = None,
         digests: bool = False,
     ) -> None:
+        if ring is not None and (max_bytes is not None or ring < 1):
+            raise ValueError("a ring is a number of records above 0, and is bounded by it: it has no max_bytes")
         self.path = Path(path)
         self._digests = digests
         self._written = Written(redact)
         self._packer = ChunkPacker(self._written)
-        self._blocks = BlockWriter(self.path, max_bytes)
+        self._ring = None if ring is None else RingBlocks(self.path, ring)
+        self._blocks = self._ring or BlockWriter(self.path, max_bytes)
         self._records: deque[Noted] = deque()
         self._packing = threading.Lock()
         self._begun = threading.Event()
@@ -79,12 +88,17 @@ class TraceRecorder:
         """Begin the file with its header. Raises `RuntimeError` for a second system: a recorder writes one file."""
         if self._opened or self._closed:
             raise RuntimeError(f"the recorder of {self.path} has a system already")
-        self._blocks.open(header(system, seed))
+        self._blocks.open(system, seed)
         self._opened = True
         self._thread = threading.Thread(target=self._run, name="flykka-recorder", daemon=True)
         self._thread.start()
         # A program that ends without terminating its system has its last turns on disk too.
         atexit.register(self.close)
+
+    @property
+    def before_turn(self) -> Callable[[Cell], None] | None:
+        """What keeps the snapshots of a ring."""
+        return None if self._ring is None else self._ring.before_turn
 
     def turn(
         self,
@@ -108,6 +122,8 @@ class TraceRecorder:
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         """An actor was spawned from outside any turn."""
+        if self._ring is not None:
+            self._ring.spawned(sequence, ref)
         self._note(note_spawned(sequence, now_ms, ref, parent, props))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
@@ -119,6 +135,14 @@ class TraceRecorder:
     ) -> None:
         """A message found no one to handle it."""
         self._note(note_dead_letter(sequence, now_ms, message, sender, recipient, reason))
+
+    def dump(self) -> None:
+        """Have everything that is kept in the file now, while the system runs. Raises `OSError` where it cannot be."""
+        with self._packing:
+            self._pack()
+        self._blocks.write_waiting()
+        if self._ring is not None:
+            self._ring.write(self.path)
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -171,8 +195,9 @@ class TraceRecorder:
         """Pack what is there now; the caller holds `_packing`."""
         records = self._records
         noted = [records.popleft() for _ in range(len(records))]
-        for first, chunk in self._packer.pack(noted):
-            self._blocks.put(first, chunk, self._written.take_names())
+        for group in self._blocks.groups(noted):
+            for first, chunk in self._packer.pack(group):
+                self._blocks.put(first, chunk, self._written.take_names())
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:

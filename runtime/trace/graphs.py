@@ -1,0 +1,295 @@
+"""Live objects as a table, for snapshots: what an actor holds, shared and cyclic as it is, without any pickle.
+
+    graph = [nodes, item]
+    item  = a plain value, or [place among the nodes]
+    node  = [kind, content], in which items stand
+
+An object of a class is its class by name and its attributes. It is made again without its initialiser, and nothing that
+is named in a graph is called. What stands for the world outside is told by what it is to the actor: its context, its
+system, an object that its Props have given it. What has no form here, a lock, a thread, a closure, makes the whole
+graph impossible, and the refusal says where it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import cache, partial
+from itertools import count
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from flykka.messages.codec import encode
+from flykka.messages.errors import CodecError
+from flykka.messages.message import Value
+from flykka.messages.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.props import Props
+from flykka.runtime.trace.recipes import is_of_module, name_of, pack_recipe
+
+if TYPE_CHECKING:
+    from flykka.runtime.cell import Cell
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_MAX_NODES = 200_000
+_MAX_INT = 1 << 63
+
+Node = tuple[str, Any]
+
+
+class NoFormError(Exception):
+    """Something that an actor holds cannot be written down."""
+
+
+class GraphWriter:
+    """Writes the objects of one cell. Called in a turn of it, so that nothing moves meanwhile."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._outside: dict[int, Node] = {id(cell.system): ("system", None)}
+        for place, argument in (*enumerate(cell.props.args), *cell.props.kwargs.items()):
+            if not _is_told(argument):
+                self._outside[id(argument)] = ("given", place)
+        self._cell = cell
+        self._nodes: list[Node | None] = []
+        self._places: dict[int, int] = {}
+        self._held: list[object] = []
+        self._path: list[str] = []
+
+    def pack(self, item: object) -> bytes:
+        """The graph of everything that `item` leads to. Raises `NoFormError`."""
+        try:
+            written = self._item(item)
+            packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, written])
+        except (RecursionError, ValueError) as refusal:
+            raise NoFormError(f"{self._where()}: {refusal}") from None
+        return packed
+
+    def _item(self, item: object) -> object:
+        kind = type(item)
+        if kind in _PLAIN and not (kind is int and not -_MAX_INT <= item < _MAX_INT):  # type: ignore[operator]
+            return item
+        place = self._places.get(id(item))
+        if place is None:
+            place = self._places[id(item)] = len(self._nodes)
+            if place >= _MAX_NODES:
+                raise NoFormError(f"it holds more than {_MAX_NODES:,} objects")
+            # Held, so that the id of what is made in passing is not another's.
+            self._held.append(item)
+            self._nodes.append(None)
+            self._nodes[place] = self._node(item)
+        return [place]
+
+    def _step(self, name: object, item: object) -> object:
+        self._path.append(str(name))
+        written = self._item(item)
+        self._path.pop()
+        return written
+
+    def _items(self, items: Iterable[object]) -> list[object]:
+        return [self._step(f"[{place}]", item) for place, item in enumerate(items)]
+
+    def _pairs(self, pairs: Iterable[tuple[object, object]]) -> list[list[object]]:
+        return [[self._item(key), self._step(f"[{key!r}]", item)] for key, item in pairs]
+
+    def _node(self, item: Any) -> Node:
+        outside = self._outside.get(id(item))
+        if outside is not None:
+            return outside
+        container = self._container(item)
+        if container is not None:
+            return container
+        match item:
+            case Value():
+                try:
+                    return "value", encode(item)
+                except CodecError:
+                    return self._object(item)
+            case Ref():
+                return "ref", [item.path, item.incarnation]
+            case Enum():
+                return "enum", [name_of(type(item)), item.name]
+            case type() | FunctionType() | BuiltinFunctionType() if is_of_module(item):
+                return "named", name_of(item)
+            case MethodType() if getattr(type(item.__self__), item.__name__, None) is item.__func__:
+                return "method", [self._item(item.__self__), item.__name__]
+            case partial():
+                return "partial", [self._item(item.func), self._items(item.args), self._pairs(item.keywords.items())]
+            case Props():
+                recipe = pack_recipe(item)
+                if recipe is None:
+                    raise NoFormError(f"{self._where()} holds Props that are too large")
+                return "props", recipe
+            case ActorContext():
+                return "context", None
+            case int():
+                return "int", str(item)
+            case Random():
+                return "random", self._item(item.getstate())
+            case count():
+                return "count", self._items(item.__reduce__()[1])
+            case _:
+                return self._object(item)
+
+    def _container(self, item: Any) -> Node | None:
+        kind = type(item)
+        if kind in (list, tuple, set, frozenset):
+            return kind.__name__, self._items(item)
+        if kind in (dict, OrderedDict, Counter):
+            return kind.__name__, self._pairs(item.items())
+        if kind is deque:
+            return "deque", [item.maxlen, self._items(item)]
+        if kind is defaultdict:
+            return "defaultdict", [self._item(item.default_factory), self._pairs(item.items())]
+        return None
+
+    def _object(self, item: object) -> Node:
+        kind: type = type(item)
+        if not (is_of_module(kind) and _is_plain_class(kind)):
+            raise NoFormError(f"{self._where()} is a {name_of(kind)}, of which a trace can keep no copy")
+        return "object", [name_of(kind), [[name, self._step(f".{name}", value)] for name, value in _attributes(item)]]
+
+    def _where(self) -> str:
+        return "".join(self._path).removeprefix(".") or "it"
+
+
+def _attributes(item: object) -> list[tuple[str, object]]:
+    """What an object has in its slots, as far as they are set, and in its `__dict__`."""
+    kind: type = type(item)
+    slots = [(name, getattr(item, name)) for name in _slots(kind) if hasattr(item, name)]
+    return [*slots, *getattr(item, "__dict__", {}).items()]
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    names = []
+    for base in reversed(kind.__mro__):
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                private = name.startswith("__") and not name.endswith("__")
+                names.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
+    return tuple(names)
+
+
+@cache
+def _is_plain_class(kind: type) -> bool:
+    """Whether an object is nothing but its attributes: no container of C's, no exception, no file."""
+    try:
+        object.__new__(kind)
+    except TypeError:
+        return False
+    return bool(kind.__flags__ & _HEAP_TYPE)
+
+
+_HEAP_TYPE = 1 << 9
+"""CPython's mark of a class that was made by a class statement."""
+
+
+def _is_told(argument: object) -> bool:
+    """Whether a recipe tells the argument itself, so that there is nothing of the world outside in it."""
+    return type(argument) in _PLAIN or isinstance(argument, Value | Ref | Enum | type | list | dict | set | tuple)
+
+
+class GraphReader:
+    """Makes the objects of a graph again.
+
+    Args:
+        outside: what stands for the world outside: by the kind of its node and its content.
+        find: the class or function of a name; it raises for one that is not to be had.
+        value: a declared value of its bytes.
+        ref: a ref of path and incarnation.
+    """
+
+    def __init__(
+        self,
+        packed: bytes,
+        *,
+        outside: Callable[[str, Any], object],
+        find: Callable[[str], Any],
+        value: Callable[[bytes], object],
+        ref: Callable[[str, int], object],
+    ) -> None:
+        self._nodes, self._root = msgpack.unpackb(packed, unicode_errors="surrogatepass", strict_map_key=False)
+        self._made: dict[int, Any] = {}
+        self._outside = outside
+        self._find = find
+        self._value = value
+        self._ref = ref
+
+    def read(self) -> Any:
+        """The object that was packed."""
+        return self._item(self._root)
+
+    def _item(self, item: Any) -> Any:
+        if not isinstance(item, list):
+            return item
+        (place,) = item
+        if place not in self._made:
+            kind, content = self._nodes[place]
+            self._made[place] = self._make(place, kind, content)
+        return self._made[place]
+
+    def _items(self, items: list[Any]) -> list[Any]:
+        return [self._item(item) for item in items]
+
+    def _make(self, place: int, kind: str, content: Any) -> Any:
+        match kind:
+            case "tuple" | "frozenset":
+                return (tuple if kind == "tuple" else frozenset)(self._items(content))
+            case "value":
+                return self._value(content)
+            case "ref":
+                return self._ref(*content)
+            case "enum":
+                return self._find(content[0])[content[1]]
+            case "named":
+                return self._find(content)
+            case "method":
+                return getattr(self._item(content[0]), content[1])
+            case "partial":
+                func, args, keywords = content
+                given = {self._item(key): self._item(item) for key, item in keywords}
+                return partial(self._item(func), *self._items(args), **given)
+            case "int":
+                return int(content)
+            case "random":
+                chance = Random()
+                chance.setstate(self._item(content))
+                return chance
+            case "count":
+                return count(*self._items(content))
+            case "object" | "list" | "set" | "dict" | "OrderedDict" | "Counter" | "deque" | "defaultdict":
+                return self._mutable(place, kind, content)
+            case _:
+                return self._outside(kind, content)
+
+    def _mutable(self, place: int, kind: str, content: Any) -> Any:
+        """Made empty and then filled, for what is in it may lead back to it."""
+        if kind == "object":
+            name, attributes = content
+            made = self._made[place] = object.__new__(self._find(name))
+            for attribute, item in attributes:
+                object.__setattr__(made, attribute, self._item(item))
+            return made
+        if kind in ("list", "set", "deque"):
+            empty: dict[str, Callable[[], Any]] = {"list": list, "set": set, "deque": lambda: deque(maxlen=content[0])}
+            made = self._made[place] = empty[kind]()
+            items = content[1] if kind == "deque" else content
+            add = made.add if kind == "set" else made.append
+            for item in items:
+                add(self._item(item))
+            return made
+        pairs = content
+        if kind == "defaultdict":
+            factory, pairs = content
+            made = defaultdict(self._item(factory))
+        else:
+            made = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}[kind]()
+        self._made[place] = made
+        for key, item in pairs:
+            made[self._item(key)] = self._item(item)
+        return made

@@ -1,0 +1,196 @@
+"""The state of an actor between two of its turns: its instance, and what the kernel has noted down about it.
+
+A ring of turns begins somewhere in the midst of a run, so that it begins with snapshots: whoever takes a turn in it has
+one of the moment before the first. A replay makes the cell, puts the snapshot into it, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from flykka.messages.codec import decode
+from flykka.messages.ref import Ref
+from flykka.runtime.async_cell import AsyncCell
+from flykka.runtime.behaviours import Behaviours
+from flykka.runtime.chance import Chance
+from flykka.runtime.context import ActorContext
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.life import Life
+from flykka.runtime.receive_timeout import ReceiveTimeoutTask
+from flykka.runtime.stash import Stash
+from flykka.runtime.timers import Repeats, Timer
+from flykka.runtime.trace.graphs import GraphReader, GraphWriter, NoFormError
+from flykka.runtime.trace.recipes import Recipe, pack_recipe, unpack_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.props import Props
+
+_RESTORABLE = frozenset({Life.STARTING, Life.RUNNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """An actor as it was before its first turn in a ring.
+
+    `state` is a graph of what `restore` takes; None where there is none, and `reason` says why.
+    """
+
+    ref: Ref
+    parent: Ref | None
+    actor: str
+    recipe: Recipe | None
+    state: bytes | None
+    reason: str | None
+
+
+def read_snapshots(compressed: bytes) -> Iterator[Snapshot]:
+    """Those of one frame."""
+    for path, incarnation, parent, actor, recipe, state, reason in msgpack.unpackb(zlib.decompress(compressed)):
+        yield Snapshot(
+            ref=Ref(path, incarnation),
+            parent=None if parent is None else Ref(*parent),
+            actor=actor,
+            recipe=None if recipe is None else unpack_recipe(recipe),
+            state=state,
+            reason=reason,
+        )
+
+
+def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
+    """The recipe, the state, and why there is none; called in a turn of the cell, before anything is done in it."""
+    recipe = pack_recipe(cell.props)
+    if cell.life not in _RESTORABLE:
+        return recipe, None, f"it was {cell.life.name.lower()} when the ring began"
+    if isinstance(cell, AsyncCell) and cell.is_suspended():
+        return recipe, None, "it was in the midst of a coroutine when the ring began"
+    try:
+        return recipe, GraphWriter(cell).pack(_state(cell)), None
+    except NoFormError as refusal:
+        return recipe, None, str(refusal)
+
+
+def restore(
+    cell: Cell,
+    state: bytes,
+    *,
+    find: Callable[[str], Any],
+    make: Callable[[Recipe], Props],
+) -> None:
+    """Put a state into a fresh cell, in a system where nothing runs by itself and the children are there already.
+
+    Args:
+        cell: made of the Props that the recipe tells.
+        state: of a `Snapshot`.
+        find: the class or function of a "module:Qualname".
+        make: the Props of a recipe.
+    """
+    system = cell.system
+
+    def outside(kind: str, content: Any) -> object:
+        match kind:
+            case "context":
+                return ActorContext(cell)
+            case "system":
+                return system
+            case "given":
+                return cell.props.kwargs[content] if isinstance(content, str) else cell.props.args[content]
+            case "props":
+                return make(unpack_recipe(content))
+            case _:
+                raise ValueError(f"a snapshot holds a {kind!r}, which this version does not know")
+
+    reader = GraphReader(
+        state,
+        outside=outside,
+        find=find,
+        value=lambda packed: decode(packed, system.resolve),
+        ref=system.resolve,
+    )
+    _put(cell, reader.read())
+
+
+def _state(cell: Cell) -> dict[str, object]:
+    """What differs from a fresh cell."""
+    instance, stash, timeout, behaviours = cell.instance, cell.stash, cell.receive_timeout, cell.behaviours
+    faults, chance = cell.faults, cell._chance
+    watch, timers, sessions = cell._death_watch, cell._timers, cell._sessions
+    return {
+        "life": cell.life.name,
+        "instance": instance,
+        "behaviours": None if behaviours is None else list(behaviours._stack),
+        "timers": [] if timers is None else [_timer(timer) for timer in timers._active.values()],
+        "stash": [] if stash is None else [_stashed(entry) for entry in stash._entries],
+        "watching": None if watch is None else [watch._watching, watch._queued, watch._watchers],
+        "sessions": None if sessions is None else sorted(sessions._accepted),
+        "chance": None if chance is None else [chance._made_ids, chance.random.getstate()],
+        "receive_timeout": None if timeout is None else [timeout.timeout_ms, timeout._heard_ms],
+        "restarted": faults.restarted,
+        "history": faults._history,
+        "children": [child.ref for child in cell.children.all()],
+        "dying": [child.ref for child in cell.children._dying],
+    }
+
+
+def _timer(timer: Timer) -> tuple[object, ...]:
+    due_ms = None if timer.alarm is None else timer.alarm.due_ms
+    return timer.key, timer.message, timer.delay_ms, timer.repeats.name, timer.cause, due_ms
+
+
+def _stashed(entry: object) -> tuple[object, ...]:
+    if type(entry) not in (tuple, Envelope):
+        raise NoFormError(f"it has stashed a {type(entry).__name__}")
+    envelope = Envelope.of(entry)  # type: ignore[arg-type]
+    if envelope.reply_to is not None:
+        raise NoFormError("it has stashed a question")
+    return envelope.message, envelope.sender, envelope.cause
+
+
+def _put(cell: Cell, state: dict[str, Any]) -> None:
+    cell.life = Life[state["life"]]
+    instance = cell.instance = state["instance"]
+    if instance is not None:
+        cell.behave(instance.handle_message)
+        if state["behaviours"] is not None:
+            behaviours = cell.behaviours = Behaviours(cell, instance.handle_message)
+            behaviours._stack[:] = state["behaviours"]
+            cell.behave(behaviours.top)
+    if state["receive_timeout"] is not None:
+        timeout_ms, heard_ms = state["receive_timeout"]
+        timeout = cell.receive_timeout = ReceiveTimeoutTask(cell, timeout_ms)
+        cell.behave(instance.handle_message if cell.behaviours is None else cell.behaviours.top)
+        timeout._heard_ms = heard_ms
+    for key, message, delay_ms, repeats, cause, due_ms in state["timers"]:
+        timer = cell.timers._active[key] = Timer(key, message, delay_ms, Repeats[repeats], cause)
+        if due_ms is not None:
+            cell.timers._arm(timer, due_ms)
+    if state["stash"]:
+        stash = cell.stash = Stash(cell)
+        stash._entries = deque(tuple(entry) for entry in state["stash"])
+    if state["watching"] is not None:
+        watch = cell.death_watch
+        watch._watching, watch._queued, watch._watchers = state["watching"]
+    for session in state["sessions"] or ():
+        cell.sessions.accept(session)
+    if state["chance"] is not None:
+        made_ids, random_state = state["chance"]
+        chance = cell._chance = Chance.of(cell)
+        chance._made_ids = made_ids
+        chance.random.setstate(random_state)
+    cell.faults.restarted = state["restarted"]
+    cell.faults._history = state["history"]
+    children = {child.ref: child for child in cell.children.all()}
+    # In the order of their spawning, as far as they are there.
+    places = {ref: place for place, ref in enumerate(state["children"])}
+    by_name = cell.children._by_name
+    for child in sorted(children.values(), key=lambda child: places.get(child.ref, -1)):
+        by_name[child.name] = by_name.pop(child.name)
+    cell.children._dying = {children[ref]: None for ref in state["dying"] if ref in children}
+    cell._now = None
