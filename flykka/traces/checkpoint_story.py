@@ -31,9 +31,7 @@ def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> S
         raise TraceSelectionError(_nothing(trace, checkpoint, job, teller))
     if len(jobs) > 1:
         names = ", ".join(sorted(jobs))
-        raise TraceSelectionError(
-            f"{trace.path}: checkpoint {checkpoint} is of several jobs: say --job, one of {names}"
-        )
+        raise TraceSelectionError(f"{trace.path}: several jobs have a checkpoint {checkpoint}; choose one: {names}")
     ((known, steps),) = jobs.items()
     told = sorted([*steps, *teller.unclear], key=lambda step: step.turn) if len(teller.steps) == 1 else steps
     return Story(
@@ -51,10 +49,12 @@ def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
 
 
 def _nothing(trace: Trace, checkpoint: int, job: str | None, teller: _Teller) -> str:
-    of_job = "" if job is None else f" of a job {job}"
-    there = sorted(teller.others)
-    range_of_ids = f"; there are {there[0]} to {there[-1]}" if there else "; it tells of no checkpoint at all"
-    return f"{trace.path}: there is no checkpoint {checkpoint}{of_job}{range_of_ids}"
+    if teller.steps:
+        there = f"it is of {', '.join(sorted(teller.steps))}"
+        return f"{trace.path}: there is no checkpoint {checkpoint} of a job {job!r}; {there}"
+    seen = sorted(teller.seen)
+    there = f"there are {seen[0]} to {seen[-1]}" if seen else "the trace tells of no checkpoint at all"
+    return f"{trace.path}: there is no checkpoint {checkpoint}; {there}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _Teller:
         self.steps: dict[str, list[Step]] = {}
         self.unclear: list[Step] = []
         self.outcomes: dict[str, str] = {}
-        self.others: set[int] = set()
+        self.seen: set[int] = set()
 
     def listen(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -107,8 +107,8 @@ class _Teller:
 
     def _is_meant(self, said: Facts) -> bool:
         found = said.get("checkpoint_id")
-        if isinstance(found, int) and found != self._checkpoint:
-            self.others.add(found)
+        if isinstance(found, int):
+            self.seen.add(found)
         return bool(found == self._checkpoint)
 
     def _job_of(self, record: Turn | DeadLetterRecord, said: Facts) -> str | None:

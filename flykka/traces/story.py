@@ -195,7 +195,7 @@ def _counted(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         kinds.setdefault(step.text, []).append(step.detail)
     for text, details in kinds.items():
-        told = ", ".join(details)
+        told = "; ".join(details)
         yield f"{len(details):,} x {text}{f' ({told})' if details[0] and len(told) <= _SHORT else ''}"
 
 

@@ -1,0 +1,15 @@
+"""What the tests of reading traces share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.flykka.traces.recording import Recording
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    """A recording that has just begun."""
+    return Recording(tmp_path / "run.trace")

@@ -1,0 +1,197 @@
+"""The stories of an attempt and of a job: what happened in its order, and what is routine in a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.errors import TraceSelectionError
+from flykka.messages.checkpoint import CheckpointDeclineReason, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import TaskManagerId
+from flykka.messages.job import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    ExecutionStateChanged,
+    JobRestored,
+    JobStatus,
+    JobStatusChanged,
+    TaskManagerLost,
+)
+from flykka.messages.job_control import JobEnded
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, StageFailed, StageFinished
+from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, attempt, job_master, task
+
+BOOM = SerializedThrowable(type_name="OSError", message="disk full")
+CLIENT = Ref("/user/client", 1)
+LISTENER = Ref("/user/listener", 1)
+
+
+def bridge(subtask: int) -> Ref:
+    return Ref(f"{task(subtask).path}/bridge", 1)
+
+
+def record_attempt(recording: Recording, subtask: int, *, ends: ExecutionState = ExecutionState.FINISHED) -> None:
+    """What is told to and of an attempt: restored, three stages, a checkpoint, the end."""
+    trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
+    complete = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
+    recording.turn(task(subtask), trigger, sender=TASK_MANAGER)
+    recording.turn(bridge(subtask), OpenBridge(restore=None, restored_checkpoint_id=4), sender=task(subtask))
+    recording.turn(task(subtask), BridgeOpened(), sender=bridge(subtask))
+    for stage in range(3):
+        recording.turn(task(subtask), StageFinished(stage=stage, rows_in=10, rows_out=2), sender=bridge(subtask))
+    recording.turn(task(subtask), complete, sender=TASK_MANAGER)
+    if ends is ExecutionState.FAILED:
+        recording.turn(task(subtask), StageFailed(cause=BOOM), sender=bridge(subtask))
+    recording.turn(bridge(subtask), CloseBridge(cancel=False), sender=task(subtask))
+    recording.turn(task(subtask), BridgeClosed(), sender=bridge(subtask))
+    failure = BOOM if ends is ExecutionState.FAILED else None
+    state = TaskExecutionState(attempt=attempt(subtask), state=ends, failure=failure)
+    recording.turn(job_master(), UpdateTaskExecutionState(state=state), sender=task(subtask))
+
+
+def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(recording: Recording) -> None:
+    record_attempt(recording, 0)
+    record_attempt(recording, 1)
+
+    story = recording.closed().story(attempt=attempt(1))
+
+    assert story.outcome == "FINISHED"
+    assert [line.text for line in story.lines()] == [
+        "checkpoint 5: triggered",
+        "bridge: makes its chain ready, restored from checkpoint 4",
+        "Task: has its chain ready",
+        "work until +0.500: 3 x finishes a stage (10 rows in, 2 out; 10 rows in, 2 out; 10 rows in, 2 out)",
+        "checkpoint 5: complete",
+        "bridge: closes its bridge",
+        "Task: has nothing running any more",
+        "JobMaster: hears that it is FINISHED",
+    ]
+
+
+def test_an_attempt_that_fails_says_where_and_why(recording: Recording) -> None:
+    record_attempt(recording, 0, ends=ExecutionState.FAILED)
+
+    story = recording.closed().story(attempt="window-0")
+
+    assert story.outcome == "FAILED, OSError: disk full"
+    assert [line.text for line in story.lines() if any(step.failed for step in line.steps)] == [
+        "Task: a stage has failed, OSError: disk full",
+        "JobMaster: hears that it is FAILED, OSError: disk full",
+    ]
+    assert "\n!    +0.700        8  Task: a stage has failed" in story.text()
+
+
+def test_an_attempt_that_goes_with_its_task_manager_was_killed(recording: Recording) -> None:
+    trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(0), checkpoint_id=5, timestamp_ms=BEGIN_MS)
+    recording.turn(task(0), trigger, sender=TASK_MANAGER)
+    recording.killed(task(0))
+
+    story = recording.closed().story(attempt=attempt(0))
+
+    assert story.outcome == "KILLED with its TaskManager"
+    assert story.lines()[-1].text == "Task: is killed"
+
+
+def test_an_attempt_is_named_by_what_only_it_has(recording: Recording) -> None:
+    record_attempt(recording, 0)
+    record_attempt(recording, 1)
+    trace = recording.closed()
+
+    with pytest.raises(TraceSelectionError, match=f"'window' fits 2 attempts; choose one: {attempt(0)}, {attempt(1)}"):
+        trace.story(attempt="window")
+    with pytest.raises(TraceSelectionError, match=f"there is no attempt 'map'; there are: {attempt(0)}, {attempt(1)}"):
+        trace.story(attempt="map")
+
+
+def announced(recording: Recording, *said: Message) -> None:
+    """The JobMaster tells two listeners in a turn."""
+    effects = [("send", listener, each) for each in said for listener in (CLIENT, LISTENER)]
+    recording.turn(
+        job_master(),
+        UpdateTaskExecutionState(state=TaskExecutionState(attempt=attempt(0), state=ExecutionState.RUNNING)),
+        *effects,
+    )
+
+
+def status(value: JobStatus, cause: SerializedThrowable | None = None) -> JobStatusChanged:
+    return JobStatusChanged(job_id=JOB, status=value, timestamp_ms=BEGIN_MS, cause=cause)
+
+
+def task_state(subtask: int, state: ExecutionState, why: SerializedThrowable | None = None) -> ExecutionStateChanged:
+    return ExecutionStateChanged(
+        job_id=JOB,
+        attempt=attempt(subtask),
+        task_name=f"window ({subtask + 1}/2)",
+        state=state,
+        timestamp_ms=BEGIN_MS,
+        failure=why,
+    )
+
+
+def completed(number: int) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB, checkpoint_id=number, duration_ms=20, size_bytes=1, incremental_bytes=1, path="x",
+        timestamp_ms=BEGIN_MS,
+    )  # fmt: skip
+
+
+def record_job(recording: Recording) -> None:
+    lost = TaskManagerLost(
+        job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason="it is silent", timestamp_ms=0
+    )
+    given_up = CheckpointAborted(
+        job_id=JOB, checkpoint_id=3, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION, timestamp_ms=BEGIN_MS
+    )
+    announced(recording, status(JobStatus.RUNNING))
+    announced(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
+    announced(recording, completed(1))
+    announced(recording, completed(2))
+    recording.killed(TASK_MANAGER)
+    announced(recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up)
+    announced(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))
+    announced(recording, status(JobStatus.FINISHED))
+    recording.turn(Ref("/user/job-manager", 1), JobEnded(job_id=JOB, status=JobStatus.FINISHED), sender=job_master())
+
+
+def test_a_job_tells_what_it_went_through_each_thing_once(recording: Recording) -> None:
+    record_job(recording)
+
+    story = recording.closed().story(job="0123")
+
+    assert (story.subject, story.outcome) == (f"job {JOB}", "FINISHED")
+    assert [("!" if any(step.failed for step in line.steps) else " ") + line.text for line in story.lines()] == [
+        " JobMaster: the job is RUNNING",
+        " tasks until +0.100: 2 x RUNNING (window (1/2); window (2/2))",
+        " checkpoints until +0.300: 2 x completed (1 in 20 ms; 2 in 20 ms)",
+        "!task-manager-1: is killed",
+        "!JobMaster: has lost task-manager-1, it is silent",
+        "!JobMaster: window (2/2) is FAILED, OSError: disk full",
+        "!JobMaster: the job is RESTARTING, OSError: disk full",
+        " JobMaster: checkpoint 3 is given up, JOB_FAILOVER_REGION",
+        " JobMaster: starts from checkpoint 2",
+        " JobMaster: the job is FINISHED",
+        " JobManager: hears that it has ended, FINISHED",
+    ]
+
+
+def test_a_job_that_is_not_there_is_told_with_those_that_are(recording: Recording) -> None:
+    record_job(recording)
+    trace = recording.closed()
+
+    with pytest.raises(TraceSelectionError, match=f"there is no job 'ffff'; there are: {JOB}"):
+        trace.story(job="ffff")
+
+
+def test_a_trace_without_jobs_says_that_there_are_none(recording: Recording) -> None:
+    recording.turn(CLIENT, BridgeOpened())
+    trace = recording.closed()
+
+    with pytest.raises(TraceSelectionError, match="there are: none at all"):
+        trace.story(job="")
+    with pytest.raises(TraceSelectionError, match="there are: none at all"):
+        trace.story(attempt="x")
+    with pytest.raises(TraceSelectionError, match="tells of no checkpoint at all"):
+        trace.story(checkpoint=1)

@@ -1,0 +1,213 @@
+"""The story of a checkpoint: every step that concerns it, and none of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.errors import TraceSelectionError
+from flykka.messages.checkpoint import (
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    NotifyCheckpointComplete,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.exchange import BufferResponse, CheckpointBarrier
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId, partition_id
+from flykka.messages.message import Message
+from flykka.messages.stage import CommitCheckpoint
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.traces.trace import Trace
+from tests.flykka.traces.recording import (
+    BEGIN_MS,
+    JOB,
+    TASK_MANAGER,
+    Recording,
+    attempt,
+    coordinator,
+    job_master,
+    record_checkpoint,
+    task,
+)
+
+OTHER_JOB = JobId("fedcba9876543210fedcba9876543210")
+
+
+def test_it_is_told_phase_by_phase_in_seconds_since_its_trigger(recording: Recording) -> None:
+    record_checkpoint(recording, 6)
+    record_checkpoint(recording, 7)
+
+    story = recording.closed().story(checkpoint=7)
+
+    assert str(story).splitlines() == [
+        f"checkpoint 7 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, of which 1.0 KiB are new",
+        "begins 0.325 s into the recording",
+        "",
+        "trigger",
+        "     +0.000       11  CheckpointCoordinator: begins it after PeriodicTriggerDue",
+        "     +0.100       12  JobMaster: notes where the split enumerators are",
+        "     +0.101       13  window-0.0-0: is triggered",
+        "     +0.102       14  window-1.0-1: is triggered",
+        "",
+        "acknowledgements",
+        "     +0.112       15  window-0.0-0: acknowledged, async 1.5 s",
+        "     +0.122       16  window-1.0-1: acknowledged, async 1.5 s",
+        "",
+        "end",
+        "     +0.222       17  CheckpointCoordinator: the metadata is written, /checkpoints/chk-7",
+        "     +0.223       18  JobMaster: hears that it is complete",
+        "",
+        "notifications",
+        "     +0.224       19  window-0.0-0: hears that it is complete",
+        "     +0.225       20  window-1.0-1: hears that it is complete",
+    ]
+
+
+def test_what_many_tasks_do_alike_is_one_line_with_the_last_of_them(recording: Recording) -> None:
+    record_checkpoint(recording, 1, tasks=64)
+
+    story = recording.closed().story(checkpoint=1)
+
+    acknowledged = [line for line in story.lines() if line.phase == "acknowledgements"]
+    assert [line.text for line in acknowledged] == [
+        "64 x acknowledged within 630 ms, the last was window-63.0-63, async 1.5 s"
+    ]
+    assert (acknowledged[0].first.actor, acknowledged[0].last.actor) == ("window-0.0-0", "window-63.0-63")
+    assert len([line for line in story.lines(everything=True) if line.phase == "acknowledgements"]) == 64
+
+
+def test_a_message_on_its_way_is_told_only_where_everything_is(recording: Recording) -> None:
+    record_checkpoint(recording, 1)
+    notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=1, timestamp_ms=BEGIN_MS)
+    recording.turn(TASK_MANAGER, notify, sender=coordinator())
+
+    story = recording.closed().story(checkpoint=1)
+
+    assert "task-manager-1" not in story.text()
+    assert "task-manager-1: hears that it is complete" in story.text(everything=True)
+
+
+def test_one_that_was_given_up_says_why(recording: Recording) -> None:
+    record_checkpoint(recording, 3, aborted=CheckpointDeclineReason.EXPIRED)
+
+    story = recording.closed().story(checkpoint=3)
+
+    assert story.outcome == "ABORTED, EXPIRED"
+    assert story.lines()[-1].text == "JobMaster: hears that it was given up, EXPIRED"
+
+
+def test_who_declines_is_named_with_the_failure(recording: Recording) -> None:
+    boom = SerializedThrowable(type_name="OSError", message="disk full")
+    declined = DeclineCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=3, cause=boom)
+    record_checkpoint(recording, 3, aborted=CheckpointDeclineReason.CHECKPOINT_DECLINED)
+    recording.turn(coordinator(), declined, sender=job_master())
+
+    (line,) = [line for line in recording.closed().story(checkpoint=3).lines() if line.phase == "acknowledgements"]
+
+    assert line.text == "window-1.0-1: declined, CHECKPOINT_DECLINED, OSError: disk full"
+    assert line.first.failed
+
+
+def test_barriers_and_commits_belong_to_it_though_they_name_no_job(recording: Recording) -> None:
+    record_checkpoint(recording, 2)
+    barrier = BufferResponse(
+        partition_id=partition_id(attempt(0), 0),
+        subpartition=0,
+        sequence_number=5,
+        buffer=CheckpointBarrier(checkpoint_id=2, timestamp_ms=BEGIN_MS),
+        backlog=0,
+    )
+    recording.turn(task(1), barrier, sender=task(0))
+    recording.turn(type(task(1))(f"{task(1).path}/bridge", 1), CommitCheckpoint(checkpoint_id=2), sender=task(1))
+
+    told = [line.text for line in recording.closed().story(checkpoint=2).lines()]
+
+    assert told[-2:] == ["window-1.0-1: gets a barrier", "window-1.0-1: begins to commit"]
+
+
+def test_a_dead_letter_is_told_as_what_somebody_does_not_hear(recording: Recording) -> None:
+    record_checkpoint(recording, 2)
+    notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=2, timestamp_ms=BEGIN_MS)
+    recording.dead_letter(task(0), notify, "the recipient was killed")
+
+    line = recording.closed().story(checkpoint=2).lines()[-1]
+
+    assert line.text == (
+        "window-0.0-0: does not hear: NotifyCheckpointComplete is a dead letter, the recipient was killed"
+    )
+    assert line.first.failed
+
+
+def test_one_that_the_trace_does_not_end_says_so(recording: Recording) -> None:
+    snapshot = SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)
+    recording.turn(job_master(), snapshot, sender=coordinator())
+    trace = recording.closed()
+    trace.path.write_bytes(trace.path.read_bytes()[:-3])
+
+    story = Trace.open(trace.path).story(checkpoint=1)
+
+    assert story.outcome == "the trace ends before it does"
+    assert "the trace ends at byte" in story.notes[0]
+
+
+def test_where_several_jobs_have_one_the_job_has_to_be_said(recording: Recording) -> None:
+    record_checkpoint(recording, 1)
+    record_checkpoint(recording, 1, job=OTHER_JOB)
+    trace = recording.closed()
+
+    with pytest.raises(TraceSelectionError, match=f"several jobs have a checkpoint 1; choose one: {JOB}, {OTHER_JOB}"):
+        trace.story(checkpoint=1)
+
+    assert trace.story(checkpoint=1, job="fedc").subject == f"checkpoint 1 of job {OTHER_JOB}"
+
+
+def test_one_that_is_not_there_is_told_with_those_that_are(recording: Recording) -> None:
+    record_checkpoint(recording, 3)
+    record_checkpoint(recording, 4)
+    trace = recording.closed()
+
+    with pytest.raises(TraceSelectionError, match="there is no checkpoint 9; there are 3 to 4"):
+        trace.story(checkpoint=9)
+    with pytest.raises(TraceSelectionError, match=f"there is no checkpoint 3 of a job 'nobody'; it is of {JOB}"):
+        trace.story(checkpoint=3, job="nobody")
+
+
+def test_what_a_flight_recorder_has_not_kept_is_said(recording: Recording, tmp_path: Path) -> None:
+    record_checkpoint(recording, 1)
+    kept = FlightRecorder(turns=4)
+    kept.open(system="kept", seed=1)
+    _play_into(kept, recording.closed())
+    kept.dump(tmp_path / "ring.trace")
+
+    story = Trace.open(tmp_path / "ring.trace").story(checkpoint=1)
+
+    assert story.notes == ("flight record of actor system 'kept': the first 6 turns were not kept",)
+    assert "# flight record" in str(story)
+
+
+def test_a_story_is_json_for_programs(recording: Recording) -> None:
+    record_checkpoint(recording, 1, tasks=5)
+
+    told = recording.closed().story(checkpoint=1).to_json()
+
+    assert told["outcome"].startswith("COMPLETED")
+    acknowledged = next(step for step in told["steps"] if step["phase"] == "acknowledgements")
+    assert (acknowledged["count"], acknowledged["last_ms"] - acknowledged["ms"]) == (5, 40)
+
+
+def test_a_story_is_of_one_thing(recording: Recording) -> None:
+    record_checkpoint(recording, 1)
+    trace = recording.closed()
+
+    for wrong in ({}, {"checkpoint": 1, "attempt": "x"}, {"attempt": "x", "job": "y"}):
+        with pytest.raises(ValueError, match="one checkpoint, one attempt or one job"):
+            trace.story(**wrong)
+
+
+def _play_into(recorder: FlightRecorder, trace: Trace) -> None:
+    for turn in trace.turns:
+        assert isinstance(turn.message, Message)
+        recorder.turn(turn.sequence, turn.now_ms, turn.recipient, Envelope(turn.message, turn.sender, None), [], None)
