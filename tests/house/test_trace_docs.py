@@ -1,0 +1,22 @@
+"""The pages on traces and simulation keep up with what can be recorded, drawn and watched."""
+
+from __future__ import annotations
+
+import re
+
+from flykka import FaultKind
+from flykka.monitors.monitors import all_monitors
+from tests.house.sources import HOUSE
+
+
+def rows(page: str) -> set[str]:
+    """What the rows of a page's tables begin with, of those that begin with code."""
+    return set(re.findall(r"^\| `([^`]+)`", (HOUSE / "docs" / page).read_text(encoding="utf-8"), re.M))
+
+
+def test_every_kind_of_fault_is_told_of() -> None:
+    assert {str(kind) for kind in FaultKind} - rows("simulation.md") == set()
+
+
+def test_every_monitor_is_told_of() -> None:
+    assert {monitor.name for monitor in all_monitors()} - rows("simulation.md") == set()  # type: ignore[attr-defined]
