@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
-BeyondWork = Callable[[BlockingWork], object]
-"""What blocking work returns that was not recorded; what it raises is the failure of the work."""
+BeyondWork = Callable[[BlockingWork, Callable[[], object]], object]
+"""What blocking work returns that was not recorded, told what it is and what would do it; it may raise as that would."""
 
 _LIMIT = "10m"
 _MAX_TURNS = 1_000_000
@@ -85,6 +85,7 @@ class Fork:
         self._beyond_work = beyond_work
         self._begins_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
         self._number = self.turn.sequence if self.turn is not None else engine.position + 1
+        self._coming: deque[FromOutside] = deque()
         self._roles: dict[Ref, Role] = {}
         self._silent: dict[str, str] = {}
         self._before: list[Callable[[], object]] = []
@@ -207,7 +208,8 @@ class Fork:
                 cell.mailbox.wake()
         for role in list(self._roles.values()):
             role.cue()
-        self._cue_next(deque(self._world.from_outside))
+        self._coming = deque(self._world.from_outside)
+        self._cue_next()
 
     def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int) -> str:
         schedule, clock = self.system.schedule, self.system.replay_clock
@@ -247,7 +249,7 @@ class Fork:
             self._in(outcome.delay_ms, self._told(outcome.turn, cell.sequence))
         elif self._beyond_work is not None:
             answer = self._beyond_work
-            self.system.schedule.execute(work.replaced(lambda: answer(wanted)))
+            self.system.schedule.execute(work.replaced(lambda: answer(wanted, work.work)))
         else:
             self._silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
 
@@ -281,15 +283,21 @@ class Fork:
     def _note_silence(self, path: str, message: Message) -> None:
         self._silent.setdefault(path, message_text(message))
 
-    def _cue_next(self, coming: deque[FromOutside]) -> None:
-        """One alarm at a time, for the next of all that comes from outside."""
-        if coming:
-            record = coming.popleft()
-            due_ms = max(self.system.clock.now_ms(), record.now_ms)
-            self.system.clock.schedule(due_ms, lambda: self._comes(record, coming))
+    @property
+    def expects_more(self) -> bool:
+        """Whether something that was recorded is still to come from outside."""
+        return bool(self._coming)
 
-    def _comes(self, record: FromOutside, coming: deque[FromOutside]) -> None:
-        self._cue_next(coming)
+    def _cue_next(self) -> None:
+        """One alarm at a time, for the next of all that comes from outside."""
+        if self._coming:
+            record = self._coming[0]
+            due_ms = max(self.system.clock.now_ms(), record.now_ms)
+            self.system.clock.schedule(due_ms, lambda: self._comes(record))
+
+    def _comes(self, record: FromOutside) -> None:
+        self._coming.popleft()
+        self._cue_next()
         match record:
             case Killed(ref=ref):
                 self.system.kill(ref)

@@ -36,8 +36,17 @@ class Heard:
     effects: tuple[records.Effect, ...]
 
 
-Beyond = Callable[["ActorContext", list[Heard]], PlayOn | None]
-"""Who plays on, told what has been so far; None where nobody does."""
+@dataclass(frozen=True, slots=True)
+class Vacancy:
+    """A part that ends: whose it is, what has been said in it so far, and what the parent of that actor was made of."""
+
+    context: ActorContext
+    past: list[Heard]
+    parent_arguments: tuple[object, ...]
+
+
+Beyond = Callable[[Vacancy], PlayOn | None]
+"""Finds who plays on; None where nobody does."""
 
 
 class Role:
@@ -121,7 +130,9 @@ class Role:
         if not self.has_ended:
             self.has_ended = True
             if self._beyond is not None:
-                self._play_on = self._beyond(self._context, [*self._past(), *self._heard])
+                parent = self._context._cell.parent
+                arguments = () if parent is None else parent.props.arguments
+                self._play_on = self._beyond(Vacancy(self._context, [*self._past(), *self._heard], arguments))
 
     def _recorded(self, message: Message) -> Turn | None:
         sender = self._context.sender

@@ -10,7 +10,6 @@ import pytest
 from flykka.messages.blocking_work import BlockingWork
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
-from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import ForkError
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.reader import Trace
@@ -18,7 +17,7 @@ from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import Killed, Record, Turn
 from flykka.runtime.trace.replay.fork import Fork
 from flykka.runtime.trace.replay.replayer import Replayer
-from flykka.runtime.trace.replay.role import Heard, PlayOn
+from flykka.runtime.trace.replay.role import Heard, PlayOn, Vacancy
 from flykka.runtime.trace.replay.session import ReplaySession
 from tests.runtime.replay import couriers
 from tests.runtime.replay.couriers import SCALES, Bring, Courier, Depot, Parcel, Receipt, Scales
@@ -45,9 +44,9 @@ def outside(trace: Trace) -> ReplaySession:
     return Replayer().session(trace)
 
 
-def weigh(work: BlockingWork) -> int:
+def weigh(work: BlockingWork, do: Callable[[], object]) -> object:
     assert work.function == "<lambda>"
-    return 1
+    return do()
 
 
 def instance(fork: Fork, path: str) -> object:
@@ -189,13 +188,14 @@ def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
 def test_somebody_may_play_on_where_the_record_ends(outside: ReplaySession) -> None:
     heard: list[Heard] = []
 
-    def beyond(context: ActorContext, past: list[Heard]) -> PlayOn:
-        heard.extend(past)
+    def beyond(vacancy: Vacancy) -> PlayOn:
+        heard.extend(vacancy.past)
 
         def sign(message: Message) -> None:
+            sender = vacancy.context.sender
             assert isinstance(message, Parcel)
-            assert context.sender is not None
-            context.sender.tell(Receipt(number=message.number))
+            assert sender is not None
+            sender.tell(Receipt(number=message.number))
 
         return sign
 
