@@ -29,27 +29,29 @@ class ReplayMailbox(Mailbox):
     live, and its promise waits. `go_live` makes an ordinary mailbox of it.
     """
 
-    __slots__ = ("_is_live", "_signals", "_told")
+    __slots__ = ("_is_live", "_several", "_signals", "_told")
 
     def __init__(self, owner: MailboxOwner) -> None:
         super().__init__(owner)
         self._is_live = False
         self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._told: defaultdict[int | None, list[Entry]] = defaultdict(list)
+        self._several: set[int | None] = set()
+        """The turns that have told more than once, until all of it is taken."""
 
     def put(self, entry: Entry) -> None:
         """Keep a message that a turn has told."""
         if self._is_live or self.closed:
             super().put(entry)
         elif RUNNING.cell is not None:
-            self._told[_cause(entry)].append(entry)
+            self._keep(self._told, _cause(entry), entry)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
         """Keep a signal that a turn has sent."""
         if self._is_live or self.closed:
             super().put_signal(envelope)
         elif RUNNING.cell is not None:
-            self._signals[envelope.cause].append(envelope)
+            self._keep(self._signals, envelope.cause, envelope)
 
     def prepend(self, entries: Sequence[Entry]) -> None:
         """Keep messages once more that were put aside."""
@@ -57,7 +59,9 @@ class ReplayMailbox(Mailbox):
             super().prepend(entries)
             return
         for entry in reversed(entries):
-            self._told[_cause(entry)].insert(0, entry)
+            cause = _cause(entry)
+            self._told[cause].insert(0, entry)
+            self._several.add(cause)
 
     def release(self) -> None:
         """A run is over; the next one is forced as well."""
@@ -85,8 +89,9 @@ class ReplayMailbox(Mailbox):
         if waiting is None:
             return None
         sender = turn.sender
-        # What a turn told somebody but once, that one has got from it: the message need not be looked at.
-        is_sure = len(waiting) == 1 and sender is not None and sender != turn.recipient
+        # What a turn told somebody but once, that one has got from it: the message need not be looked at. Of several,
+        # one may have come twice or never, as messages do where faults are injected.
+        is_sure = turn.cause not in self._several and sender is not None and sender != turn.recipient
         for place, entry in enumerate(waiting):
             if _sender(entry) != sender or _kind(entry) != turn.kind:
                 continue
@@ -94,6 +99,7 @@ class ReplayMailbox(Mailbox):
                 del waiting[place]
                 if not waiting:
                     del lane[turn.cause]
+                    self._several.discard(turn.cause)
                 return entry
         return None
 
@@ -126,6 +132,12 @@ class ReplayMailbox(Mailbox):
         if queue is not None:
             self.messages = queue
         self._pour()
+
+    def _keep(self, lane: dict[int | None, list[Entry]], cause: int | None, entry: Entry) -> None:
+        waiting = lane[cause]
+        waiting.append(entry)
+        if len(waiting) > 1:
+            self._several.add(cause)
 
     def _pour(self) -> None:
         for signal in _in_order(self._signals):
