@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.ref import Ref
 from flykka.runtime.signals import DeathWatchNotification, Failed
+from flykka.runtime.testing.nondeterminism import Nondeterminism, watched
 from flykka.runtime.trace.chunk_reader import Content
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
@@ -77,6 +78,8 @@ class ReplayEngine:
         self.records = Ahead(exactly_in_order(trace))
         """What is not replayed yet."""
         self._kills: dict[Ref, int] | None = None
+        self._observed: str | None = None
+        self._findings: list[Nondeterminism] = []
 
     # What one does with it
 
@@ -92,13 +95,22 @@ class ReplayEngine:
     def run(self, until: int | None = None) -> None:
         """Replay all turns, or those up to number `until`. Raises as `advance`, behind the turn."""
         with quiet(), outside_turn():
-            while (until is None or self.position < until) and self._advance() is not None:
+            while (until is None or self._has_one_up_to(until)) and self._advance() is not None:
                 pass
+
+    def observe(self, path: str) -> list[Nondeterminism]:
+        """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
+        self._observed, self._findings = path, []
+        return self._findings
 
     def instance(self, path: str) -> Actor | None:
         """The replayed actor at `path`; None where nobody lives there, or a boundary."""
         cell = self.system.cells.find(path)
         return None if cell is None else cell.instance
+
+    def _has_one_up_to(self, until: int) -> bool:
+        coming = self.records.turns()
+        return bool(coming) and coming[0].sequence <= until
 
     def _advance(self) -> Turn | None:
         system = self.system
@@ -167,7 +179,11 @@ class ReplayEngine:
             return Difference(DivergenceKind.DELIVERY, reason="the timer of this message does not run")
         taken.begin(turn)
         mailbox.force(entry)
-        cell.run()
+        if cell.ref.path == self._observed:
+            with watched(self._findings.append):
+                cell.run()
+        else:
+            cell.run()
         if taken.effects is None:
             mailbox.withdraw()
             return Difference(DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.reader import Damage, Trace
@@ -14,6 +16,9 @@ from flykka.runtime.trace.replay.session import ReplaySession
 
 if TYPE_CHECKING:
     from flykka.runtime.props import Props
+
+_SHOWN = 3
+"""So many things that an actor should not have done are told of, the last ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +94,9 @@ class Replayer:
         try:
             engine.run(until)
         except DivergenceError as found:
-            if raise_on_divergence:
-                raise
-            divergence = found.divergence
+            divergence = replace(found.divergence, notes=(*self._guilt(engine, actor, found), *found.divergence.notes))
+        if divergence is not None and raise_on_divergence:
+            raise DivergenceError(divergence)
         return ReplayResult(
             turns=engine.turns,
             compared=engine.compared,
@@ -99,3 +104,13 @@ class Replayer:
             boundary=tuple(f"{path}: {reason}" for path, reason in engine.boundary.items()),
             truncated=engine.trace.truncated,
         )
+
+    def _guilt(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
+        """What the diverging actor has done that no replay can repeat: looked for in a second replay, which is slow."""
+        turn = error.divergence.turn
+        second = self.engine(engine.trace, actor=actor)
+        findings = second.observe(turn.recipient.path)
+        with suppress(DivergenceError):
+            second.run(turn.sequence)
+        texts = dict.fromkeys(found.text() for found in reversed(findings))
+        yield from islice(texts, _SHOWN)
