@@ -2,18 +2,78 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from flykka.simulation.settings import SimulationSettings
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Turn
+from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
 
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
+SEEDS = 200
+BLOCK = 20
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_whatever_happens_every_law_holds(first: int) -> None:
+    failed = {
+        seed: [str(violation) for violation in outcome.violations]
+        for seed in range(first, first + BLOCK)
+        if not (outcome := simulate(seed)).passed
+    }
+
+    assert failed == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_a_run_without_faults_ends_with_every_row_in_the_output(seed: int) -> None:
     outcome = simulate(seed, WITHOUT_FAULTS)
 
     assert outcome.violations == ()
     assert outcome.jobs == ("FINISHED",)
     assert outcome.checkpoints.completed > 0
+    assert outcome.rows > 0
+    assert outcome.faults == Counter()
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    settings = SimulationSettings(digest=True)
+
+    first, again, other = simulate(11, settings), simulate(11, settings), simulate(12, settings)
+
+    assert first == again
+    assert first.digest != other.digest
+
+
+def test_a_run_is_the_same_whether_it_is_recorded_or_not(tmp_path: Path) -> None:
+    settings = SimulationSettings(digest=True)
+
+    recorded = simulate(11, replace(settings, trace_path=tmp_path / "run.trace"))
+
+    assert recorded.digest == simulate(11, settings).digest
+
+
+def test_a_recorded_run_is_a_trace_of_all_its_turns(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+
+    outcome = simulate(5, SimulationSettings(trace_path=path))
+
+    trace = Trace.open(path)
+    records = list(trace.records())
+    assert outcome.trace_path == path
+    assert trace.header.system == "seed-5"
+    assert outcome.turns * 0.9 < sum(isinstance(record, Turn) for record in records) <= outcome.turns
+
+
+@pytest.mark.parametrize("kind", sorted(FaultKind))
+def test_only_faults_happen_that_are_drawn_from(kind: FaultKind) -> None:
+    settings = SimulationSettings(faults=frozenset({kind}))
+
+    happened = sum((simulate(seed, settings).faults for seed in range(4)), Counter[str]())
+
+    assert set(happened) == {kind.value}

@@ -1,0 +1,146 @@
+"""`flykka simulate`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.cli.main import main
+from flykka.runtime.trace.reader import Trace
+
+Shell = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Runs `flykka simulate ...`: its exit code, and what it printed."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        try:
+            code = main(["simulate", *map(str, arguments)])
+        except SystemExit as usage:
+            assert isinstance(usage.code, int)
+            code = usage.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is complete before its last task has acknowledged it."""
+    monkeypatch.setattr(PendingCheckpoint, "is_fully_acknowledged", property(lambda _: True))
+
+
+def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
+    code, out, _ = simulate("--seeds", "3", "--from-seed", "20")
+
+    first, *rest = out.splitlines()
+    assert code == 0
+    assert first.startswith("3 seeds, ")
+    assert [line.split()[0] for line in rest] == ["checkpoints", "jobs", "output", "faults", "no"]
+
+
+def test_without_faults_none_is_drawn(simulate: Shell) -> None:
+    code, out, _ = simulate("--seed", "1", "--faults", "none")
+
+    assert code == 0
+    assert "1 seed, " in out
+    assert "faults       none were drawn" in out
+    assert "jobs         1 FINISHED; 0 restarts" in out
+
+
+def test_the_summary_is_there_for_programs_too(simulate: Shell) -> None:
+    code, out, _ = simulate("--seed", "1", "--faults", "none", "--json")
+
+    told = json.loads(out)
+    assert code == 0
+    assert (told["seeds"], told["jobs"], told["faults"], told["failed"]) == (1, {"FINISHED": 1}, {}, [])
+    assert told["turns"] > 100
+
+
+@pytest.mark.usefixtures("bug")
+def test_a_seed_that_fails_is_named_with_the_command_that_runs_it_again(simulate: Shell, tmp_path: Path) -> None:
+    code, out, _ = simulate("--seeds", "2", "--faults", "none", "--record", tmp_path)
+
+    assert code == 1
+    assert "FAILED seed 0: " in out
+    assert "  again: flykka simulate --seed 0 --faults none" in out
+    assert f"  trace: {tmp_path / 'seed-0.trace'}" in out
+    assert Trace.open(tmp_path / "seed-0.trace").header.system == "seed-0"
+
+
+def test_of_a_seed_that_passes_no_trace_is_kept(simulate: Shell, tmp_path: Path) -> None:
+    code, _, _ = simulate("--seed", "1", "--record", tmp_path / "traces")
+
+    assert code == 0
+    assert list((tmp_path / "traces").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--faults", "crash,fire"), "there is no fault 'fire'; there are delay, loss, "),
+        (("--seed", "-1"), "a seed is a whole number from 0, not '-1'"),
+        (("--seeds", "0"), "'0' is not a whole number from 1"),
+        (("--seed", "1", "--seeds", "2"), "not allowed with argument"),
+    ],
+)
+def test_a_wrong_option_is_told_with_what_is_right(simulate: Shell, arguments: tuple[str, ...], told: str) -> None:
+    code, _, err = simulate(*arguments)
+
+    assert code == 2
+    assert told in err
+
+
+def test_a_folder_for_traces_that_cannot_be_made_is_named(simulate: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    code, _, err = simulate("--seed", "1", "--record", tmp_path / "file")
+
+    assert code == 2
+    assert str(tmp_path / "file") in err
+
+
+@pytest.mark.slow
+def test_two_processes_that_hash_otherwise_take_the_same_turns() -> None:
+    command = [sys.executable, "-m", "flykka", "simulate", "--seeds", "12", "--digest"]
+
+    said = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+
+    assert len(said[0].splitlines()) == 12
+    assert said[0] == said[1]
+
+
+@pytest.mark.slow
+def test_several_processes_find_what_one_finds() -> None:
+    command = [sys.executable, "-m", "flykka", "simulate", "--seeds", "10", "--digest", "--jobs"]
+
+    said = [subprocess.run([*command, jobs], capture_output=True, text=True, check=True).stdout for jobs in ("1", "2")]
+
+    assert said[0] == said[1]
+
+
+@pytest.mark.slow
+def test_a_simulation_needs_no_pyspark() -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None; from flykka import simulate; assert simulate(3).passed;"
+        "from flykka.cli.main import main; sys.exit(main(['simulate', '--seed', '3']))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
