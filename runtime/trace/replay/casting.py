@@ -72,7 +72,7 @@ class Casting:
             case Opaque(type_name=name):
                 return self._stand_in(name)
             case Named(name=name):
-                return self._stand_ins.get(name) or _named(name)
+                return self._stand_ins.get(name) or named(name)
             case Choice(enum=name, member=member):
                 return _member(name, member)
             case Instance(class_name=name, fields=told):
@@ -96,7 +96,7 @@ class Casting:
     def _instance(self, name: str, told: dict[str, object]) -> object:
         if name in self._stand_ins:
             return self._stand_ins[name]
-        kind = _named(name)
+        kind = named(name)
         if not (isinstance(kind, type) and is_dataclass(kind)):
             raise CastingError(f"it was given a {_plain(name)}, which is no dataclass any more")
         try:
@@ -106,7 +106,7 @@ class Casting:
 
 
 def _factory(name: str) -> Callable[..., Actor]:
-    factory = _named(name)
+    factory = named(name)
     if isinstance(factory, type) and issubclass(factory, Actor):
         return factory
     if isinstance(factory, FunctionType) and _returns_actor(factory):
@@ -123,13 +123,13 @@ def _returns_actor(function: FunctionType) -> bool:
 
 
 def _member(name: str, member: str) -> Enum:
-    kind = _named(name)
+    kind = named(name)
     if not (isinstance(kind, type) and issubclass(kind, Enum) and member in kind.__members__):
         raise CastingError(f"there is no {_plain(name)}.{member}")
     return kind[member]
 
 
-def _named(name: str) -> Any:
+def named(name: str) -> Any:
     """A class or function of a module."""
     module_name, _, qualname = name.partition(":")
     if module_name.partition(".")[0] in sys.stdlib_module_names:
