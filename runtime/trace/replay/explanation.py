@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -32,8 +33,19 @@ def explain(divergence: Divergence, trace: Trace, cell: Cell) -> Divergence:
         divergence,
         causes=tuple(cause.turn for cause in causes_of(trace, divergence.turn)[:_CAUSES]),
         source=source_of(cell, said if isinstance(said, Message) else None),
-        notes=(*divergence.notes, *_changes(trace.header)),
+        notes=(*divergence.notes, *_order(divergence, trace.header), *_changes(trace.header)),
     )
+
+
+def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
+    """Why a turn may do the same in another order."""
+    here = os.environ.get("PYTHONHASHSEED", "random")
+    is_another_order = divergence.expected is not None and not divergence.missing and not divergence.extra
+    if is_another_order and (header.hash_seed != here or here == "random"):
+        yield (
+            f"the same effects in another order, that of a set? Recorded with PYTHONHASHSEED={header.hash_seed}, "
+            f"this is {here}: sort what is gone through"
+        )
 
 
 def _changes(header: TraceHeader) -> Iterator[str]:
