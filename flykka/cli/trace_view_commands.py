@@ -16,6 +16,7 @@ from flykka.traces.diagram import View
 from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, begin_of, drawn, streamed
 from flykka.traces.job_story import job_story
 from flykka.traces.mermaid import mermaid
+from flykka.traces.origin import shortcomings
 from flykka.traces.page import page
 from flykka.traces.perfetto import perfetto
 from flykka.traces.story import Story
@@ -85,4 +86,5 @@ def _drawing(trace: Trace, arguments: argparse.Namespace) -> Iterable[str]:
         case "html":
             return [page(drawn(trace, view, most=HTML_LINES, concerns=concerns), Path(arguments.file).name)]
         case _:
-            return perfetto(trace.header.system, streamed(trace, view, concerns), begin_of(trace))
+            lines = streamed(trace, view, concerns)
+            return perfetto(trace.header.system, shortcomings(trace), lines, begin_of(trace))

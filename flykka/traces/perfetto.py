@@ -22,9 +22,10 @@ _CAUSES = 100_000
 """So many turns are remembered as causes: what was sent longer ago has no arrow."""
 
 
-def perfetto(system: str, lines: Iterable[Line], begin_ms: int) -> Iterator[str]:
+def perfetto(system: str, notes: Iterable[str], lines: Iterable[Line], begin_ms: int) -> Iterator[str]:
     """The parts of one JSON object, to be written one behind the other: what is drawn need not fit into memory."""
-    yield '{"displayTimeUnit": "ms", "traceEvents": [\n'
+    about = json.dumps({"system": system, "notes": list(notes)})
+    yield f'{{"displayTimeUnit": "ms", "otherData": {about}, "traceEvents": [\n'
     yield json.dumps(_named("process_name", 0, f"actor system {system}"))
     for event in _Timeline(begin_ms).events(lines):
         yield ",\n" + json.dumps(event)

@@ -139,9 +139,8 @@ class _Comparing:
         steps = 0
         while not (self._left.ended and self._right.ended):
             for side in (self._left, self._right):
-                if not side.ended and (read := side.read()) is not None and read[0] not in self._found:
-                    side.waiting.setdefault(read[0], deque()).append(read[1])
-                    self._match(read[0])
+                if not side.ended and (read := side.read()) is not None:
+                    self._take(side, *read)
             steps += 1
             if steps % _CHECKED_EVERY == 0:
                 self._note_what_is_left()
@@ -149,6 +148,15 @@ class _Comparing:
                     break
         self._note_what_is_left()
         return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
+
+    def _take(self, side: _Side, actor: str, record: Record) -> None:
+        waiting = side.waiting.setdefault(actor, deque())
+        if actor not in self._found:
+            waiting.append(record)
+            self._match(actor)
+        elif len(waiting) < _LOOKED_AHEAD:
+            # What follows tells whether only the order is another.
+            waiting.append(record)
 
     def _match(self, actor: str) -> None:
         lefts, rights = self._left.waiting.get(actor), self._right.waiting.get(actor)
@@ -212,7 +220,7 @@ def _place(one: Record | None, other: Record | None) -> int:
 
 def _compared(record: Record) -> dict[str, Any]:
     """What has to be the same."""
-    kind: dict[str, Any] = {"record": type(record).__name__}
+    kind: dict[str, Any] = {"record": type(record).__name__, "now_ms": record.now_ms}
     match record:
         case Turn():
             sender = None if record.sender is None else record.sender.path

@@ -249,7 +249,7 @@ def test_a_diagram_may_be_of_one_checkpoint(recording: Recording) -> None:
 def test_perfetto_gets_a_thread_per_actor_a_slice_per_turn_and_arrows_for_causes(recording: Recording) -> None:
     trace = record_talk(recording)
 
-    written = json.loads("".join(perfetto("recorded", streamed(trace, View()), begin_of(trace))))
+    written = json.loads("".join(perfetto("recorded", (), streamed(trace, View()), begin_of(trace))))
 
     events = written["traceEvents"]
     threads = {event["args"]["name"]: event["tid"] for event in events if event["name"] == "thread_name"}
@@ -271,7 +271,7 @@ def test_turns_of_one_millisecond_stand_beside_each_other_in_perfetto(recording:
         recording.turn(TASK_MANAGER, says("now"), after_ms=0)
     trace = recording.closed()
 
-    written = json.loads("".join(perfetto("recorded", streamed(trace, View()), begin_of(trace))))
+    written = json.loads("".join(perfetto("recorded", (), streamed(trace, View()), begin_of(trace))))
 
     slices = [(event["ts"], event["dur"]) for event in written["traceEvents"] if event["ph"] == "X"]
     assert slices == [(0, 1), (1, 1), (2, 1_000)]

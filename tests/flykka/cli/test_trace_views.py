@@ -1,0 +1,251 @@
+"""`flykka trace story`, `diagram` and `diff`: what they print, where they write, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.heartbeat import HeartbeatDue
+from flykka.runtime.trace.format import FRAME
+from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint
+from tests.runtime.players import says
+
+Shell = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def flykka(capfd: pytest.CaptureFixture[str]) -> Shell:
+    """Runs `flykka trace ...`: its exit code, and what it printed."""
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        try:
+            code = main(["trace", *map(str, words)])
+        except SystemExit as usage:
+            code = usage.code if isinstance(usage.code, int) else 3
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Two checkpoints with a heartbeat between them."""
+    recording = Recording(tmp_path / "run.trace")
+    record_checkpoint(recording, 1)
+    recording.turn(TASK_MANAGER, HeartbeatDue(), timer=True)
+    record_checkpoint(recording, 2, tasks=8)
+    recording.closed()
+    return recording.path
+
+
+def another(path: Path, *, reason: CheckpointDeclineReason | None = None, delay_ms: int = 0) -> Path:
+    """The same run again, a year later; with a reason its second checkpoint is given up."""
+    recording = Recording(path)
+    recording.now_ms = BEGIN_MS + 365 * 86_400_000
+    record_checkpoint(recording, 1)
+    recording.turn(TASK_MANAGER, HeartbeatDue(), timer=True, after_ms=delay_ms)
+    record_checkpoint(recording, 2, tasks=8, aborted=reason)
+    recording.closed()
+    return path
+
+
+def test_a_story_is_told_line_by_line(flykka: Shell, trace: Path) -> None:
+    code, out, err = flykka("story", trace, "--checkpoint", "2")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"checkpoint 2 of job {JOB}: COMPLETED in 1.5 s, 2.0 KiB, of which 1.0 KiB are new"
+    assert "8 x acknowledged within 70 ms, the last was window-7.0-7, async 1.5 s" in out
+    assert flykka("story", trace, "--checkpoint", "2", "--all")[1].count(": acknowledged") == 8
+
+
+def test_a_story_is_json_when_asked_for(flykka: Shell, trace: Path) -> None:
+    code, out, _ = flykka("story", trace, "--checkpoint", "2", "--json")
+
+    assert code == 0
+    assert json.loads(out)["subject"] == f"checkpoint 2 of job {JOB}"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [[], ["--checkpoint", "1", "--attempt", "x"], ["--attempt", "x", "--job", "y"], ["--checkpoint", "none"]],
+    ids=str,
+)
+def test_a_story_is_of_one_thing(flykka: Shell, trace: Path, asked: list[str]) -> None:
+    code, out, err = flykka("story", trace, *asked)
+
+    assert (code, out) == (2, "")
+    assert "flykka trace story: error:" in err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--checkpoint", "9"], "there is no checkpoint 9; there are 1 to 2"),
+        (["--attempt", "nobody"], "there is no attempt 'nobody'; there are: "),
+        (["--job", "nothing"], "there is no job 'nothing'; there are: "),
+    ],
+    ids=str,
+)
+def test_a_story_of_what_is_not_there_is_exit_code_2(flykka: Shell, trace: Path, asked: list[str], said: str) -> None:
+    code, out, err = flykka("story", trace, *asked)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f"flykka trace: {trace}: {said}")
+
+
+@pytest.mark.parametrize("name", ["mermaid", "html", "perfetto"])
+def test_a_diagram_is_printed_or_written(flykka: Shell, trace: Path, tmp_path: Path, name: str) -> None:
+    output = tmp_path / "drawn"
+
+    printed = flykka("diagram", trace, "--format", name, "--collapse", "heartbeats")
+    written = flykka("diagram", trace, "--format", name, "--collapse", "heartbeats", "-o", output)
+
+    assert (printed[0], printed[2]) == (0, "")
+    assert written == (0, "", f"drawn: {output}\n")
+    assert output.read_text(encoding="utf-8") == printed[1]
+    assert "1 HeartbeatDue" in printed[1]
+
+
+def test_a_diagram_takes_a_part_of_the_trace(flykka: Shell, trace: Path) -> None:
+    of_actor = flykka("diagram", trace, "--format", "mermaid", "--actors", "*coordinator", "--from", "11")[1]
+    of_checkpoint = flykka("diagram", trace, "--format", "mermaid", "--checkpoint", "1")[1]
+
+    assert "HeartbeatDue" not in of_actor
+    assert ": 1 +" not in of_actor
+    assert "checkpoint_id=2" in of_actor
+    assert "checkpoint_id=2" not in of_checkpoint
+
+
+def test_a_diagram_that_is_too_large_says_how_to_draw_less(flykka: Shell, tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "long.trace")
+    for _ in range(301):
+        recording.turn(TASK_MANAGER, HeartbeatDue())
+    recording.closed()
+
+    code, out, err = flykka("diagram", recording.path, "--format", "mermaid")
+
+    assert (code, out) == (2, "")
+    assert "301 turns are too many for this diagram, which takes 300: draw fewer with --from and --to" in err
+    assert flykka("diagram", recording.path, "--format", "mermaid", "--collapse", "heartbeats")[0] == 0
+
+
+def test_a_diagram_that_cannot_be_written_names_the_file(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    output = tmp_path / "no such folder" / "page.html"
+
+    code, out, err = flykka("diagram", trace, "-o", output)
+
+    assert (code, out) == (2, "")
+    assert err == f"flykka trace: {output} cannot be written: No such file or directory\n"
+
+
+def test_runs_that_differ_in_times_only_are_the_same(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    other = another(tmp_path / "other.trace", delay_ms=7)
+
+    code, out, err = flykka("diff", trace, other)
+
+    assert (code, err) == (0, "")
+    assert out == f"{trace} and {other} tell the same: 39 records of 11 actors, but for times and the names of ids\n"
+
+
+def test_where_runs_part_is_told_with_fields_causes_and_a_command(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
+
+    code, out, _ = flykka("diff", trace, other)
+
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0] == f"{trace} and {other} differ first in record 6 of {coordinator().path}"
+    assert lines[1].startswith("  A  22  AcknowledgeCheckpoint(")
+    assert lines[2] == "  B  nothing more of this actor"
+    assert lines[-1] == f"look: flykka trace show {trace} --actor '{coordinator().path}' --from 22 --limit 5"
+
+
+def test_a_difference_is_json_when_asked_for(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
+
+    code, out, _ = flykka("diff", trace, other, "--json")
+
+    found = json.loads(out)
+    assert code == 1
+    assert (found["difference"]["left"]["turn"], found["difference"]["right"]) == (22, None)
+    assert json.loads(flykka("diff", trace, trace, "--json")[1])["difference"] is None
+
+
+def test_what_is_left_out_is_not_compared(flykka: Shell, tmp_path: Path) -> None:
+    paths = []
+    for name, beats in (("a", 1), ("b", 3)):
+        recording = Recording(tmp_path / f"{name}.trace")
+        for _ in range(beats):
+            recording.turn(TASK_MANAGER, HeartbeatDue(), timer=True)
+        recording.turn(TASK_MANAGER, says(name))
+        paths.append(recording.closed().path)
+
+    assert flykka("diff", *paths)[0] == 1
+    assert flykka("diff", *paths, "--without", "heartbeats")[0] == 1
+    assert flykka("diff", *paths, "--without", "heartbeats", "--ignore", "text")[0] == 0
+    assert flykka("diff", *paths, "--actor", "nobody")[0] == 0
+
+
+def test_strictly_times_are_a_difference_too(flykka: Shell, tmp_path: Path) -> None:
+    one, other = another(tmp_path / "one.trace"), another(tmp_path / "other.trace")
+
+    assert flykka("diff", one, other, "--strict")[0] == 0
+    assert flykka("diff", one, another(tmp_path / "later.trace", delay_ms=3), "--strict")[0] == 1
+
+
+COMMANDS = (
+    ["story", "--checkpoint", "1"],
+    ["diagram"],
+    ["diagram", "--format", "mermaid"],
+    ["diagram", "--format", "perfetto"],
+    ["diff"],
+    ["diff", "--json"],
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(
+    flykka: Shell, trace: Path, tmp_path: Path, command: list[str]
+) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("this is no trace at all")
+    name, *options = command
+    also = [trace] if name == "diff" else []
+
+    for path, said in [
+        (tmp_path / "nothing.trace", "there is no file"),
+        (tmp_path, "is a folder; a trace is a file"),
+        (text, str(text)),
+    ]:
+        code, out, err = flykka(name, path, *also, *options)
+
+        assert (code, out) == (2, "")
+        assert err.startswith("flykka trace: ")
+        assert said in err
+        assert err.count("\n") == 1
+
+
+def test_the_second_file_of_a_comparison_is_named_as_well(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    code, out, err = flykka("diff", trace, tmp_path / "nothing.trace")
+
+    assert (code, out, err) == (2, "", f"flykka trace: there is no file {tmp_path / 'nothing.trace'}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_trace_that_is_cut_off_is_read_to_where_it_ends_and_that_is_said(
+    flykka: Shell, trace: Path, command: list[str]
+) -> None:
+    trace.write_bytes(trace.read_bytes()[: -FRAME.size])
+    name, *options = command
+    also = [trace] if name == "diff" else []
+
+    code, out, err = flykka(name, trace, *also, *options)
+
+    assert (code, err) == (0, "")
+    assert "the trace ends at byte" in out
