@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flykka.runtime.cell import Cell
     from flykka.runtime.props import Props
 
-_RESTORABLE = frozenset({Life.STARTING, Life.RUNNING})
+_RESTORABLE = frozenset({Life.STARTING, Life.RUNNING, Life.STOPPING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +134,7 @@ def _state(cell: Cell) -> dict[str, object]:
         "receive_timeout": None if timeout is None else [timeout.timeout_ms, timeout._heard_ms],
         "restarted": faults.restarted,
         "history": faults._history,
+        "let_go": faults.let_go,
         "children": [child.ref for child in cell.children.all()],
         "dying": [child.ref for child in cell.children._dying],
     }
@@ -186,6 +187,7 @@ def _put(cell: Cell, state: dict[str, Any]) -> None:
         chance.random.setstate(random_state)
     cell.faults.restarted = state["restarted"]
     cell.faults._history = state["history"]
+    cell.faults.let_go = state["let_go"]
     children = {child.ref: child for child in cell.children.all()}
     # In the order of their spawning, as far as they are there.
     places = {ref: place for place, ref in enumerate(state["children"])}

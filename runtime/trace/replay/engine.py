@@ -31,6 +31,7 @@ from flykka.runtime.trace.replay.mailbox import ReplayMailbox
 from flykka.runtime.trace.replay.noted import effect_of
 from flykka.runtime.trace.replay.older import as_in_first_format
 from flykka.runtime.trace.replay.quiet import quiet
+from flykka.runtime.trace.replay.ring import RingStart
 from flykka.runtime.trace.replay.system import BOUNDARY, ReplaySystem
 from flykka.runtime.trace.state import digest
 from flykka.runtime.turn import outside_turn
@@ -80,6 +81,8 @@ class ReplayEngine:
         self._kills: dict[Ref, int] | None = None
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
+        if trace.header.ring is not None:
+            RingStart(self.system, self._casting, self._leave_out).fill(trace.snapshots(), self._is_wanted)
 
     # What one does with it
 
