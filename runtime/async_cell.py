@@ -122,7 +122,7 @@ class AsyncCell(Cell):
         self.current = turn.envelope
         self.sequence = turn.sequence
         self.effects = turn.effects
-        self._now = None
+        self._now = None if turn.has_begun else turn.began_ms
 
     def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
         """The coroutine of the turn has ended; called in its last step."""

@@ -43,6 +43,11 @@ class AsyncTurn:
         """Whether the kernel cancelled the coroutine, so that its cancellation is no failure."""
         return self._cancelled
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the coroutine has taken a step: its first one is of the moment in which the message was taken."""
+        return self._started
+
     def cancel(self) -> None:
         """Cancel the coroutine, once, where it waits; one that has not begun will not begin."""
         if not self._cancelled:

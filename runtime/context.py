@@ -10,7 +10,7 @@ from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
-from flykka.runtime.future import Future
+from flykka.runtime.future import Future, Sleep
 from flykka.runtime.path import absolute_path, child_path
 from flykka.runtime.pipe import Pipe, described
 from flykka.runtime.promise import PromiseRef
@@ -158,9 +158,8 @@ class ActorContext:
 
         Other actors go on, and so do my signals; my next message waits.
         """
-        rung: Future[None] = Future()
-        due_ms = self._cell.system.clock.now_ms() + duration_ms(duration, "sleep")
-        alarm = self._cell.system.clock.schedule(due_ms, rung.set)
+        rung = Sleep(self._cell.system.clock.now_ms() + duration_ms(duration, "sleep"))
+        alarm = self._cell.system.clock.schedule(rung.due_ms, rung.set)
         try:
             await rung
         finally:

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from functools import reduce
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import pykka
 
@@ -26,6 +26,9 @@ from flykka.runtime.errors import (
 )
 from flykka.runtime.recording import note_outcome
 from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from flykka.messages.ref import Ref
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -59,6 +62,11 @@ class Future(pykka.Future[T], Generic[T]):
     """A value or a failure, once. Every public method may be called from any thread."""
 
     __slots__ = ("_awaiting", "_callbacks", "_completed", "_driver", "_failure", "_lock", "_value")
+
+    @property
+    def promise(self) -> Ref | None:
+        """The ref that waits for what completes it, where it is the future of an ask."""
+        return None
 
     # Pykka offers iteration as another name of `await`; a future is no iterable.
     __iter__ = None  # type: ignore[assignment]
@@ -153,13 +161,15 @@ class Future(pykka.Future[T], Generic[T]):
         if not self._completed:
             with self._lock:
                 self._awaiting += 1
+            if RUNNING.cell is not None:
+                RUNNING.cell.system.waits(RUNNING.cell, self)
             try:
                 yield from self._arrival()
             except (asyncio.CancelledError, GeneratorExit) as end:
                 if self._awaiting == 1:
                     self._abandon()
                 if isinstance(end, asyncio.CancelledError):
-                    note_outcome(RUNNING.cell, None, end)
+                    note_outcome(RUNNING.cell, None, end, self.promise)
                 raise
             finally:
                 with self._lock:
@@ -167,9 +177,9 @@ class Future(pykka.Future[T], Generic[T]):
         try:
             value = self.get(timeout=0)
         except BaseException as failure:
-            note_outcome(RUNNING.cell, None, failure)
+            note_outcome(RUNNING.cell, None, failure, self.promise)
             raise
-        note_outcome(RUNNING.cell, value, None)
+        note_outcome(RUNNING.cell, value, None, self.promise)
         return value
 
     def __repr__(self) -> str:
@@ -256,6 +266,16 @@ class Termination(Future[None]):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most `timeout` seconds; whether the end has come."""
         return self.done() or self._wait(timeout)
+
+
+class Sleep(Future[None]):
+    """The end of a coroutine's sleep, at `due_ms` by the system's clock."""
+
+    __slots__ = ("due_ms",)
+
+    def __init__(self, due_ms: int) -> None:
+        super().__init__()
+        self.due_ms = due_ms
 
 
 def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Driver | None) -> Future[M]:

@@ -45,6 +45,11 @@ class Reply(Future["Message"]):
         """Whether who waits for it takes the turns of others meanwhile, as under a seeded dispatcher."""
         return self._driver is not None
 
+    @property
+    def promise(self) -> Ref:
+        """Its ref, as an address."""
+        return Ref(f"{TEMP}/{self._number}", self._number)
+
     def _complete(self, value: Message | None, failure: Failure | None) -> bool:
         self._promises.pop(self._number, None)
         return super()._complete(value, failure)

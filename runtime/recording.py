@@ -56,10 +56,15 @@ class Recorder(Protocol):
         """The system has ended; everything is on disk when this returns."""
 
 
-def note_outcome(cell: Cell | None, value: object, error: BaseException | None) -> None:
-    """What the turn of `cell` has waited for is there: for the turn it is news from outside, as a message is."""
+def note_outcome(
+    cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None
+) -> None:
+    """What the turn of `cell` has waited for is there: for the turn it is news from outside, as a message is.
+
+    `promise` is the ref that has waited for it where it was asked.
+    """
     if cell is not None and cell.effects is not None:
-        cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error)))
+        cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error), promise))
 
 
 def _failure(error: BaseException) -> SerializedThrowable:

@@ -175,11 +175,11 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             self._question(message, promise, cell)
             reply = self._answer(promise, seconds)
         except BaseException as error:
-            note_outcome(cell, None, error)
+            note_outcome(cell, None, error, promise)
             raise
         finally:
             cell.asking = None
-        note_outcome(cell, reply, None)
+        note_outcome(cell, reply, None, promise)
         return reply
 
     def _answer(self, promise: PromiseRef, seconds: float) -> Message:

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.codec import decode, encode
 from flykka.messages.errors import EncodeError
@@ -26,7 +26,7 @@ from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import TerminationTimeoutError, WaitInTurnError
 from flykka.runtime.event_stream import EventStream
-from flykka.runtime.future import Termination
+from flykka.runtime.future import Future, Termination
 from flykka.runtime.inspection import Inspection
 from flykka.runtime.mailbox import Mailbox
 from flykka.runtime.promise import PromiseRef
@@ -303,6 +303,9 @@ class ActorSystem:
     def incarnation(self, path: str, following: int) -> int:
         """Which incarnation the next actor at `path` is; `following` comes next."""
         return following
+
+    def waits(self, cell: Cell, future: Future[Any]) -> None:
+        """A coroutine of `cell` waits for `future`. A replay brings the outcome that was recorded."""
 
     def next_sequence(self) -> int:
         """The next number in the order of turns, kills and dead letters."""

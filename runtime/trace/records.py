@@ -270,12 +270,14 @@ class Awaited:
     """Went on with the outcome of what it had waited for: an ask, in a coroutine a sleep or another future too.
 
     The outcomes stand in the order in which the turn went on. `message` is the reply, None for a sleep and for a
-    future of something that is no message; `failure` is what the waiting raised.
+    future of something that is no message; `failure` is what the waiting raised, and `promise` the ref that has waited for the
+    reply of an ask.
     """
 
     now_ms: int
     message: Value | Undecoded | None
     failure: SerializedThrowable | None
+    promise: Ref | None = None
 
 
 Effect = (
