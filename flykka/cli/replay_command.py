@@ -19,6 +19,7 @@ from flykka.cli.trace_file import BROKEN, DIFFERENT, OK, UNREADABLE, opened, rea
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.replay.comparison import DivergenceKind
+from flykka.traces.origin import beforehand
 
 if TYPE_CHECKING:
     import argparse
@@ -51,6 +52,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
     try:
         with opened(address) as trace:
             result = Replayer().replay(trace, actor=arguments.actor, until=arguments.until)
+            notes = tuple(beforehand(trace))
     except (TraceError, OSError, ImportError) as unreadable:
         return Replayed(address=address, code=UNREADABLE, error=reason(address, unreadable))
     except Exception:  # noqa: BLE001 - the exit code tells it from a run that is not as recorded.
@@ -63,7 +65,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
         code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
         # A trace from elsewhere was replayed from a copy, which is gone.
         result = replace(result, divergence=replace(divergence, trace=address))
-    return Replayed(address=address, code=code, result=result, seconds=time.perf_counter() - began)
+    return Replayed(address=address, code=code, result=result, seconds=time.perf_counter() - began, notes=notes)
 
 
 def _show(replayed: Replayed) -> None:

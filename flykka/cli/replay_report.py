@@ -22,6 +22,8 @@ class Replayed:
     result: ReplayResult | None = None
     error: str | None = None
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    """What is to be known of the trace itself."""
 
 
 def lines_of(replayed: Replayed) -> Iterator[str]:
@@ -32,6 +34,7 @@ def lines_of(replayed: Replayed) -> Iterator[str]:
     if result.divergence is not None:
         yield result.divergence.text()
     yield summary(replayed.address, result, replayed.seconds)
+    yield from (f"  {note}" for note in replayed.notes)
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")
@@ -67,5 +70,6 @@ def _json_of(replayed: Replayed) -> dict[str, Any]:
         "seconds": round(replayed.seconds, 3),
         "divergence": None if result.divergence is None else result.divergence.to_dict(),
         "boundary": list(result.boundary),
+        "notes": list(replayed.notes),
         "truncated": None if truncated is None else {"offset": truncated.offset, "reason": truncated.reason},
     }

@@ -1,0 +1,235 @@
+"""Traces that are whole, and cannot be replayed as they are: what came in between is named, with its exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.bad_input.recorded import Counter, Note, ReadsTheClock, Sleeps, StartsAThread, record
+from tests.house.sources import HOUSE
+
+Shell = Callable[..., tuple[int, str, str]]
+
+SAME, DIVERGED, UNREADABLE = 0, 1, 2
+
+ACTORS = """
+from flykka.runtime import Actor, Message, message
+
+@message("elsewhere.go")
+class Go(Message):
+    '''test -> Crowd: greet everybody.'''
+
+@message("elsewhere.greet")
+class Greet(Message):
+    '''Crowd -> Crowd: be greeted.'''
+    name: str
+
+class Crowd(Actor):
+    def handle_message(self, message):
+        if isinstance(message, Go):
+            for name in {"Ada", "Barbara", "Edsger", "Grace", "Tony"}:
+                self.context.ref.tell(Greet(name=name))
+"""
+RECORD = """
+from elsewhere import Crowd, Go
+from flykka.runtime import Props
+from flykka.runtime.testing import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+
+with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
+    crowd = system.spawn(Props(Crowd), "crowd")
+    crowd.tell(Go())
+    system.run_until_idle()
+"""
+COMMAND = "import sys; from flykka.cli.main import main; sys.exit(main())"
+
+
+@pytest.fixture
+def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Runs the command line, with nothing to read: its exit code, and what it printed."""
+    monkeypatch.setattr(sys, "stdin", StringIO())
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+class Elsewhere:
+    """A folder with a module of actors and a recorded run of them, and the command line in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def change(self, code: str) -> None:
+        """Let the module have other code."""
+        (self.folder / "elsewhere.py").write_text(code, encoding="utf-8")
+
+    def record(self) -> None:
+        """Run the actors once."""
+        self._run("-c", RECORD, hash_seed="1")
+
+    def replay(self, hash_seed: str = "1") -> tuple[int, str]:
+        """Its exit code, and what it printed."""
+        ran = self._run("-c", COMMAND, "replay", "run.trace", hash_seed=hash_seed)
+        return ran.returncode, ran.stdout
+
+    def _run(self, *words: str, hash_seed: str) -> subprocess.CompletedProcess[str]:
+        # No module is taken for its old self because it was written within the same second.
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment["PYTHONPATH"] = str(HOUSE)
+        return subprocess.run(
+            [sys.executable, *words], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is only looked at."""
+    made = Elsewhere(tmp_path_factory.mktemp("recorded"))
+    made.change(ACTORS)
+    made.record()
+    return made.folder
+
+
+@pytest.fixture
+def elsewhere(recorded: Path, tmp_path: Path) -> Elsewhere:
+    copytree(recorded, tmp_path, dirs_exist_ok=True)
+    return Elsewhere(tmp_path)
+
+
+@pytest.mark.slow
+def test_actors_of_the_folder_one_is_in_are_found(elsewhere: Elsewhere) -> None:
+    code, out = elsewhere.replay()
+
+    assert code == SAME
+    assert "not replayed" not in out
+
+
+@pytest.mark.slow
+def test_actors_whose_code_has_changed_diverge_and_that_is_said(elsewhere: Elsewhere) -> None:
+    elsewhere.change(ACTORS.replace('"Ada", ', ""))
+
+    code, out = elsewhere.replay()
+
+    assert code == DIVERGED
+    assert "missing   send  /user/crowd <- Greet(name=Ada)" in out
+    assert "the code of elsewhere has changed since" in out
+
+
+@pytest.mark.slow
+def test_actors_that_are_gone_are_named_and_the_others_replayed(elsewhere: Elsewhere) -> None:
+    elsewhere.change(ACTORS.replace("class Crowd", "class Throng"))
+
+    code, out = elsewhere.replay()
+
+    assert code == SAME
+    assert "not replayed: /user/crowd: elsewhere has no class or function 'Crowd' any more" in out
+
+
+@pytest.mark.slow
+def test_modules_that_are_gone_are_named_with_what_to_do(elsewhere: Elsewhere) -> None:
+    (elsewhere.folder / "elsewhere.py").unlink()
+
+    code, out = elsewhere.replay()
+
+    assert code == SAME
+    assert "not replayed: /user/crowd: elsewhere cannot be imported here (No module named 'elsewhere')" in out
+    assert "name the folder in PYTHONPATH" in out
+
+
+@pytest.mark.slow
+def test_a_message_of_a_type_that_is_gone_ends_the_replay(elsewhere: Elsewhere) -> None:
+    elsewhere.change(ACTORS.replace('"elsewhere.go"', '"elsewhere.gone"'))
+
+    code, out = elsewhere.replay()
+
+    assert code == UNREADABLE
+    assert "elsewhere.go" in out
+
+
+@pytest.mark.slow
+def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diverges(elsewhere: Elsewhere) -> None:
+    code, out = elsewhere.replay(hash_seed="2")
+
+    assert code == DIVERGED
+    assert "PYTHONHASHSEED" in out
+
+
+@pytest.mark.slow
+def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewhere) -> None:
+    elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
+    elsewhere.record()
+
+    code, out = elsewhere.replay(hash_seed="2")
+
+    assert code == SAME
+    assert "as recorded" in out
+
+
+@pytest.mark.parametrize(
+    ("actor", "called"),
+    [(ReadsTheClock, "time.time_ns"), (Sleeps, "time.sleep"), (StartsAThread, "thread")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_an_actor_that_does_what_no_replay_can_follow_is_named_with_what_it_called(
+    flykka: Shell, tmp_path: Path, actor: type[Actor], called: str
+) -> None:
+    trace = record(tmp_path / "run.trace", actor)
+
+    code, out, _ = flykka("replay", trace)
+
+    assert code == DIVERGED
+    assert "/user/actor <- Note(text=one)" in out
+    assert called in out.partition("note ")[2]
+
+
+def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
+    """A trace of an actor that was sent that much at once, and a word behind it."""
+    with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=max_bytes)) as system:
+        ref = system.spawn(Props(Counter), "actor")
+        ref.tell(Note(text="before"))
+        ref.tell(Note(text="x" * megabytes * 1_000_000))
+        ref.tell(Note(text="behind"))
+        system.run_until_idle()
+    return path
+
+
+def test_a_message_that_is_too_large_for_a_trace_is_told_by_its_size(flykka: Shell, tmp_path: Path) -> None:
+    trace = large(tmp_path / "run.trace", megabytes=20)
+
+    shown = flykka("trace", "show", trace)
+    replayed = flykka("replay", trace)
+
+    assert trace.stat().st_size < 100_000
+    assert shown[0] == SAME
+    assert "Note of 20,000,000 bytes, too large for a trace" in shown[1]
+    assert "Note(text=behind)" in shown[1]
+    assert replayed[0] == UNREADABLE
+    assert "Note of 20,000,000 bytes, too large for a trace" in replayed[1]
+
+
+@pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)
+def test_a_recording_that_its_size_cap_has_ended_says_so(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+    trace = large(tmp_path / "run.trace", megabytes=1, max_bytes=600)
+
+    code, out, _ = flykka(*command, trace)
+
+    assert trace.stat().st_size <= 600
+    assert code == SAME
+    assert "600" in out
