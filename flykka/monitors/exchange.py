@@ -1,4 +1,4 @@
-"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap."""
+"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap, to its end."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from flykka.messages.batch import BatchRef
+from flykka.messages.checkpoint import AlignmentType
 from flykka.messages.exchange import (
     AddCredit,
     BufferResponse,
     CancelPartitionRequest,
+    CheckpointBarrier,
     EndOfPartition,
     PartitionRequest,
+    ResumeConsumption,
+    TaskEventMessage,
 )
 from flykka.messages.ids import ResultPartitionId
 from flykka.messages.ref import Ref
+from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.trace.records import Send, Turn
+
+_BLOCKING = frozenset({AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED})
 
 Channel = tuple[ResultPartitionId, int]
 
@@ -27,6 +34,9 @@ class _Reader:
 
     credit: int
     next_number: int = 0
+    has_ended: bool = False
+    is_blocked: bool = False
+    """Behind an aligned barrier nothing is sent before the reader asks for it."""
 
 
 class ExchangeMonitor(ConversationMonitor):
@@ -48,6 +58,8 @@ class ExchangeMonitor(ConversationMonitor):
         return {
             PartitionRequest: self._on_asked,
             AddCredit: self._on_credit,
+            CancelPartitionRequest: self._on_left,
+            TaskEventMessage: self._on_event,
             BufferResponse: self._on_arrived,
         }
 
@@ -58,6 +70,7 @@ class ExchangeMonitor(ConversationMonitor):
             AddCredit: self._on_give,
             CancelPartitionRequest: self._on_leave,
             BufferResponse: self._on_sent,
+            UpdateTaskExecutionState: self._on_state,
         }
 
     def ended(self, ref: Ref) -> None:
@@ -79,6 +92,16 @@ class ExchangeMonitor(ConversationMonitor):
             reader.credit += message.credit
         return ()
 
+    def _on_left(self, turn: Turn, message: CancelPartitionRequest) -> Iterable[Violation]:
+        self._outputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
+        return ()
+
+    def _on_event(self, turn: Turn, message: TaskEventMessage) -> Iterable[Violation]:
+        reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
+        if reader is not None and isinstance(message.event, ResumeConsumption):
+            reader.is_blocked = False
+        return ()
+
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is None:
@@ -89,6 +112,18 @@ class ExchangeMonitor(ConversationMonitor):
             if reader.credit < 0:
                 reader.credit = 0
                 yield self.violation(turn, f"{_named(message)} is sent without credit")
+        reader.has_ended = isinstance(message.buffer, EndOfPartition)
+        reader.is_blocked = (
+            isinstance(message.buffer, CheckpointBarrier) and message.buffer.options.alignment in _BLOCKING
+        )
+
+    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
+        if message.state.state is not ExecutionState.FINISHED:
+            return
+        for (partition_id, subpartition), reader in self._outputs.pop(turn.recipient, {}).items():
+            if not reader.has_ended and not reader.is_blocked:
+                text = f"{message.state.attempt} finishes, and the end of subpartition {subpartition} of {partition_id}"
+                yield self.violation(turn, f"{text} was not sent")
 
     # The consumer's end
 

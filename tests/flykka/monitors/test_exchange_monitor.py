@@ -10,17 +10,21 @@ from flykka.messages.exchange import (
     Buffer,
     BufferResponse,
     CancelPartitionRequest,
+    CheckpointBarrier,
     EndOfPartition,
     PartitionRequest,
+    ResumeConsumption,
+    TaskEventMessage,
     Watermark,
 )
-from flykka.messages.ids import BatchId, ResultPartitionId
+from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeOpened, StageFinished
+from flykka.messages.stage import BridgeClosed, BridgeOpened, StageFinished
+from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.monitors.exchange import ExchangeMonitor
 from flykka.runtime.trace.records import Killed, Turn
-from tests.flykka.monitors.turns import TASK, TASK_MANAGER, seen, turn
+from tests.flykka.monitors.turns import JOB_MASTER, TASK, TASK_MANAGER, seen, turn
 
 PARTITION = ResultPartitionId("job_source_0_0:0")
 PRODUCER = Ref("/user/task-manager-1/source-0.0-2", 1)
@@ -116,3 +120,30 @@ def test_the_channels_of_who_has_ended_are_forgotten() -> None:
     killed = Killed(sequence=1, now_ms=0, ref=PRODUCER)
 
     assert seen(ExchangeMonitor(), asked(credit=0), killed, sends(element(3))) == []
+
+
+def finishes(attempt_id: str = "job_source_0_0") -> Turn:
+    state = TaskExecutionState(attempt=ExecutionAttemptId(attempt_id), state=ExecutionState.FINISHED)
+    report = UpdateTaskExecutionState(state=state)
+    return turn(PRODUCER, BridgeClosed(), (JOB_MASTER, report), (TASK_MANAGER, report))
+
+
+def test_a_task_that_has_finished_must_have_sent_the_end() -> None:
+    said = seen(ExchangeMonitor(), asked(), sends(element(0)), finishes())
+
+    assert said == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
+
+
+def test_a_task_may_finish_behind_the_end_or_when_its_reader_has_left() -> None:
+    left = turn(PRODUCER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0))
+
+    assert seen(ExchangeMonitor(), asked(), sends(element(0, EndOfPartition())), finishes()) == []
+    assert seen(ExchangeMonitor(), asked(), left, finishes()) == []
+
+
+def test_what_waits_behind_a_barrier_need_not_be_sent_before_the_reader_goes_on() -> None:
+    barrier = element(0, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0))
+    resume = TaskEventMessage(partition_id=PARTITION, subpartition=0, event=ResumeConsumption())
+
+    assert seen(ExchangeMonitor(), asked(), sends(barrier), finishes()) == []
+    assert len(seen(ExchangeMonitor(), asked(), sends(barrier), turn(PRODUCER, resume), finishes())) == 1
