@@ -61,7 +61,6 @@ from flykka.messages.stage import (
     BridgeOpened,
     ChannelStateWritten,
     CheckpointCommitted,
-    CommitCheckpoint,
     OpenBridge,
     RunStage,
     SnapshotFailed,
@@ -124,7 +123,7 @@ class StreamTask:
                 return self._on_running(event, now)
             case StateSnapshotted():
                 # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
-                return [*self._line.snapshotted(event), *self._checkpoints.on_durable(event)]
+                return self._on_snapshotted(event)
             case StartTask():
                 self._life.deploy(self._descriptor.task_cancellation)
                 return self._open()
@@ -170,7 +169,8 @@ class StreamTask:
             case StageFinished():
                 return self._on_stage_finished(event, now)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
-                return [TellBridge(message=CommitCheckpoint(checkpoint_id=checkpoint_id))]
+                commit = self._checkpoints.on_complete(checkpoint_id)
+                return self._on_committed(checkpoint_id) if commit is None else [commit]
             case CheckpointCommitted(checkpoint_id=checkpoint_id):
                 return self._on_committed(checkpoint_id)
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
@@ -300,7 +300,12 @@ class StreamTask:
                 effects += self._inputs.processed(channel)
             case Snapshot():
                 effects += self._barriers.on_barrier_sent(stage, now)
+        if finished.snapshot is not None:
+            effects += self._on_snapshotted(finished.snapshot)
         return effects
+
+    def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        return [*self._line.snapshotted(snapshotted), *self._checkpoints.on_durable(snapshotted)]
 
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
         if violated is None:
