@@ -239,7 +239,6 @@ class StreamTask:
         started = [] if self._source is None else self._source.start(now)
         return [*running, *started, *down, *requests, *self._read_on(now)]
 
-    @property
     def _has_input(self) -> bool:
         return self._inputs.has_next if self._source is None else self._source.has_unread
 
@@ -247,8 +246,11 @@ class StreamTask:
         """Start what can be started: as many stages as there is room, input and demand for."""
         effects: list[TaskEffect] = []
         # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
-        while self._life.is_running and self._may_read and self._checkpoints.final_checkpoint is None:
-            step = self._source.read(now) if self._source is not None else self._read_input(now)
+        while self._life.is_running and self._checkpoints.final_checkpoint is None:
+            has_room = self._line.has_room
+            if not has_room and not self._inputs.has_priority:
+                break
+            step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read(now)
             if step is None:
                 break
             effects += step
@@ -256,13 +258,9 @@ class StreamTask:
             effects += self._source.request_splits()
         return effects
 
-    @property
-    def _may_read(self) -> bool:
-        """There is room, or something that overtakes what waits for room."""
-        return self._line.has_room or self._inputs.has_priority
-
-    def _read_input(self, now: int) -> list[TaskEffect] | None:
-        match self._inputs.next(now, only_priority=not self._line.has_room):
+    def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        """The next element; without room only what overtakes the data that waits for it."""
+        match self._inputs.next(now, only_priority=not has_room):
             case None:
                 return None
             case BatchArrived() as arrived:
