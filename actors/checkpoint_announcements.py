@@ -8,7 +8,7 @@ from flykka.actors.checkpoint import effects
 from flykka.actors.checkpoint.statistics import CheckpointStats
 from flykka.actors.checkpoint.subtask_statistics import MinMaxAvg, TaskStateStats
 from flykka.messages.checkpoint import (
-    AbstractCheckpointMessage,
+    ForTask,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     SnapshotOperatorCoordinators,
@@ -42,7 +42,7 @@ JobMasterEffect = (
 )
 
 
-def for_task(job_id: JobId, effect: TaskEffect) -> AbstractCheckpointMessage:
+def for_task(job_id: JobId, effect: TaskEffect) -> ForTask:
     """What an attempt is told."""
     match effect:
         case effects.TriggerTask():

@@ -25,6 +25,7 @@ from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.ignore import Ignore
 from flykka.actors.master_hooks import HooksOfJob
 from flykka.actors.state.handles import operator_metadata
+from flykka.actors.task_gateways import TaskGateways
 from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
     AcknowledgeCheckpoint,
@@ -58,12 +59,10 @@ from flykka.messages.coordination import (
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
-from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
-from flykka.runtime.leader_session import Gateway
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class CheckpointCoordinator(Actor):
         self._hooks = hooks or HooksOfJob()
         self._storage = storage
         self._ids = CheckpointIdCounter()
-        self._gateways: dict[ExecutionAttemptId, Gateway] = {}
+        self._tasks = TaskGateways()
         self._events: deque[CoordinatorEvent] = deque()
         sources = (operator for vertex in job_graph.vertices for operator in vertex.operators)
         self._machine = CheckpointCoordinatorMachine(
@@ -159,7 +158,7 @@ class CheckpointCoordinator(Actor):
                 assert_never(unreachable)
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
-        self._gateways = {task.attempt: Gateway(task.task_manager, message.leader_session_id) for task in message.tasks}
+        self._tasks.replace(message.tasks, message.leader_session_id)
         planned = tuple(
             PlannedTask(
                 attempt=task.attempt,
@@ -193,6 +192,7 @@ class CheckpointCoordinator(Actor):
         while self._events:
             for effect in self._machine.handle(self._events[0], self.context.now()):
                 self._perform(effect)
+            self._tasks.send()
             self._events.popleft()
 
     def _perform(self, effect: CoordinatorEffect) -> None:
@@ -204,7 +204,7 @@ class CheckpointCoordinator(Actor):
             case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
                 self.context.timers.cancel(_timer_key(kind, checkpoint_id))
             case effects.TriggerTask() | effects.NotifyComplete() | effects.NotifyAborted():
-                self._gateways[effect.attempt].tell(for_task(self._job_id, effect))
+                self._tasks.add(for_task(self._job_id, effect))
             case effects.WriteMetadata() | effects.Dispose() | effects.DeleteJob():
                 self._use_storage(effect)
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():

@@ -47,6 +47,7 @@ from flykka.messages.checkpoint import (
     AbstractCheckpointMessage,
     CheckpointDeclineReason,
     DeclineCheckpoint,
+    TaskCheckpointMessages,
     TriggerCheckpoint,
 )
 from flykka.messages.exchange import (
@@ -144,6 +145,9 @@ class TaskManager(Actor):
         match message:
             case AbstractCheckpointMessage():
                 self._on_checkpoint_message(message)
+            case TaskCheckpointMessages(messages=messages):
+                for each in messages:
+                    self._on_checkpoint_message(each)
             case CancelTask(attempt=attempt) | AddSplits(attempt=attempt) | NoMoreSplits(attempt=attempt):
                 self._tasks.hand_on(attempt, message)
             case PartitionRequest():

@@ -160,6 +160,17 @@ class NotifyCheckpointAborted(AbstractCheckpointMessage):
     timestamp_ms: int
 
 
+ForTask = TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted
+"""What the coordinator tells the Task of an attempt."""
+
+
+@message("checkpoint.for_tasks")
+class TaskCheckpointMessages(Message):
+    """CheckpointCoordinator -> TaskManager: what several tasks are told at a time, each message for its attempt."""
+
+    messages: tuple[ForTask, ...]
+
+
 @value("checkpoint.coordinator_state")
 class OperatorCoordinatorState(Value):
     """State of one operator coordinator (a source's split enumerator) on the JobMaster's side, as its own msgpack."""

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, cast, dataclass_transform
 
+from flykka.messages.assembly import assemble_directly
+
 T = TypeVar("T", bound="type[Value]")
 
 _TAG = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
@@ -85,6 +87,7 @@ def _declare(tag: str, base: type[Value]) -> Callable[[T], T]:
         if not issubclass(cls, base):
             raise TypeError(f"{cls.__qualname__} is declared under {tag!r} but does not derive from {base.__name__}")
         made = cast(T, dataclass(frozen=True, slots=True, kw_only=True)(cls))
+        assemble_directly(made)
         _enter(tag, made)
         made.wire_tag = tag
         return made

@@ -87,7 +87,7 @@ class SnapshotState(Message):
 
     Answered twice: `StageFinished` when everything that goes before the barrier is there (deferred windows up to
     `watermark_ms` fired, sinks staged), then `StateSnapshotted` when the state is durable; further stages may run
-    meanwhile.
+    meanwhile. Where the state is durable at once the first answer holds the second.
     """
 
     stage: int
@@ -96,13 +96,31 @@ class SnapshotState(Message):
     watermark_ms: int
 
 
+@message("stage.state_snapshotted")
+class StateSnapshotted(Message):
+    """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`.
+
+    `rows_out` left the chain while it was written: windows that fire with a checkpoint fire then. Where nothing
+    `awaits_commit` the bridge need not hear when the checkpoint is complete.
+    """
+
+    checkpoint_id: int
+    state: TaskStateSnapshot
+    size_bytes: int
+    incremental_bytes: int
+    sync_ms: int
+    async_ms: int
+    rows_out: int = 0
+    awaits_commit: bool = True
+
+
 @message("stage.finished")
 class StageFinished(Message):
     """bridge -> Task: what the stage made. Event time in ms, None where there is none; it concerns the rows read.
 
     `late_rows` were dropped because their windows were closed. `event_time_min` is looked for only where the order of
     rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
-    attempt so far.
+    attempt so far. The `snapshot` that the stage was to take comes with it where nothing has to be written for it.
     """
 
     stage: int
@@ -114,6 +132,7 @@ class StageFinished(Message):
     duration_ms: int = 0
     event_time_min: int | None = None
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
+    snapshot: StateSnapshotted | None = None
 
 
 @message("stage.failed")
@@ -121,22 +140,6 @@ class StageFailed(Message):
     """bridge -> Task: a stage, or the opening, a snapshot or a commit, failed; the message of the cause says which."""
 
     cause: SerializedThrowable
-
-
-@message("stage.state_snapshotted")
-class StateSnapshotted(Message):
-    """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`.
-
-    `rows_out` left the chain while it was written: windows that fire with a checkpoint fire then.
-    """
-
-    checkpoint_id: int
-    state: TaskStateSnapshot
-    size_bytes: int
-    incremental_bytes: int
-    sync_ms: int
-    async_ms: int
-    rows_out: int = 0
 
 
 @message("stage.snapshot_failed")

@@ -35,6 +35,7 @@ from flykka.messages.stage import (
     StateSnapshotted,
     WriteChannelState,
 )
+from flykka.messages.state import TaskStateSnapshot
 from flykka.spark_bridge.attempt_end import AttemptEnd
 from flykka.spark_bridge.code import SourceCode, WindowCode
 from flykka.spark_bridge.errors import SourceError, UnknownBatchError
@@ -210,6 +211,9 @@ class Attempt:
     def _snapshot_state(self, command: SnapshotState) -> Stage[None]:
         def settle(_: None) -> None:
             begun = time.monotonic_ns()
+            if not self._snapshots.has_state:
+                self._finish(command.stage, Moved(), begun, snapshot=_nothing_written(command.checkpoint_id))
+                return
             firing = self._firing(command.watermark_ms) if self._defers_firing else None
             moved = Moved()
             if firing is not None and self._chain.has_outputs:
@@ -302,6 +306,7 @@ class Attempt:
         event_time_max: int | None = None,
         event_time_min: int | None = None,
         late_rows: int = 0,
+        snapshot: StateSnapshotted | None = None,
     ) -> None:
         self._snapshots.note_staged(moved.staged)
         self._report(
@@ -315,6 +320,7 @@ class Attempt:
                 late_rows=late_rows,
                 duration_ms=_since(begun),
                 accumulators=self._functions.accumulators(),
+                snapshot=snapshot,
             )
         )
 
@@ -339,3 +345,15 @@ def _nothing() -> None:
 
 def _since(begun: int) -> int:
     return (time.monotonic_ns() - begun) // 1_000_000
+
+
+def _nothing_written(checkpoint_id: int) -> StateSnapshotted:
+    return StateSnapshotted(
+        checkpoint_id=checkpoint_id,
+        state=TaskStateSnapshot(),
+        size_bytes=0,
+        incremental_bytes=0,
+        sync_ms=0,
+        async_ms=0,
+        awaits_commit=False,
+    )

@@ -53,6 +53,7 @@ class CheckpointedInputGate:
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self.gates = UnionInputGate(descriptor.inputs, buffers=descriptor.buffers)
         self._barriers = _barrier_handler(descriptor, self.gates.channel_count)
+        self._limits_alignment = descriptor.alignment_limit_bytes is not None
         self._decided: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
@@ -75,6 +76,8 @@ class CheckpointedInputGate:
 
     def check_held_back(self, now: int) -> None:
         """Something has arrived, maybe in a channel that is blocked."""
+        if not self._limits_alignment:
+            return
         self._perform(self._barriers.held_back(self.gates.held_back_bytes), now)
 
     def time_out(self, checkpoint_id: int, now: int) -> None:

@@ -36,6 +36,8 @@ class TaskMeter:
     def pass_time(self, now: int) -> None:
         """It is `now`: the attempt has been at its `activity` since the last time."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
+        if not passed_ms:
+            return  # Events come faster than milliseconds pass.
         match self.activity:
             case Activity.BUSY:
                 self._busy_ms += passed_ms

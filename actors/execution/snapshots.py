@@ -7,7 +7,7 @@ and is acknowledged with both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, CheckpointMetrics
@@ -139,29 +139,25 @@ class Snapshots:
 
     def _acknowledge(self, checkpoint_id: int, begun: _Begun) -> AcknowledgeCheckpoint:
         operators: tuple[OperatorSubtaskState, ...] = () if begun.reader_state is None else (begun.reader_state,)
+        sync_ms = async_ms = size_bytes = incremental_bytes = persisted_bytes = 0
+        if (chain := begun.chain) is not None:
+            operators += chain.state.operators
+            sync_ms, async_ms = chain.sync_ms, chain.async_ms
+            size_bytes, incremental_bytes = chain.size_bytes, chain.incremental_bytes
+        if (channels := begun.channels) is not None and channels.size_bytes:
+            operators += (channels.state,)
+            persisted_bytes = channels.size_bytes
         metrics = CheckpointMetrics(
             alignment_ms=begun.alignment.duration_ms,
+            sync_ms=sync_ms,
+            async_ms=async_ms,
+            size_bytes=size_bytes + persisted_bytes,
+            incremental_bytes=incremental_bytes + persisted_bytes,
             bytes_processed_during_alignment=begun.alignment.processed_bytes,
+            bytes_persisted_during_alignment=persisted_bytes,
             is_unaligned=begun.is_unaligned,
             start_delay_ms=begun.start_delay_ms,
         )
-        if (chain := begun.chain) is not None:
-            operators += chain.state.operators
-            metrics = replace(
-                metrics,
-                sync_ms=chain.sync_ms,
-                async_ms=chain.async_ms,
-                size_bytes=chain.size_bytes,
-                incremental_bytes=chain.incremental_bytes,
-            )
-        if (channels := begun.channels) is not None and channels.size_bytes:
-            operators += (channels.state,)
-            metrics = replace(
-                metrics,
-                bytes_persisted_during_alignment=channels.size_bytes,
-                size_bytes=metrics.size_bytes + channels.size_bytes,
-                incremental_bytes=metrics.incremental_bytes + channels.size_bytes,
-            )
         return AcknowledgeCheckpoint(
             job_id=self._job_id,
             attempt=self._attempt,

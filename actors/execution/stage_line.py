@@ -7,7 +7,7 @@ it. What is to be begun, and when, is decided by `StreamTask`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -117,13 +117,13 @@ class StageLine:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
         self._meter.pass_time(now)
 
-    def spend_time(self, *, is_running: bool, has_input: bool) -> None:
-        """What the attempt does until the next event."""
+    def spend_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
+        """What the attempt does until the next event; whether it has input is asked where nothing else decides."""
         if not is_running:
             self._meter.activity = Activity.NOT_RUNNING
         elif self._pipeline.in_flight > 0:
             self._meter.activity = Activity.BUSY
-        elif has_input and self._outputs.is_back_pressured:
+        elif self._outputs.is_back_pressured and has_input():
             self._meter.activity = Activity.BACK_PRESSURED
         else:
             self._meter.activity = Activity.IDLE

@@ -61,7 +61,6 @@ from flykka.messages.stage import (
     BridgeOpened,
     ChannelStateWritten,
     CheckpointCommitted,
-    CommitCheckpoint,
     OpenBridge,
     RunStage,
     SnapshotFailed,
@@ -124,7 +123,7 @@ class StreamTask:
                 return self._on_running(event, now)
             case StateSnapshotted():
                 # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
-                return [*self._line.snapshotted(event), *self._checkpoints.on_durable(event)]
+                return self._on_snapshotted(event)
             case StartTask():
                 self._life.deploy(self._descriptor.task_cancellation)
                 return self._open()
@@ -170,7 +169,8 @@ class StreamTask:
             case StageFinished():
                 return self._on_stage_finished(event, now)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
-                return [TellBridge(message=CommitCheckpoint(checkpoint_id=checkpoint_id))]
+                commit = self._checkpoints.on_complete(checkpoint_id)
+                return self._on_committed(checkpoint_id) if commit is None else [commit]
             case CheckpointCommitted(checkpoint_id=checkpoint_id):
                 return self._on_committed(checkpoint_id)
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
@@ -239,7 +239,6 @@ class StreamTask:
         started = [] if self._source is None else self._source.start(now)
         return [*running, *started, *down, *requests, *self._read_on(now)]
 
-    @property
     def _has_input(self) -> bool:
         return self._inputs.has_next if self._source is None else self._source.has_unread
 
@@ -247,8 +246,11 @@ class StreamTask:
         """Start what can be started: as many stages as there is room, input and demand for."""
         effects: list[TaskEffect] = []
         # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
-        while self._life.is_running and self._may_read and self._checkpoints.final_checkpoint is None:
-            step = self._source.read(now) if self._source is not None else self._read_input(now)
+        while self._life.is_running and self._checkpoints.final_checkpoint is None:
+            has_room = self._line.has_room
+            if not has_room and not self._inputs.has_priority:
+                break
+            step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read(now)
             if step is None:
                 break
             effects += step
@@ -256,13 +258,9 @@ class StreamTask:
             effects += self._source.request_splits()
         return effects
 
-    @property
-    def _may_read(self) -> bool:
-        """There is room, or something that overtakes what waits for room."""
-        return self._line.has_room or self._inputs.has_priority
-
-    def _read_input(self, now: int) -> list[TaskEffect] | None:
-        match self._inputs.next(now, only_priority=not self._line.has_room):
+    def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        """The next element; without room only what overtakes the data that waits for it."""
+        match self._inputs.next(now, only_priority=not has_room):
             case None:
                 return None
             case BatchArrived() as arrived:
@@ -300,7 +298,12 @@ class StreamTask:
                 effects += self._inputs.processed(channel)
             case Snapshot():
                 effects += self._barriers.on_barrier_sent(stage, now)
+        if finished.snapshot is not None:
+            effects += self._on_snapshotted(finished.snapshot)
         return effects
+
+    def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        return [*self._line.snapshotted(snapshotted), *self._checkpoints.on_durable(snapshotted)]
 
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
         if violated is None:

@@ -21,6 +21,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.stage import (
     AbortCheckpoint,
     ChannelStateWritten,
+    CommitCheckpoint,
     InputInFlight,
     SnapshotFailed,
     StageOutput,
@@ -39,6 +40,8 @@ class SubtaskCheckpointCoordinator:
         self._descriptor = descriptor
         # The checkpoint whose barrier waits in outputs.
         self._waiting: int | None = None
+        # Snapshots in which something waits for their checkpoint, or a later one, to be complete.
+        self._to_commit: set[int] = set()
         self._snapshots = Snapshots(descriptor.job_id, descriptor.attempt)
 
     def begin(
@@ -104,6 +107,8 @@ class SubtaskCheckpointCoordinator:
 
     def on_durable(self, part: StateSnapshotted | ChannelStateWritten) -> list[TaskEffect]:
         """State is durable: acknowledge the snapshot when it is all of it."""
+        if isinstance(part, StateSnapshotted) and part.awaits_commit:
+            self._to_commit.add(part.checkpoint_id)
         return _acknowledged(self._snapshots.durable(part))
 
     def on_failed(self, failed: SnapshotFailed) -> list[TaskEffect]:
@@ -126,6 +131,14 @@ class SubtaskCheckpointCoordinator:
         if not self._snapshots.is_wanted(checkpoint_id):
             return []
         return self.on_given_up(checkpoint_id, CheckpointDeclineReason.SUBSUMED)
+
+    def on_complete(self, checkpoint_id: int) -> TellBridge | None:
+        """The checkpoint is complete, and with it all before it: the commit, None where nothing waits for one."""
+        later = {each for each in self._to_commit if each > checkpoint_id}
+        if len(later) == len(self._to_commit):
+            return None
+        self._to_commit = later
+        return TellBridge(message=CommitCheckpoint(checkpoint_id=checkpoint_id))
 
     def on_aborted(self, checkpoint_id: int) -> list[TaskEffect]:
         """The coordinator has given a checkpoint up."""

@@ -59,7 +59,11 @@ class TaskOutputs:
     @property
     def is_back_pressured(self) -> bool:
         """Some consumer is slower than this task: an output has no buffer for another batch."""
-        return not all(partition.is_available for partition in self._by_output.values())
+        # Asked with every event, and most tasks have one output.
+        for partition in self._by_output.values():  # noqa: SIM110
+            if not partition.is_available:
+                return True
+        return False
 
     def handle(
         self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage

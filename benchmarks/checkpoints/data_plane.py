@@ -9,7 +9,7 @@ from threading import Event
 
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.ids import JobId, OperatorId
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator, OperatorKind
 from flykka.messages.message import Message
 from flykka.messages.source import SplitsDiscovered
 from flykka.messages.stage import (
@@ -60,21 +60,20 @@ class Arrivals:
 
 
 class InstantBridge(Actor):
-    """Answers at once. A commit is told by the Task in the turn in which it hears that the checkpoint is complete."""
+    """Answers at once. As with rows, only a sink has something to commit."""
 
-    def __init__(self, opened: Arrivals, committed: Arrivals) -> None:
+    def __init__(self, opened: Arrivals, *, is_sink: bool) -> None:
         self._opened = opened
-        self._committed = committed
+        self._is_sink = is_sink
 
     def handle_message(self, message: Message) -> None:
         """Done."""
         task = self.context.parent
         match message:
             case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
-                task.tell(StageFinished(stage=stage))
-                task.tell(_snapshotted(checkpoint_id))
+                snapshot = _snapshotted(checkpoint_id, awaits_commit=self._is_sink)
+                task.tell(StageFinished(stage=stage, snapshot=snapshot))
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                self._committed.arrive()
                 task.tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
             case OpenBridge():
                 self._opened.arrive()
@@ -105,7 +104,6 @@ class InstantDataPlane:
 
     def __init__(self) -> None:
         self.opened = Arrivals()
-        self.committed = Arrivals()
 
     def check(self, job_graph: JobGraph) -> None:
         """Everything fits."""
@@ -116,7 +114,8 @@ class InstantDataPlane:
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """A bridge that answers at once."""
-        return Props(InstantBridge, self.opened, self.committed)
+        kinds = {operator.kind for operator in descriptor.vertex.operators}
+        return Props(InstantBridge, self.opened, is_sink=OperatorKind.SINK in kinds)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
         """One that finds nothing."""
@@ -132,7 +131,13 @@ class InstantDataPlane:
         """There is nothing."""
 
 
-def _snapshotted(checkpoint_id: int) -> StateSnapshotted:
+def _snapshotted(checkpoint_id: int, *, awaits_commit: bool) -> StateSnapshotted:
     return StateSnapshotted(
-        checkpoint_id=checkpoint_id, state=TaskStateSnapshot(), size_bytes=0, incremental_bytes=0, sync_ms=0, async_ms=0
+        checkpoint_id=checkpoint_id,
+        state=TaskStateSnapshot(),
+        size_bytes=0,
+        incremental_bytes=0,
+        sync_ms=0,
+        async_ms=0,
+        awaits_commit=awaits_commit,
     )

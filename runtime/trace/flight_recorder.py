@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -100,11 +100,12 @@ class FlightRecorder:
         message = envelope.message
         carried = weight(message) if failure is None else weight(message) + weight(failure)
         sender, cause, kind = envelope.sender, envelope.cause, envelope.kind
-        flat = [TURN, sequence, now_ms, recipient, sender, cause, kind, message, failure]
+        places = [0, TURN, sequence, now_ms, recipient, sender, cause, kind, message, failure]
         for effect in effects:
-            flat.append(len(effect))
-            flat += effect
-        self._note(carried, flat)
+            places.append(len(effect))
+            places += effect
+        places[0] = len(places) - 1
+        self._note(carried, places)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         """An actor was spawned from outside any turn."""
@@ -114,13 +115,14 @@ class FlightRecorder:
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
-        self._note(0, note_killed(sequence, now_ms, ref))
+        self._note(0, _places(note_killed(sequence, now_ms, ref)))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
         """A message found no one to handle it."""
-        self._note(weight(message), note_dead_letter(sequence, now_ms, message, sender, recipient, reason))
+        noted = note_dead_letter(sequence, now_ms, message, sender, recipient, reason)
+        self._note(weight(message), _places(noted))
 
     def close(self) -> None:
         """The system has ended: nobody is left whose failure would be explained, so that nothing is kept."""
@@ -151,13 +153,13 @@ class FlightRecorder:
                 unfinished.unlink(missing_ok=True)
                 raise
 
-    def _note(self, carried: int, record: Sequence[Any]) -> None:
+    def _note(self, carried: int, places: list[Any]) -> None:
         with self._lock:
             if self._closed:
                 return
             page = self._page
             # In one step: what the garbage collector finalizes at any other moment finds whole records here.
-            page.places.extend((len(record), *record))
+            page.places += places
             page.count += 1
             page.payload += carried
             self._noted += 1
@@ -195,6 +197,10 @@ class FlightRecorder:
         begins_at = min((record[1] for record in records), default=None)
         ring = {"limit": self._limit, "not_kept": not_kept, "begins_at": begins_at}
         return layout.header(*self._system, ring=ring), records
+
+
+def _places(noted: Noted) -> list[Any]:
+    return [len(noted), *noted]
 
 
 def _records(places: tuple[Any, ...]) -> Iterator[Noted]:

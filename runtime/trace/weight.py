@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import UnionType
 from typing import NewType, get_args, get_type_hints
@@ -35,8 +35,9 @@ def weight(item: object) -> int:
     carried = 0
     for name in names:
         part = getattr(item, name)
-        # Most are texts, and most messages are weighed twice in each of a hundred thousand turns.
-        carried += len(part) if type(part) is str else weight(part)
+        # Every turn has its message weighed, and what could carry something is mostly not there, or a text.
+        if part:
+            carried += len(part) if type(part) is str else weight(part)
     return carried
 
 
@@ -62,7 +63,7 @@ def _add(item: object, update: Callable[[bytes], None]) -> None:
         update(str(item).encode(errors="surrogatepass"))
 
 
-def _fields_of(kind: type) -> tuple[str, ...]:
+def _fields_of(kind: type, within: tuple[type, ...] = ()) -> tuple[str, ...]:
     """The fields of a declared class that may carry something; anything else carries nothing."""
     if not issubclass(kind, Value):
         return ()
@@ -70,13 +71,20 @@ def _fields_of(kind: type) -> tuple[str, ...]:
         hints = get_type_hints(kind)
     except NameError:
         hints = {}  # It was declared within a function, and names what is known there only.
-    return tuple(field.name for field in fields(kind) if not _is_weightless(hints.get(field.name)))  # type: ignore[arg-type]
+    within += (kind,)
+    return tuple(field.name for field in fields(kind) if not _is_weightless(hints.get(field.name), within))  # type: ignore[arg-type]
 
 
-def _is_weightless(hint: object) -> bool:
-    """Whether all that is declared so is a number, a choice, a ref, or an id: a name that many share, and short."""
+def _is_weightless(hint: object, within: tuple[type, ...]) -> bool:
+    """Whether all that is declared so is a number, a choice, a ref, or an id: a name that many share, and short.
+
+    Or a value made of such parts, which has no class below its own and is not `within` itself, however deep.
+    """
     if isinstance(hint, NewType):
         return True
     if isinstance(hint, type) and not get_args(hint):
-        return issubclass(hint, _WEIGHTLESS)
-    return isinstance(hint, UnionType) and all(map(_is_weightless, get_args(hint)))
+        if issubclass(hint, _WEIGHTLESS):
+            return True
+        is_closed = is_dataclass(hint) and not hint.__subclasses__() and hint not in within
+        return is_closed and not _fields_of(hint, within)
+    return isinstance(hint, UnionType) and all(_is_weightless(each, within) for each in get_args(hint))

@@ -74,6 +74,11 @@ class Snapshotter:
         self._staged: Staged = ()
         self._aborted: set[int] = set()
 
+    @property
+    def has_state(self) -> bool:
+        """Whether there can be anything to write for a snapshot, or to commit."""
+        return self._windows is not None or bool(self._writers)
+
     def restore(self, restore: TaskStateSnapshot | None) -> None:
         """Begin from a checkpoint: read its state, commit what the sinks have in it, discard what else was staged."""
         states: dict[OperatorId, list[OperatorSubtaskState]] = {}
@@ -115,6 +120,8 @@ class Snapshotter:
 
     def abort(self, checkpoint_id: int) -> None:
         """Nobody waits for this snapshot any more: if its state is not being written yet it need not be."""
+        if not self.has_state:
+            return
         with self._lock:
             self._aborted.add(checkpoint_id)
 

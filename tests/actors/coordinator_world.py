@@ -11,6 +11,7 @@ from flykka.actors.master_hooks import HooksOfJob, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
+    TaskCheckpointMessages,
 )
 from flykka.messages.coordination import (
     CoordinatedTask,
@@ -73,7 +74,7 @@ class TaskManager(Actor):
         self.context.accept_session(SESSION)
 
     def handle_message(self, message: Message) -> None:
-        self._told.append(message)
+        self._told += message.messages if isinstance(message, TaskCheckpointMessages) else (message,)
 
 
 class World:

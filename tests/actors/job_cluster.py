@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from flykka.actors.job_manager import JobManager
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.checkpoint import TaskCheckpointMessages
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import (
     ExecutionAttemptId,
@@ -61,7 +62,7 @@ class Stand(Actor):
             self.context.accept_session(session)
 
     def handle_message(self, message: Message) -> None:
-        self._heard.append(message)
+        self._heard += message.messages if isinstance(message, TaskCheckpointMessages) else (message,)
 
 
 class ScriptedDiscovery:

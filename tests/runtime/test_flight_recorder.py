@@ -172,6 +172,29 @@ def test_what_can_carry_nothing_is_not_looked_at_and_what_cannot_be_known_is() -
     assert weight(Local(number=1, words=("four",))) == 4 + 8  # type: ignore[arg-type]
 
 
+@message("weight.inner")
+class Inner(Message):
+    """test: a value of numbers."""
+
+    number: int
+
+
+@message("weight.outer")
+class Outer(Message):
+    """test: a value within which it may be itself."""
+
+    inner: Inner
+    text: str = ""
+    outer: Outer | None = None
+
+
+def test_a_value_of_numbers_weighs_nothing_and_one_that_holds_its_like_is_weighed_to_the_bottom() -> None:
+    innermost = Outer(inner=Inner(number=1), text="four")
+
+    assert weight(Inner(number=1)) == 0
+    assert weight(Outer(inner=Inner(number=1), outer=Outer(inner=Inner(number=2), outer=innermost))) == 4
+
+
 def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
     recorder = begun()
     sent = [("send", SOMEONE, says(str(number))) for number in range(20)]

@@ -18,6 +18,7 @@ from flykka.messages.exchange import (
     WATERMARK_MAX,
     WATERMARK_MIN,
     AddCredit,
+    CheckpointBarrier,
     EndOfData,
     EndOfPartition,
     PartitionRequest,
@@ -37,6 +38,7 @@ from flykka.messages.stage import (
     RunStage,
     SnapshotState,
     StageFailed,
+    StateSnapshotted,
 )
 from flykka.messages.task import (
     ExecutionState,
@@ -138,12 +140,15 @@ def test_an_exhausted_source_ends_event_time_and_data_and_says_so() -> None:
     assert NotifyEndOfData(attempt=ATTEMPT) in to_job_master(effects)
 
 
+def complete(checkpoint_id: int) -> NotifyCheckpointComplete:
+    return NotifyCheckpointComplete(job_id=JOB, attempt=ATTEMPT, checkpoint_id=checkpoint_id, timestamp_ms=8)
+
+
 def test_a_task_finishes_when_the_final_checkpoint_is_committed() -> None:
     task = source()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1, is_final=True), finished(0), durable(1))
 
-    complete = NotifyCheckpointComplete(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=8)
-    notified = task.feed(complete)
+    notified = task.feed(complete(1))
     committed = task.feed(CheckpointCommitted(checkpoint_id=1))
     closed = task.feed(BridgeClosed())
 
@@ -154,6 +159,50 @@ def test_a_task_finishes_when_the_final_checkpoint_is_committed() -> None:
     assert isinstance(update, UpdateTaskExecutionState)
     assert update.state.state is ExecutionState.FINISHED
     assert closed[-1] == EndAttempt()
+
+
+def without_commit(checkpoint_id: int) -> StateSnapshotted:
+    return replace(durable(checkpoint_id), awaits_commit=False)
+
+
+def test_where_nothing_waits_for_the_commit_the_bridge_does_not_hear_of_it() -> None:
+    task = source()
+    task.feed(trigger(1), finished(0), without_commit(1), trigger(2), finished(1), durable(2))
+
+    assert to_bridge(task.feed(complete(1))) == []
+    assert to_bridge(task.feed(complete(2))) == [CommitCheckpoint(checkpoint_id=2)]
+    assert to_bridge(task.feed(complete(3))) == []
+
+
+def test_a_checkpoint_commits_what_waits_since_an_earlier_one() -> None:
+    task = source()
+    task.feed(trigger(1), finished(0), durable(1), trigger(2), finished(1), without_commit(2))
+
+    assert to_bridge(task.feed(complete(2))) == [CommitCheckpoint(checkpoint_id=2)]
+
+
+def test_a_task_with_nothing_to_commit_finishes_when_the_final_checkpoint_is_complete() -> None:
+    task = source()
+    ended = NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE)
+    task.feed(ended, trigger(1, is_final=True), finished(0), without_commit(1))
+
+    effects = task.feed(complete(1))
+
+    assert down(effects) == [EndOfPartition()]
+    assert to_bridge(effects) == [CloseBridge(cancel=False)]
+
+
+def test_a_snapshot_that_comes_with_its_stage_is_acknowledged_behind_the_barrier() -> None:
+    task = source()
+    task.feed(trigger(1))
+
+    effects = task.feed(replace(finished(0), snapshot=without_commit(1)))
+
+    [barrier] = down(effects)
+    [acknowledged] = to_job_master(effects)
+    assert isinstance(barrier, CheckpointBarrier)
+    assert isinstance(acknowledged, AcknowledgeCheckpoint)
+    assert acknowledged.checkpoint_id == barrier.checkpoint_id == 1
 
 
 def test_an_ordinary_checkpoint_ends_nothing() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, TriggerCheckpoint
+from flykka.messages.checkpoint import (
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    TaskCheckpointMessages,
+    TriggerCheckpoint,
+)
 from flykka.messages.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.ids import (
     AllocationId,
@@ -129,6 +134,17 @@ def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: Cluste
         checkpoint_id=7,
         reason=CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
     )
+
+
+def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: Cluster) -> None:
+    triggers = [
+        TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(name), checkpoint_id=7, timestamp_ms=0)
+        for name in ("x", "y")
+    ]
+
+    connected.say(TaskCheckpointMessages(messages=tuple(triggers)))
+
+    assert [declined.attempt for declined in connected.job_master.heard(DeclineCheckpoint)] == ["x", "y"]
 
 
 def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(connected: Cluster) -> None:
