@@ -42,7 +42,6 @@ _PAGES = 1_000
 _TURN_FIELDS = 9
 """Of a turn, before its effects: as in `note_turn`, and the failure before the effects, which are of any number."""
 
-
 _BLOCK_RECORDS = 1_024
 
 
@@ -111,7 +110,7 @@ class FlightRecorder:
         """An actor was spawned from outside any turn."""
         record = note_spawned(sequence, now_ms, ref, parent, props)
         recipe = record[-1]
-        self._note(0 if recipe is None else len(recipe), record)
+        self._note(0 if recipe is None else len(recipe), _places(record))
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
