@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,7 +13,10 @@ from flykka.cli.trace_file import OK, run_on_trace
 from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, cut_off
 from flykka.traces.record_json import record_json
 from flykka.traces.selection import Counted, Selection
@@ -46,7 +49,7 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
             first=arguments.first,
             last=arguments.last,
             limit=arguments.limit,
-        ).of(trace.records())
+        ).of(_ordered(trace, arguments.last))
     )
     if arguments.json:
         for record in wanted:
@@ -62,6 +65,11 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
     # Where reading has stopped before the end, nobody asks how the file ends.
     if arguments.last is None and wanted.count != arguments.limit and (damage := trace.truncated) is not None:
         print(f"# {cut_off(damage)}", file=notes)
+
+
+def _ordered(trace: Trace, last: int | None) -> Iterator[Record]:
+    """The records as they are shown: from the first one on at once, or, where reading stops, with none left out."""
+    return in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
 def _stats(trace: Trace, arguments: argparse.Namespace) -> None:

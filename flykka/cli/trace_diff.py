@@ -13,6 +13,7 @@ from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_dif
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.likeness import Unlike
 from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn, Undecoded
 from flykka.runtime.trace.text import message_name, message_text
@@ -40,8 +41,8 @@ def diff(arguments: argparse.Namespace) -> int:
 
 def _compare(left: Trace, right: Trace, arguments: argparse.Namespace) -> int:
     found = first_difference(
-        left.records(),
-        right.records(),
+        exactly_in_order(left),
+        exactly_in_order(right),
         wanted=_wanted(arguments.actor, arguments.without),
         ignored=(*(() if arguments.strict else VARYING), *arguments.ignore),
         renames=not arguments.strict,

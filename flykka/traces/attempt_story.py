@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
@@ -71,7 +71,7 @@ def attempt_story(trace: Trace, attempt: str) -> Story:
         TraceSelectionError: there is no such attempt in the trace, or several.
     """
     cast, heard = Cast(), dict[str, _Heard]()
-    for record in in_order(trace.records()):
+    for record in exactly_in_order(trace):
         cast.learn(record)
         whose = _whose(record, cast)
         if whose is None or not _fits(whose, attempt):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from flykka.runtime.trace.records import Record, Spawn, Turn
+from flykka.traces.diagram import with_short_ids
 from flykka.traces.facts import Facts, facts_of
 
 _TOLD_TO_TASKS = ("checkpoint.trigger", "checkpoint.notify_complete", "checkpoint.notify_aborted", "task.cancel")
-_LONG_ID = re.compile(r"[0-9a-f]{16,}")
-_ID_DIGITS = 6
 _ATTEMPT_PARTS = 3
 """Behind the id of the job: vertex, subtask, number of the attempt."""
 
@@ -120,4 +118,4 @@ class Cast:
 
 
 def _last_part(path: str) -> str:
-    return _LONG_ID.sub(lambda found: found[0][:_ID_DIGITS], path.rpartition("/")[2] or path)
+    return with_short_ids(path.rpartition("/")[2] or path)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Send, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
@@ -25,7 +25,7 @@ def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> S
         TraceSelectionError: there is no such checkpoint in the trace, or several jobs have one.
     """
     teller = _Teller(checkpoint)
-    teller.listen(in_order(trace.records()))
+    teller.listen(exactly_in_order(trace))
     jobs = {each: steps for each, steps in teller.steps.items() if job is None or each.startswith(job)}
     if not jobs:
         raise TraceSelectionError(_nothing(trace, checkpoint, job, teller))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.order import in_order, recipient_of
+from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name
 from flykka.traces.selection import is_at, is_called
@@ -101,10 +101,10 @@ class Diagram:
 
 
 def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = None) -> Iterator[Line]:
-    """The lines of what is to be seen, with few records in memory."""
+    """The lines of what is to be seen, of records in the order in which they began."""
     patterns = [pattern for name in view.collapse for pattern in COLLAPSIBLE.get(name, (name,))]
     run: list[Record] = []
-    for record in in_order(records):
+    for record in records:
         if view.last is not None and record.sequence > view.last:
             break
         if view.first is not None and record.sequence < view.first:
@@ -164,12 +164,17 @@ def arrow_of(record: Record) -> Arrow:
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """For each path the fewest of its last parts that no other path ends with; long ids are cut short, if they may."""
     known = list(paths)
-    cut = {path: _LONG_ID.sub(lambda found: found[0][:_ID_DIGITS], path) for path in known}
+    cut = {path: with_short_ids(path) for path in known}
     if len(set(cut.values())) < len(known):
         cut = {path: path for path in known}
     parts = {path: each.strip("/").split("/") for path, each in cut.items()}
     tails = Counter("/".join(each[-length:]) for each in parts.values() for length in range(1, len(each) + 1))
     return {path: _tail(each, tails) or path for path, each in parts.items()}
+
+
+def with_short_ids(text: str) -> str:
+    """The text with no more than the beginning of each long id."""
+    return _LONG_ID.sub(lambda found: found[0][:_ID_DIGITS], text)
 
 
 def _tail(parts: Sequence[str], tails: Counter[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.traces.diagram import COLLAPSIBLE, Concerns, Diagram, Line, View, diagram, lines_of
 from flykka.traces.origin import origin, shortcomings
@@ -21,7 +22,7 @@ def drawn(trace: Trace, view: View, *, most: int, concerns: Concerns | None = No
     Raises:
         TraceSelectionError: there is nothing to be seen, or more than that.
     """
-    lines = lines_of(trace.records(), view, concerns)
+    lines = lines_of(exactly_in_order(trace), view, concerns)
     found = diagram(origin(trace), tuple(shortcomings(trace)), begin_of(trace), lines, most)
     if found.hidden:
         names = ", ".join(f"'{name}'" for name in COLLAPSIBLE)
@@ -36,7 +37,7 @@ def drawn(trace: Trace, view: View, *, most: int, concerns: Concerns | None = No
 
 def streamed(trace: Trace, view: View, concerns: Concerns | None = None) -> Iterator[Line]:
     """The lines of any number of turns, one by one."""
-    return lines_of(trace.records(), view, concerns)
+    return lines_of(exactly_in_order(trace), view, concerns)
 
 
 def begin_of(trace: Trace) -> int:

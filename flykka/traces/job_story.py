@@ -8,7 +8,7 @@ from typing import Final
 
 from flykka.errors import TraceSelectionError
 from flykka.runtime.durations import format_ms
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Send, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
@@ -50,7 +50,7 @@ def job_story(trace: Trace, job: str) -> Story:
         TraceSelectionError: there is no such job in the trace, or several.
     """
     cast, heard, kills = Cast(), dict[str, _Heard](), list[Step]()
-    for record in in_order(trace.records()):
+    for record in exactly_in_order(trace):
         cast.learn(record)
         if isinstance(record, Killed) and role_of(record.ref.path) is Role.OTHER:
             kills.append(_step(record, cast, "is killed", failed=True))

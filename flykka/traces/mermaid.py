@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
-from flykka.traces.diagram import Arrow, Collapsed, Diagram, short_names
+from flykka.traces.diagram import Arrow, Collapsed, Diagram, short_names, with_short_ids
 
 _TEXT_LENGTH = 100
-_LONG_ID = re.compile(r"[0-9a-f]{16,}")
 # What Mermaid's grammar takes for its own within a text, among them the word that ends its blocks.
 _ENTITIES = {"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;", '"': "#quot;", "%": "#37;", "{": "#123;", "}": "#125;"}
 _END = re.compile(r"\bend\b", re.IGNORECASE)
@@ -25,8 +24,7 @@ def _lines(drawn: Diagram) -> Iterator[str]:
     names = short_names(drawn.lifelines)
     ids = {path: f"a{number}" for number, path in enumerate(drawn.lifelines)}
     yield "sequenceDiagram"
-    yield f"    %% {_one_line(drawn.title)}"
-    yield from (f"    %% {_one_line(note)}" for note in drawn.notes)
+    yield from (f"    %% {_escaped(note)}" for note in (drawn.title, *drawn.notes))
     if any(isinstance(line, Arrow) and _is_from_outside(line) for line in drawn.lines):
         yield "    actor outside"
     yield from (f"    participant {ids[path]} as {_escaped(names[path])}" for path in drawn.lifelines)
@@ -64,7 +62,7 @@ def _is_from_outside(arrow: Arrow) -> bool:
 
 
 def _escaped(text: str) -> str:
-    short = _LONG_ID.sub(lambda found: found[0][:6], _one_line(text))
+    short = with_short_ids(_one_line(text))
     cut = short if len(short) <= _TEXT_LENGTH else f"{short[: _TEXT_LENGTH - 3]}..."
     escaped = "".join(_ENTITIES.get(character, character) for character in cut)
     return _END.sub(lambda found: f"{found[0][0]}#8203;{found[0][1:]}", escaped)

@@ -14,7 +14,7 @@ from typing import Any
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.records import Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
-from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line, short_names
+from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line, short_names, with_short_ids
 from flykka.traces.record_json import plain
 
 _SCRIPTS = ("model.js", "canvas.js", "controls.js")
@@ -109,7 +109,7 @@ def _row(line: Line, begin_ms: int, actors: dict[str, int], types: dict[str, int
 
 def _text(arrow: Arrow) -> str:
     message = getattr(arrow.record, "message", None)
-    return arrow.name if message is None else message_text(message)
+    return arrow.name if message is None else with_short_ids(message_text(message))
 
 
 def _failure(arrow: Arrow) -> str | None:

@@ -1,4 +1,4 @@
-"""Which records of a trace are wanted, in the order in which they began."""
+"""Which records of a trace are wanted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.order import in_order, recipient_of
+from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name, message_tag
 
@@ -25,11 +25,10 @@ class Selection:
     limit: int | None = None
 
     def of(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records that are wanted; none is read behind the last of them."""
-        ordered, last = in_order(records), self.last
-        if last is not None:
-            ordered = takewhile(lambda record: record.sequence <= last, ordered)
-        return islice(filter(self._wants, ordered), self.limit)
+        """The records that are wanted, of records in the order in which they began; none is read behind the last."""
+        last = self.last
+        before = records if last is None else takewhile(lambda record: record.sequence <= last, records)
+        return islice(filter(self._wants, before), self.limit)
 
     def _wants(self, record: Record) -> bool:
         return (

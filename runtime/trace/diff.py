@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from flykka.runtime.trace.likeness import ID, Likeness, Unlike
-from flykka.runtime.trace.order import in_order, recipient_of
+from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 
 VARYING: Final = ("*_ms", "incarnation")
@@ -59,7 +59,7 @@ class _Side:
     """One of the two runs: what was read of it and has no counterpart yet."""
 
     def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
-        self._records = in_order(records)
+        self._records = iter(records)
         self._wanted = wanted
         self._names: dict[str, str] = {}
         self._turns: dict[int, Turn] = {}
@@ -113,7 +113,7 @@ def first_difference(
     """Compare two recordings.
 
     Args:
-        left: the records of the one, in the order of its file.
+        left: the records of the one, in the order in which they began.
         right: those of the other.
         wanted: which records are compared at all.
         ignored: patterns of the names of fields that are not.

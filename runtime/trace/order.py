@@ -9,7 +9,10 @@ from flykka.messages.ref import Ref
 from flykka.runtime.trace.records import Killed, Record, Spawned
 
 _WINDOW = 1_024
-"""Records lie in a file in the order in which turns ended. None is so far from its place: threads are fewer."""
+"""Records lie in a file in the order in which turns ended. Few are so far from their places: threads are fewer.
+
+Those of turns that have waited for an answer may be: they come late. `ordering` has them all in their places.
+"""
 
 
 def recipient_of(record: Record) -> Ref:

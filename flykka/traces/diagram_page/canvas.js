@@ -4,8 +4,15 @@
 const canvas = document.querySelector("canvas");
 const pen = canvas.getContext("2d");
 const tip = document.getElementById("tip");
-const GUTTER = 104, OVERVIEW = 14, OUTSIDE = 26;
+// Of a digit in the gutter, where turns have their numbers and seconds.
+const DIGIT = 6.7;
+const NUMBERS = 16 + DIGIT * longest(TURN, String), GUTTER = NUMBERS + 14 + DIGIT * longest(MS, seconds);
+const OVERVIEW = 14, OUTSIDE = 26;
 const view = { top: 0, left: 0, row: 24, lane: 168, width: 0, height: 0, selected: null, hovered: null, chain: new Set() };
+
+function longest(field, told) {
+  return trace.rows.reduce((most, row) => Math.max(most, told(row[field]).length), 5);
+}
 
 function headHeight() {
   return view.lane >= 96 ? 46 : 132;
@@ -233,7 +240,7 @@ function drawGutter(first, last) {
     const row = trace.rows[shown.rows[place]], y = rowY(place) + 3;
     pen.textAlign = "right";
     pen.fillStyle = colours.faint;
-    pen.fillText(String(row[TURN]), 42, y);
+    pen.fillText(String(row[TURN]), NUMBERS, y);
     pen.fillStyle = colours.text;
     pen.fillText(seconds(row[MS]), GUTTER - 6, y);
   }
@@ -255,7 +262,7 @@ function drawHeads() {
   pen.font = "11px system-ui, sans-serif";
   pen.textAlign = "right";
   pen.textBaseline = "alphabetic";
-  pen.fillText("turn", 42, height - 8);
+  pen.fillText("turn", NUMBERS, height - 8);
   pen.fillText("s", GUTTER - 6, height - 8);
 }
 
