@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flykka.messages.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
     from flykka.replay.replayer import Replayer as Replayer
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
+    from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
     from flykka.simulation.outcome import SimulationOutcome as SimulationOutcome
     from flykka.simulation.settings import FaultKind as FaultKind
     from flykka.simulation.settings import SimulationSettings as SimulationSettings
@@ -78,6 +79,7 @@ _MODULES = {
     "SlidingEventTimeWindows": "streams.windows",
     "StreamExecutionEnvironment": "environment",
     "Trace": "traces.trace",
+    "TraceRecorder": "runtime.trace.recorder",
     "TumblingEventTimeWindows": "streams.windows",
     "WatermarkStrategy": "streams.watermark_strategy",
     "WindowedStream": "streams.data_stream",

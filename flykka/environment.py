@@ -39,6 +39,7 @@ from flykka.notebook.cells import follow_cells
 from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
+from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.session import session_is_there, spark_session
@@ -84,7 +85,7 @@ class StreamExecutionEnvironment(JobSettings):
         task_managers: int = 1,
         slots_per_task_manager: int | None = None,
         *,
-        record: str | None = None,
+        record: str | TraceRecorder | None = None,
         flight_recorder_turns: int = DEFAULT_TURNS,
         heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
@@ -96,8 +97,9 @@ class StreamExecutionEnvironment(JobSettings):
         """An environment over the active Spark session, or over a new one at `master`.
 
         The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
-        slots as that job needs. With `record`, every turn of every actor is written to that file; without it the last
-        `flight_recorder_turns` are kept in memory (0: none), and written beside the checkpoints of a job that fails.
+        slots as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder`
+        says more: how large, only the last turns, what to hide); without it the last `flight_recorder_turns` are kept
+        in memory (0: none), and written beside the checkpoints of a job that fails.
 
         Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
         `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flykka.job_settings import JobSettings
     from flykka.jobs.job_client import JobClient
     from flykka.local_cluster import ClusterSettings
+    from flykka.runtime.trace.recorder import TraceRecorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class LaunchOptions:
     """What holds for every environment; None leaves it to the app.
 
     `from_checkpoint` and `from_savepoint`, of which one is given at most, are for the first job only, and with the
-    latter `allow_non_restored_state`.
+    latter `allow_non_restored_state`. With `ring`, `record` gets the last turns only, so many at least.
     """
 
     master: str | None = None
@@ -41,6 +42,7 @@ class LaunchOptions:
     from_savepoint: str | None = None
     allow_non_restored_state: bool = False
     record: str | None = None
+    ring: int | None = None
 
 
 class Launch:
@@ -66,8 +68,16 @@ class Launch:
             said,
             task_managers=options.task_managers or said.task_managers,
             slots_per_task_manager=options.slots_per_task_manager or said.slots_per_task_manager,
-            record=said.record if options.record is None else _numbered(options.record, self._clusters),
+            record=said.record if options.record is None else self._recording(options.record),
         )
+
+    def _recording(self, file: str) -> str | TraceRecorder:
+        """The first environment has the file, the next one a file beside it."""
+        # Imported when it is wanted: whoever reads the help of `flykka run` records nothing.
+        from flykka.runtime.trace.recorder import TraceRecorder
+
+        path, ring = _numbered(file, self._clusters), self.options.ring
+        return path if ring is None else TraceRecorder(path, ring=ring)
 
     def settle(self, settings: JobSettings) -> None:
         """Have the last word on an environment, right before a job is made of what was written down in it."""
@@ -102,7 +112,6 @@ class Launch:
 
 
 def _numbered(file: str, number: int) -> str:
-    """The first environment has the file, the next one a file beside it."""
     name, extension = os.path.splitext(file)
     return file if number == 1 else f"{name}-{number}{extension}"
 

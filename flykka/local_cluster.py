@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -39,17 +40,17 @@ SHUTDOWN_TIMEOUT = 30.0
 class ClusterSettings:
     """How many of what, and how soon silence is taken for death.
 
-    `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down; without
-    one the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
-    each TaskManager may hold of batches on their way, `task_cancellation` how long cancelled tasks may take to end
-    where their job does not say.
+    `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down, or a
+    recorder that was told more than that; without one the last `flight_recorder_turns` are kept in memory, to be
+    written when a job fails (0: none). `network` is what each TaskManager may hold of batches on their way,
+    `task_cancellation` how long cancelled tasks may take to end where their job does not say.
     """
 
     task_managers: int = 1
     slots_per_task_manager: int | None = None
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
     heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
-    record: str | None = None
+    record: str | TraceRecorder | None = None
     flight_recorder_turns: int = DEFAULT_TURNS
     network: NetworkSettings = field(default_factory=NetworkSettings)
     task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
@@ -83,7 +84,8 @@ class LocalCluster:
         if system is None:
             system = _new_system(settings)
         elif settings.record is not None:
-            raise ClusterError(f"{settings.record!r} cannot record {system.name!r}: give that system a recorder")
+            file = _file_of(settings.record)
+            raise ClusterError(f"{file!r} cannot record {system.name!r}: give that system a recorder")
         self._data_plane = data_plane
         self._settings = settings
         self._clients: list[JobClient] = []
@@ -233,16 +235,23 @@ class LocalCluster:
 
 
 def _new_system(settings: ClusterSettings) -> ActorSystem:
+    recorder = _recorder(settings)
     try:
-        return ActorSystem("flykka", recorder=_recorder(settings))
+        return ActorSystem("flykka", recorder=recorder)
     except OSError as refused:
         raise ClusterError(
-            f"the recording {settings.record!r} cannot be written: {refused.strerror}; give another file (record=...,"
-            " in `flykka run` --record)"
+            f"the recording {_file_of(settings.record)!r} cannot be written: {refused.strerror}; give another file"
+            " (record=..., in `flykka run` --record)"
         ) from None
+    except RuntimeError as refused:
+        raise ClusterError(f"{refused}: a recorder is for one cluster, give this one another") from None
+
+
+def _file_of(record: str | TraceRecorder | None) -> str | None:
+    return os.fspath(record.path) if isinstance(record, TraceRecorder) else record
 
 
 def _recorder(settings: ClusterSettings) -> Recorder | None:
     if settings.record is not None:
-        return TraceRecorder(settings.record)
+        return settings.record if isinstance(settings.record, TraceRecorder) else TraceRecorder(settings.record)
     return FlightRecorder(settings.flight_recorder_turns) if settings.flight_recorder_turns else None

@@ -156,6 +156,13 @@ def _add_seeing(group: argparse._ArgumentGroup) -> None:
         help="write down what every actor does, for `flykka trace`; a second environment of the app has FILE-2 and so"
         " on (default: only the last turns before a failure)",
     )
+    group.add_argument(
+        "--ring",
+        metavar="N",
+        type=at_least_one,
+        help="with --record: write the last turns only, at least N of them, when the app ends or a job fails; the"
+        " file replays from where it begins (default: every turn, as it happens)",
+    )
     group.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
 
 
@@ -165,6 +172,8 @@ def _perform(options: argparse.Namespace) -> int:
         options.parser.error(problem)
     if options.from_checkpoint is not None and options.from_savepoint is not None:
         options.parser.error("a job starts from one place: give --from-checkpoint or --from-savepoint, not both")
+    if options.ring is not None and options.record is None:
+        options.parser.error("--ring says how much of a recording is kept: name its file, --record FILE")
     if options.allow_non_restored_state and options.from_savepoint is None:
         options.parser.error(
             "--allow-non-restored-state needs a savepoint whose state may be let go of: --from-savepoint"
@@ -182,6 +191,7 @@ def _perform(options: argparse.Namespace) -> int:
         from_savepoint=options.from_savepoint,
         allow_non_restored_state=options.allow_non_restored_state,
         record=options.record,
+        ring=options.ring,
     )
     # What follows takes a second to load, and a wrong command line should not have to wait for it.
     from flykka.cli.run import run

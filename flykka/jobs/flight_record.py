@@ -37,14 +37,22 @@ def surviving_flight_record_path(job_graph: JobGraph) -> str:
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
-    """What writes the record to `path`. A full recording is one already; without a recorder there is none."""
+    """What writes the record to `path`. A recording has a file of its own; without a recorder there is none."""
     match recorder:
         case FlightRecorder():
             return partial(_write, recorder, path)
         case TraceRecorder():
-            return partial(os.fspath, recorder.path)
+            return partial(_dumped, recorder)
         case _:
             return None
+
+
+def _dumped(recorder: TraceRecorder) -> str:
+    try:
+        recorder.dump()
+    except OSError as failure:
+        raise FlightRecordError(f"{recorder.path}: {type(failure).__name__}: {failure}") from failure
+    return os.fspath(recorder.path)
 
 
 def _write(recorder: FlightRecorder, path: str) -> str:

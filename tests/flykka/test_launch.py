@@ -14,6 +14,7 @@ from flykka.launch import Launch, LaunchOptions, current_launch, launched
 from flykka.local_cluster import ClusterSettings
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.runtime.trace.recorder import TraceRecorder
 from tests.flykka.jobs.one_job import status
 
 SAID = ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
@@ -53,6 +54,16 @@ def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
     files = [launch.cluster_settings(SAID).record for _ in range(3)]
 
     assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
+
+
+def test_of_a_ring_each_environment_has_its_own_too() -> None:
+    launch = Launch(LaunchOptions(record="/traces/run.trace", ring=500))
+
+    recorders = [launch.cluster_settings(SAID).record for _ in range(2)]
+
+    paths = [str(each.path) for each in recorders if isinstance(each, TraceRecorder)]
+    assert paths == ["/traces/run.trace", "/traces/run-2.trace"]
+    assert all(isinstance(each, TraceRecorder) and each.before_turn is not None for each in recorders)
 
 
 def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:

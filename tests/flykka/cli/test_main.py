@@ -147,6 +147,8 @@ def test_what_was_stopped_with_a_savepoint_starts_from_it(restored: list[str]) -
     [
         (["--from-checkpoint", "latest", "--from-savepoint", "/s"], "give --from-checkpoint or --from-savepoint, not"),
         (["--allow-non-restored-state"], "--allow-non-restored-state needs a savepoint"),
+        (["--ring", "500"], "--ring says how much of a recording is kept"),
+        (["--record", "run.trace", "--ring", "0"], "argument --ring"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(

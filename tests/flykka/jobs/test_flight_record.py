@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fsspec.core import url_to_fs
 
-from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.errors import ClusterError, JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.jobs.client_actor import FLIGHT_RECORD_TIMEOUT_MS
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer, surviving_flight_record_path
 from flykka.jobs.job_client import JobClient
@@ -103,6 +103,28 @@ def test_a_full_recording_is_the_record_of_every_job(start: Start, tmp_path: Pat
     error = failed(start(TraceRecorder(tmp_path / "run.trace")), job(tmp_path / "checkpoints"))
 
     assert error.flight_record == str(tmp_path / "run.trace")
+
+
+def test_a_recorder_that_was_told_more_is_taken_as_it_is(tmp_path: Path) -> None:
+    recorder = TraceRecorder(tmp_path / "run.trace", max_bytes=1_000_000)
+
+    with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder)) as cluster:
+        assert cluster.system.recorder is recorder
+    with pytest.raises(ClusterError, match=r"run\.trace has a system already.*give this one another"):
+        LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder))
+
+
+def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    cluster = start(TraceRecorder(path, ring=40))
+
+    error = failed(cluster, job(tmp_path / "checkpoints"))
+
+    assert error.flight_record == str(path)
+    trace = Trace.open(path)
+    assert any(isinstance(turn.message, JobResultFailure) for turn in trace)
+    assert trace.header.ring is not None
+    assert trace.header.ring.not_kept > 0
 
 
 def test_without_a_recorder_there_is_no_record(start: Start, tmp_path: Path) -> None:
