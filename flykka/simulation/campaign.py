@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -65,11 +67,24 @@ def trace_of(seed: int, record: Path) -> Path:
 
 
 def _run(seed: int, settings: SimulationSettings, record: Path | None) -> SimulationOutcome:
-    if record is None:
-        return simulate(seed, settings)
-    trace = trace_of(seed, record)
-    outcome = simulate(seed, replace(settings, trace_path=trace))
+    with _quietly():
+        if record is None:
+            return simulate(seed, settings)
+        trace = trace_of(seed, record)
+        outcome = simulate(seed, replace(settings, trace_path=trace))
     if outcome.passed:
         trace.unlink()
         return replace(outcome, trace_path=None)
     return outcome
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What the actors would warn of was done to them on purpose."""
+    logger = logging.getLogger("flykka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -32,7 +32,7 @@ class SimulationSettings:
     """The faults that are drawn from, and where the trace of a run goes (None: nowhere).
 
     With `digest` a run is told by a digest of all its turns. A job that has not ended `patience_ms` of virtual time
-    behind the last fault makes no progress.
+    behind the last fault makes no progress, and neither does one that keeps everybody busy for `max_steps`.
     """
 
     faults: frozenset[FaultKind] = ALL_FAULTS
@@ -40,3 +40,4 @@ class SimulationSettings:
     digest: bool = False
     max_faults: int = 4
     patience_ms: int = 120_000
+    max_steps: int = 200_000

@@ -137,11 +137,9 @@ class _Simulation:
         while job_id not in self._heard.results:
             if self._recorder.violations or self._world.violations or self._found:
                 return False  # What follows from a broken law says nothing new.
-            if self._system.clock.now_ms() > self._faults.last_ms + self._settings.patience_ms:
-                seconds = self._settings.patience_ms // 1_000
-                self._violated("progress", f"{job_id} has not ended {seconds} s behind the last fault")
+            if (why := self._pass_time()) is not None:
+                self._violated("progress", f"{job_id} has not ended {why}")
                 return False
-            self._faults.run_for(_STEP_MS)
         # What is on its way when the job ends arrives.
         self._system.advance(1)
         result = self._heard.results[job_id]
@@ -155,6 +153,19 @@ class _Simulation:
         self._check_output(job)
         self._check_storage(job)
         return True
+
+    def _pass_time(self) -> str | None:
+        """Let some time pass; where there is no hope any more that it leads anywhere, why."""
+        settings, now = self._settings, self._system.clock.now_ms
+        if now() > self._faults.last_ms + settings.patience_ms:
+            return f"{settings.patience_ms // 1_000} s behind the last fault"
+        if self._system.schedule.steps > settings.max_steps:
+            return f"when {settings.max_steps:,} steps were taken"
+        try:
+            self._faults.run_for(_STEP_MS)
+        except RuntimeError as busy:
+            return f"at {now()} ms: {busy}"
+        return None
 
     def _path_to_go_on_from(self, job: _Job, plan: JobPlan) -> str | None:
         path = self._heard.results[job.graph.job_id].checkpoint_path

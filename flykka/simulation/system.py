@@ -21,18 +21,29 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 
+_STEPS_AT_ONE_MOMENT = 50_000
+
+
 class PausingDispatcher(SeededDispatcher):
     """A seeded dispatcher on which actors can be made to stand still: what they are told is late for them."""
 
     def __init__(self, seed: int, clock: ManualClock) -> None:
         super().__init__(seed, clock)
         self._paused: dict[str, list[Runnable]] = {}
+        self.steps = 0
+        """How many were drawn so far."""
 
     def pause(self, path: str, ms: int) -> None:
         """Give the actor at `path`, or the next one there, no turn for so long."""
         if path not in self._paused:
             self._paused[path] = []
             self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
+
+    def run_until_idle(self, max_steps: int = _STEPS_AT_ONE_MOMENT) -> int:
+        """As of a seeded dispatcher, of which no more is expected at one moment than a job of this size needs."""
+        steps = super().run_until_idle(max_steps)
+        self.steps += steps
+        return steps
 
     def execute(self, runnable: Runnable) -> None:
         """Let this be drawn, unless it stands still."""

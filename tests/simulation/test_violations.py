@@ -1,0 +1,178 @@
+"""What a simulation sees: each way of being wrong is found, and called by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.execution.stream_task import StreamTask
+from flykka.messages.operator_state import PendingFile
+from flykka.simulation.attempt import SimulatedAttempt
+from flykka.simulation.batches import IN_TRANSIT, BatchStore
+from flykka.simulation.rows import Row
+from flykka.simulation.settings import FaultKind, SimulationSettings
+from flykka.simulation.simulation import simulate
+from flykka.simulation.sinks import SinkWriter
+from flykka.simulation.windows import SimulatedWindows
+
+WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
+AT_LEAST_ONCE = 17
+"""A seed whose job promises no more."""
+
+
+def found(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
+    """What is wrong with the first of these seeds that anything is wrong with."""
+    for seed in seeds:
+        if violations := simulate(seed, settings).violations:
+            return [str(violation) for violation in violations]
+    return []
+
+
+def test_a_row_that_is_not_staged_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SinkWriter.stage
+    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, rows[1:]))
+
+    violations = found([0])
+
+    assert any(" lacks " in text and text.endswith("[output]") for text in violations)
+
+
+def test_a_row_that_is_staged_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SinkWriter.stage
+    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows[:1]))
+
+    violations = found([0])
+
+    assert any(" rows too many, such as " in text for text in violations)
+
+
+def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = SinkWriter.prepare_commit
+
+    def publish_at_once(writer: SinkWriter, checkpoint_id: int, staged: tuple[str, ...]) -> Any:
+        prepared = prepare(writer, checkpoint_id, staged)
+        writer.commit(checkpoint_id)
+        return prepared
+
+    monkeypatch.setattr(SinkWriter, "prepare_commit", publish_at_once)
+
+    violations = found([0])
+
+    assert any("is published, and no checkpoint that holds it is complete" in text for text in violations)
+
+
+def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BatchStore, "release", lambda *_: None)
+    monkeypatch.setattr(BatchStore, "release_attempt", lambda *_, **__: None)
+
+    violations = found([0])
+
+    assert any("are left when it is over" in text for text in violations)
+
+
+def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    put = BatchStore.put
+
+    def put_and_release(store: BatchStore, ref: Any, rows: Any, **context: Any) -> None:
+        put(store, ref, rows, **context)
+        store.release([ref.batch_id], IN_TRANSIT)
+
+    monkeypatch.setattr(BatchStore, "put", put_and_release)
+
+    # A job that is not restarted.
+    violations = found([4])
+
+    assert any("everybody has let go of it" in text for text in violations)
+
+
+def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CheckpointStorage, "discard", lambda *_: None)
+
+    violations = found(range(40))
+
+    assert any(text.endswith("which nothing refers to [storage]") for text in violations)
+
+
+def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = SimulatedAttempt.write_snapshot
+
+    def write_and_lose(attempt: SimulatedAttempt, barrier: Any) -> Any:
+        written = write(attempt, barrier)
+        if barrier.command.options.target_location is not None and written is not None:
+            for state in written.state.operators:
+                for handle in state.exclusive:
+                    attempt.world.discard([handle.path])
+        return written
+
+    monkeypatch.setattr(SimulatedAttempt, "write_snapshot", write_and_lose)
+
+    violations = found(range(100), SimulationSettings(faults=frozenset({FaultKind.REQUEST})))
+
+    assert any("was kept, and cannot be restored: " in text for text in violations)
+
+
+def test_a_job_that_does_not_end_makes_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StreamTask, "_on_committed", lambda *_: [])
+
+    violations = found([7], SimulationSettings(faults=frozenset(), patience_ms=3_000))
+
+    assert any(text == "job-1 has not ended 3 s behind the last fault [progress]" for text in violations)
+
+
+def test_an_actor_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ArithmeticError("no")
+
+    monkeypatch.setattr(StreamTask, "_on_committed", fail)
+
+    violations = found([7], SimulationSettings(faults=frozenset(), patience_ms=3_000))
+
+    assert any("failed: ArithmeticError: no [actors]" in text for text in violations)
+
+
+def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    fire = SimulatedWindows.fire
+    monkeypatch.setattr(SimulatedWindows, "fire", lambda windows, watermark: fire(windows, watermark) * 2)
+
+    violations = found(range(20))
+
+    assert any(" rows too many, such as " in text for text in violations)
+
+
+def test_at_least_once_a_row_may_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SinkWriter.stage
+    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows))
+
+    assert found([AT_LEAST_ONCE]) == []
+
+
+def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SinkWriter.stage
+    stranger = Row(key=0, time_ms=0, parts=((-1, 0),))
+    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, (*rows, stranger)))
+
+    violations = found([AT_LEAST_ONCE])
+
+    assert any("rows too many, such as row -1 with value 0" in text for text in violations)
+
+
+def test_a_job_that_keeps_everybody_busy_makes_no_progress() -> None:
+    violations = found([7], SimulationSettings(faults=frozenset(), max_steps=50))
+
+    assert violations == ["job-1 has not ended when 50 steps were taken [progress]"]
+
+
+def test_a_sink_that_forgets_what_was_pending_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    restore = SinkWriter.restore
+
+    def without_pending(writer: SinkWriter, prepared: Any) -> None:
+        restore(writer, [piece for piece in prepared if not isinstance(piece, PendingFile)])
+
+    monkeypatch.setattr(SinkWriter, "restore", without_pending)
+
+    violations = found(range(200), SimulationSettings(faults=frozenset({FaultKind.CRASH, FaultKind.KILL})))
+
+    assert any(" lacks " in text for text in violations)
