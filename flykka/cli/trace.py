@@ -29,7 +29,8 @@ examples:
 
 _STATS = """\
 When and by which version it was recorded, how many turns were taken, which
-messages and actors there were, checkpoints, failures, dead letters and kills.
+messages and actors there were, which messages waited longest, checkpoints,
+failures, dead letters and kills.
 """
 
 

@@ -30,6 +30,7 @@ def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None
         "messages": dict(statistics.messages.most_common()),
         "actors": dict(statistics.actors.most_common()),
         "checkpoints": [asdict(checkpoint) for checkpoint in statistics.in_order()],
+        "longest_waits": [asdict(wait) for wait in statistics.waits.longest()],
         "failed_turns": statistics.failed_turns,
         "failures": [asdict(failure) for failure in statistics.failures.values()],
         "dead_letters": dict(statistics.dead_letters.most_common()),
@@ -43,6 +44,7 @@ def write_report(name: str, trace: Trace, statistics: TraceStatistics, damage: D
     seconds = statistics.duration_ms / 1000
     lines += _counts("messages", statistics.messages, seconds)
     lines += _counts("actors", statistics.actors, seconds)
+    lines += _waits(statistics)
     lines += _failures(statistics)
     lines += _counts("dead letters", statistics.dead_letters, seconds)
     out.write("\n".join(lines) + "\n")
@@ -95,6 +97,14 @@ def _counts(what: str, counts: Counter[str], seconds: float) -> list[str]:
         rest = counts.total() - sum(count for _, count in most)
         rows.append((f"{rest:,}", rate(rest), f"... {len(counts) - len(most):,} others"))
     return _table(">><", ("count", "per second", what), rows)
+
+
+def _waits(statistics: TraceStatistics) -> list[str]:
+    rows = [
+        (format_ms(wait.ms), str(wait.turn), f"{wait.recipient} <- {wait.message}", f"sent in {wait.sent_in}")
+        for wait in statistics.waits.longest()
+    ]
+    return _table(">><<", ("longest waits", "turn", "message", ""), rows)
 
 
 def _failures(statistics: TraceStatistics) -> list[str]:

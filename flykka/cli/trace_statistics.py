@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
+from flykka.cli.trace_waits import Waits
 from flykka.messages.checkpoint import TriggerCheckpoint
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.message import Value
@@ -55,6 +56,7 @@ class TraceStatistics:
     killed: list[str] = field(default_factory=list)
     failures: dict[str, FailureStatistics] = field(default_factory=dict)
     checkpoints: dict[tuple[str, int], CheckpointStatistics] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Self:
@@ -86,6 +88,7 @@ class TraceStatistics:
 
     def _take_turn(self, turn: Turn) -> None:
         self.turns += 1
+        self.waits.take(turn)
         self.kinds[turn.kind] += 1
         self.messages[message_name(turn.message)] += 1
         self.actors[recipient_of(turn).path] += 1

@@ -244,6 +244,22 @@ def test_stats_give_everything_as_json(flykka: Shell, trace: Path) -> None:
     assert [each["state"] for each in found["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
 
 
+def test_stats_name_the_messages_that_waited_longest(flykka: Shell, tmp_path: Path) -> None:
+    recorder = TraceRecorder(tmp_path / "run.trace")
+    recorder.open(system="slow", seed=0)
+    take_turn(recorder, 1, COORDINATOR, says("go"), ("send", TASK_MANAGER, says("x")))
+    take_turn(recorder, 2, COORDINATOR, says("on"), cause=1)
+    take_turn(recorder, 9, TASK_MANAGER, says("x"), sender=COORDINATOR, cause=1)
+    recorder.close()
+
+    _, text, _ = flykka("stats", tmp_path / "run.trace")
+    _, as_json, _ = flykka("stats", tmp_path / "run.trace", "--json")
+
+    assert [wait["ms"] for wait in json.loads(as_json)["longest_waits"]] == [800, 100]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "800 ms 9 /user/task-manager-1 <- Say sent in 1" in lines
+
+
 @pytest.mark.parametrize("command", ["show", "stats"])
 def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
     flykka: Shell, tmp_path: Path, command: str
