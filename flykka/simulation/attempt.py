@@ -6,7 +6,7 @@ The same steps as the bridge to Spark takes, without threads; when a step is tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import assert_never
 
@@ -123,12 +123,19 @@ class SimulatedAttempt:
             case AdvanceWatermark(stage=stage, watermark_ms=watermark_ms):
                 fired = () if self._windows is None else self._windows.fire(watermark_ms)
                 return self._finished(stage, (), self._move(0, fired, stage)), None
+            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id) if not self._has_state:
+                return replace(self._finished(stage, (), []), snapshot=_nothing_written(checkpoint_id)), None
             case SnapshotState(stage=stage, watermark_ms=watermark_ms):
                 fired = self._windows.fire(watermark_ms) if self._windows is not None and self._defers_firing else ()
                 outputs = self._move(0, fired, stage)
                 return self._finished(stage, (), outputs), self._at_barrier(command)
             case _:
                 assert_never(command)
+
+    @property
+    def _has_state(self) -> bool:
+        """Whether there can be anything to write for a snapshot, or to commit."""
+        return self._windows is not None or bool(self._sinks)
 
     def _process(self, rows: Rows, stage: int, watermark_ms: int) -> tuple[list[StageOutput], int]:
         if self._windows is None:
@@ -287,3 +294,15 @@ def _is_split(output: ResultPartitionDescriptor) -> bool:
 def _size_bytes(state: OperatorSubtaskState) -> int:
     shared = sum(handle.size_bytes for handle in state.shared)
     return shared + sum(handle.size_bytes for handle in state.exclusive)
+
+
+def _nothing_written(checkpoint_id: int) -> StateSnapshotted:
+    return StateSnapshotted(
+        checkpoint_id=checkpoint_id,
+        state=TaskStateSnapshot(),
+        size_bytes=0,
+        incremental_bytes=0,
+        sync_ms=0,
+        async_ms=0,
+        awaits_commit=False,
+    )
