@@ -1,4 +1,4 @@
-"""Which messages waited longest: from when the turn began that sent them to when they were taken.
+"""Which messages from one actor to another waited longest: from the turn that sent them to the one that took them.
 
 How long a turn took is not recorded. But what is told to a slow actor waits, and so this names it.
 """
@@ -40,7 +40,8 @@ class Waits:
         """The next turn, in whatever order."""
         place = turn.sequence % _REMEMBERED
         self._numbers[place], self._times[place] = turn.sequence, turn.now_ms
-        if turn.cause is None or turn.kind != "message":
+        # What an actor tells itself has not waited only: it may be what blocking work has come to.
+        if turn.cause is None or turn.sender is None or turn.sender == turn.recipient:
             return
         sent = turn.cause % _REMEMBERED
         if self._numbers[sent] != turn.cause:

@@ -248,7 +248,8 @@ def test_stats_name_the_messages_that_waited_longest(flykka: Shell, tmp_path: Pa
     recorder = TraceRecorder(tmp_path / "run.trace")
     recorder.open(system="slow", seed=0)
     take_turn(recorder, 1, COORDINATOR, says("go"), ("send", TASK_MANAGER, says("x")))
-    take_turn(recorder, 2, COORDINATOR, says("on"), cause=1)
+    take_turn(recorder, 2, TASK_MANAGER, says("y"), sender=COORDINATOR, cause=1)
+    take_turn(recorder, 8, COORDINATOR, says("the outcome of blocking work"), sender=COORDINATOR, cause=1)
     take_turn(recorder, 9, TASK_MANAGER, says("x"), sender=COORDINATOR, cause=1)
     recorder.close()
 
