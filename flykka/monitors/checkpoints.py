@@ -18,13 +18,14 @@ from flykka.messages.coordination import (
     CoordinatedTaskStateChanged,
     MetadataRead,
     MetadataWritten,
+    RequestRestoreState,
     RestoreState,
 )
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState
-from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.trace.records import Turn, Undecoded
 
 Subtask = tuple[JobVertexId, int]
@@ -39,14 +40,16 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Coordinator:
-    """What is known of one coordinator. `knows_tasks` is false in a recording that begins in the midst of a job."""
+    """What is known of one coordinator: of a recording that begins in the midst of a job, not its tasks."""
 
-    knows_tasks: bool = False
     subtasks: dict[ExecutionAttemptId, Subtask] = field(default_factory=dict)
     running: dict[ExecutionAttemptId, None] = field(default_factory=dict)
     pending: dict[int, _Pending] = field(default_factory=dict)
     first_id: int | None = None
     last_id: int = 0
+    completed_id: int | None = None
+    completed_in: int | None = None
+    """The turn in which that one completed. What the tasks are told of it they are told in the same."""
     latest: int | None = None
     """The checkpoint that the job goes back to, where it is known."""
     states: frozenset[Subtask] = frozenset()
@@ -72,6 +75,7 @@ class CheckpointMonitor(ConversationMonitor):
         return {
             CoordinatedTasks: self._on_tasks,
             CoordinatedTaskStateChanged: self._on_task_state,
+            RequestRestoreState: self._on_asked,
             AcknowledgeCheckpoint: self._on_acknowledged,
             MetadataRead: self._on_adopted,
             Undecoded: self._on_unreadable,
@@ -96,7 +100,6 @@ class CheckpointMonitor(ConversationMonitor):
 
     def _on_tasks(self, turn: Turn, message: CoordinatedTasks) -> Iterable[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
-        coordinator.knows_tasks = True
         coordinator.subtasks = {task.attempt: (task.vertex_id, task.subtask) for task in message.tasks}
         coordinator.running = {task.attempt: None for task in message.tasks if task.state is ExecutionState.RUNNING}
         return ()
@@ -108,6 +111,10 @@ class CheckpointMonitor(ConversationMonitor):
                 coordinator.running[message.attempt] = None
             else:
                 coordinator.running.pop(message.attempt, None)
+        return ()
+
+    def _on_asked(self, turn: Turn, _message: RequestRestoreState) -> Iterable[Violation]:
+        self._coordinators.setdefault(turn.recipient, _Coordinator())
         return ()
 
     def _on_acknowledged(self, turn: Turn, message: AcknowledgeCheckpoint) -> Iterable[Violation]:
@@ -135,80 +142,72 @@ class CheckpointMonitor(ConversationMonitor):
 
     # What it says
 
-    def _on_begun(self, turn: Turn, _to: Ref, message: SnapshotOperatorCoordinators) -> Iterable[Violation]:
-        return self._begin(turn, message.checkpoint_id)
-
-    def _on_triggered(self, turn: Turn, _to: Ref, message: TriggerCheckpoint) -> Iterable[Violation]:
-        if isinstance(said(turn.message), TriggerCheckpoint):
-            return ()  # A TaskManager hands it on.
+    def _on_begun(self, turn: Turn, _to: Ref, message: SnapshotOperatorCoordinators) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
-        new = () if message.checkpoint_id in coordinator.pending else self._begin(turn, message.checkpoint_id)
-        if (pending := coordinator.pending.get(message.checkpoint_id)) is not None:
-            options = message.options
-            pending.is_restored_from = options.snapshot_type is SnapshotType.CHECKPOINT or options.is_final
-        return new
+        yield from self._begin(turn, coordinator, message.checkpoint_id)
 
-    def _begin(self, turn: Turn, checkpoint_id: int) -> list[Violation]:
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
-        wrong = []
+    def _on_triggered(self, turn: Turn, _to: Ref, message: TriggerCheckpoint) -> Iterator[Violation]:
+        coordinator = self._coordinators.get(turn.recipient)
+        if coordinator is None:
+            return  # A TaskManager hands it on.
+        if message.checkpoint_id not in coordinator.pending:
+            yield from self._begin(turn, coordinator, message.checkpoint_id)
+        options = message.options
+        pending = coordinator.pending[message.checkpoint_id]
+        pending.is_restored_from = options.snapshot_type is SnapshotType.CHECKPOINT or options.is_final
+
+    def _begin(self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int) -> Iterator[Violation]:
         if checkpoint_id <= coordinator.last_id:
             text = f"checkpoint {checkpoint_id} begins behind checkpoint {coordinator.last_id}: ids only grow"
-            wrong.append(self.violation(turn, text))
+            yield self.violation(turn, text)
         if coordinator.first_id is None:
             coordinator.first_id = checkpoint_id
         coordinator.last_id = max(coordinator.last_id, checkpoint_id)
         coordinator.pending[checkpoint_id] = _Pending(awaited=set(coordinator.running))
-        return wrong
 
     def _on_notified(self, turn: Turn, _to: Ref, message: NotifyCheckpointComplete) -> Iterator[Violation]:
-        if isinstance(said(turn.message), NotifyCheckpointComplete):
+        coordinator = self._coordinators.get(turn.recipient)
+        if coordinator is None:
             return  # A TaskManager hands it on.
-        pending = self._pending(turn, message.checkpoint_id)
-        if pending is None and self._must_know(turn, message.checkpoint_id):
-            text = (
-                f"{message.attempt} is told that checkpoint {message.checkpoint_id} is complete, which is not pending"
-            )
-            yield self.violation(turn, text)
-        elif pending is not None and pending.awaited:
-            text = f"{message.attempt} is told that checkpoint {message.checkpoint_id} is complete, " + _without(
-                pending
-            )
+        checkpoint_id = message.checkpoint_id
+        if (checkpoint_id, turn.sequence) == (coordinator.completed_id, coordinator.completed_in):
+            return
+        if checkpoint_id in coordinator.pending and _has_written(turn, checkpoint_id):
+            return  # It completes in this turn, and that was told behind this in former versions.
+        if self._must_know(coordinator, checkpoint_id):
+            text = f"{message.attempt} is told that checkpoint {checkpoint_id} is complete, which it is not"
             yield self.violation(turn, text)
 
     def _on_completed(self, turn: Turn, _to: Ref, message: CheckpointCompleted) -> Iterator[Violation]:
-        if isinstance(said(turn.message), CheckpointCompleted):
+        coordinator = self._coordinators.get(turn.recipient)
+        if coordinator is None:
             return  # The JobMaster tells its listeners.
         checkpoint_id = message.checkpoint_id
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        coordinator.completed_id, coordinator.completed_in = checkpoint_id, turn.sequence
         pending = coordinator.pending.pop(checkpoint_id, None)
         if pending is None:
-            if self._must_know(turn, checkpoint_id):
+            if self._must_know(coordinator, checkpoint_id):
                 text = f"checkpoint {checkpoint_id} completes, which never began, or was complete or given up already"
                 yield self.violation(turn, text)
             return
         if pending.awaited:
             yield self.violation(turn, f"checkpoint {checkpoint_id} completes {_without(pending)}")
-        match turn.message:
-            case MetadataWritten(checkpoint_id=written) if written == checkpoint_id:
-                pass
-            case Undecoded():
-                pass
-            case _:
-                yield self.violation(turn, f"checkpoint {checkpoint_id} completes before its metadata is written")
+        if not _has_written(turn, checkpoint_id):
+            yield self.violation(turn, f"checkpoint {checkpoint_id} completes before its metadata is written")
         if pending.is_restored_from:
             coordinator.latest = checkpoint_id
             coordinator.states = frozenset(coordinator.subtasks.values())
 
     def _on_aborted(self, turn: Turn, _to: Ref, message: CheckpointAborted) -> Iterator[Violation]:
-        if isinstance(said(turn.message), CheckpointAborted):
+        coordinator = self._coordinators.get(turn.recipient)
+        if coordinator is None:
             return  # The JobMaster tells its listeners.
         checkpoint_id = message.checkpoint_id
-        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
         if coordinator.pending.pop(checkpoint_id, None) is not None:
             return
         if checkpoint_id > coordinator.last_id:
             coordinator.last_id = checkpoint_id  # It was given up before anybody had heard of it.
-        elif self._must_know(turn, checkpoint_id):
+        elif self._must_know(coordinator, checkpoint_id):
             text = f"checkpoint {checkpoint_id} is given up, which was complete or given up already"
             yield self.violation(turn, text)
 
@@ -219,33 +218,29 @@ class CheckpointMonitor(ConversationMonitor):
             if latest is not None:
                 text = f"the job begins anew, although checkpoint {latest} is complete"
                 yield self.violation(turn, text)
-            return
-        if latest is None:
+        elif latest is None:
             if self._is_whole:
                 text = f"the job goes back to checkpoint {checkpoint.checkpoint_id}, which has not completed"
                 yield self.violation(turn, text)
-            return
-        if checkpoint.checkpoint_id != latest:
+        elif checkpoint.checkpoint_id != latest:
             text = f"the job goes back to checkpoint {checkpoint.checkpoint_id}; the latest one is {latest}"
             yield self.violation(turn, text)
         elif missing := sorted(coordinator.states - _subtasks(checkpoint)):
             vertex_id, subtask = missing[0]
-            text = f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})"
-            yield self.violation(turn, text)
+            yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
-    # What is known
-
-    def _pending(self, turn: Turn, checkpoint_id: int) -> _Pending | None:
-        coordinator = self._coordinators.get(turn.recipient)
-        return None if coordinator is None else coordinator.pending.get(checkpoint_id)
-
-    def _must_know(self, turn: Turn, checkpoint_id: int) -> bool:
+    def _must_know(self, coordinator: _Coordinator, checkpoint_id: int) -> bool:
         """Whether the checkpoint, if it began, began before our eyes."""
-        if self._is_whole:
-            return True
-        coordinator = self._coordinators.get(turn.recipient)
-        first_id = None if coordinator is None else coordinator.first_id
-        return first_id is not None and checkpoint_id >= first_id
+        return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
+
+
+def _has_written(turn: Turn, checkpoint_id: int) -> bool:
+    """Whether the metadata is durable with this turn, as far as can be seen."""
+    match turn.message:
+        case MetadataWritten(checkpoint_id=written):
+            return written == checkpoint_id
+        case message:
+            return isinstance(message, Undecoded)
 
 
 def _subtasks(checkpoint: CompletedCheckpoint) -> frozenset[Subtask]:

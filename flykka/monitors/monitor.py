@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from flykka.messages.checkpoint import TaskCheckpointMessages
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
@@ -36,6 +37,8 @@ class Monitor(Protocol):
         """The run is over, by itself: nothing follows. Not called for a run that was cut off."""
 
 
+_FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
+
 Said = Value | Undecoded
 OnReceived = Callable[[Turn, Any], Iterable[Violation]]
 OnSent = Callable[[Turn, Ref, Any], Iterable[Violation]]
@@ -44,6 +47,12 @@ OnSent = Callable[[Turn, Ref, Any], Iterable[Violation]]
 def said(message: Said) -> Said:
     """The message, out of its leader's wrapping where it has one."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
+
+
+def each_said(message: Said) -> tuple[Said, ...]:
+    """What is said with the message: several things at a time where a TaskManager is told of several tasks."""
+    inner = said(message)
+    return inner.messages if type(inner) is TaskCheckpointMessages else (inner,)
 
 
 class ConversationMonitor:
@@ -105,9 +114,9 @@ class Conversation:
                 yield from on_received(record, message)
             for effect in record.effects:
                 if type(effect) is Send:
-                    told = said(effect.message)
-                    for on_sent in self._sent.get(type(told), ()):
-                        yield from on_sent(record, effect.target, told)
+                    for told in each_said(effect.message):
+                        for on_sent in self._sent.get(type(told), ()):
+                            yield from on_sent(record, effect.target, told)
             if record.failure is not None:
                 for monitor in self._monitors:
                     yield from monitor.raised(record)
@@ -118,7 +127,7 @@ class Conversation:
 
     def is_about(self, kind: type, *, is_sent: bool) -> bool:
         """Whether anybody wants to see messages of this class."""
-        return kind in (self._sent if is_sent else self._received) or kind is DeathWatchNotification
+        return kind in (self._sent if is_sent else self._received) or kind in _FOR_ALL
 
     def _end(self, ref: Ref) -> None:
         for monitor in self._monitors:
