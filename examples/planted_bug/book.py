@@ -12,9 +12,9 @@ import sys
 
 from agency import BookTrip, TravelAgent
 
+from flykka import TraceRecorder
 from flykka.runtime import Props
 from flykka.runtime.testing import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
 
 SUPPLIERS = {"airline": "500ms", "hotel": "3s", "car-rental": "6s"}
 
