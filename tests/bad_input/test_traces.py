@@ -19,8 +19,10 @@ from tests.bad_input.recorded import record
 Shell = Callable[..., tuple[int, str, str]]
 
 READ, UNREADABLE = 0, 2
-READERS = (["trace", "show"], ["trace", "stats"], ["replay"], ["debug"])
-"""Commands that read a trace and take nothing but its name."""
+READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["replay"], ["debug"])
+"""Commands that read any trace, and take nothing but its name."""
+OPENERS = (*READERS, ["trace", "story", "--job", "any"])
+"""These too say first whether there is a trace."""
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def with_header(trace: Path, **fields: object) -> Path:
     return trace
 
 
-@pytest.mark.parametrize("command", READERS, ids=" ".join)
+@pytest.mark.parametrize("command", OPENERS, ids=" ".join)
 @pytest.mark.parametrize(
     "data",
     [b"Dear diary, today I have recorded nothing.", b"", b"\0" * 20, b"print(1)\n" * 10_000],
@@ -69,7 +71,7 @@ def test_a_file_that_is_no_trace_is_called_that(flykka: Shell, tmp_path: Path, c
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", READERS, ids=" ".join)
+@pytest.mark.parametrize("command", OPENERS, ids=" ".join)
 def test_a_file_that_is_not_there_is_named(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     code, out, err = flykka(*command, tmp_path / "gone.trace")
 
@@ -78,7 +80,7 @@ def test_a_file_that_is_not_there_is_named(flykka: Shell, tmp_path: Path, comman
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", READERS, ids=" ".join)
+@pytest.mark.parametrize("command", OPENERS, ids=" ".join)
 def test_a_folder_is_called_a_folder(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     code, out, err = flykka(*command, tmp_path)
 
@@ -120,7 +122,7 @@ def test_what_is_left_of_a_trace_that_is_cut_off_is_read(flykka: Shell, trace: P
     assert "cut off" in out
 
 
-@pytest.mark.parametrize("command", READERS, ids=" ".join)
+@pytest.mark.parametrize("command", [each for each in READERS if "diagram" not in each], ids=" ".join)
 def test_a_bit_that_has_flipped_is_found_and_what_comes_before_it_read(
     flykka: Shell, trace: Path, command: list[str]
 ) -> None:
@@ -132,3 +134,27 @@ def test_a_bit_that_has_flipped_is_found_and_what_comes_before_it_read(
 
     assert (code, err) == (READ, "")
     assert "the checksum of a" in out
+
+
+def test_a_diagram_of_which_damage_has_left_nothing_is_not_drawn(flykka: Shell, trace: Path) -> None:
+    data = bytearray(trace.read_bytes())
+    data[-20] ^= 0b100
+    trace.write_bytes(data)
+
+    code, out, err = flykka("trace", "diagram", trace)
+
+    assert (code, out) == (UNREADABLE, "")
+    assert err.endswith("there is nothing to draw\n")
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["first", "second"])
+def test_of_two_traces_the_one_that_cannot_be_read_is_named(
+    flykka: Shell, trace: Path, tmp_path: Path, place: int
+) -> None:
+    files = [trace, trace]
+    files[place] = tmp_path / "gone.trace"
+
+    code, out, err = flykka("trace", "diff", *files)
+
+    assert (code, out) == (UNREADABLE, "")
+    assert err == f"flykka trace: there is no file {tmp_path / 'gone.trace'}\n"
