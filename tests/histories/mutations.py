@@ -34,7 +34,7 @@ MUTATIONS = (
         where="checkpoint.request_decider:MinimumPause.remaining_ms",
         line="return max(0, self._last_completion_ms + self._min_pause_ms - now)",
         instead="return max(0, self._last_completion_ms + self._min_pause_ms - now - 1)",
-        history="declined-and-failed",
+        history="crowded",
     ),
     Mutation(
         where="checkpoint.request_decider:CheckpointRequestDecider.poll",
@@ -58,12 +58,12 @@ MUTATIONS = (
         where="checkpoint.completed_store:CompletedCheckpointStore.add",
         line="too_many = max(0, len(self._checkpoints) - self._retained)",
         instead="too_many = max(0, len(self._checkpoints) - self._retained - 1)",
-        history="killed-task-manager",
+        history="crowded",
     ),
     Mutation(
-        where="checkpoint.shared_state_registry:SharedStateRegistry.release_unused",
-        line="and (completed_id is None or self._entries[state_id].last_used < completed_id)",
-        instead="and (completed_id is None or self._entries[state_id].last_used <= completed_id)",
+        where="checkpoint.shared_state_registry:SharedStateRegistry.unregister",
+        line="if entry.references == 0:",
+        instead="if entry.references == 1:",
         history="rescaled",
     ),
     Mutation(
@@ -88,7 +88,7 @@ MUTATIONS = (
         where="scheduling.slot_manager:SlotManager._serve",
         line="allocation_id, request = self._waiting.popitem(last=False)",
         instead="allocation_id, request = self._waiting.popitem(last=True)",
-        history="savepoints",
+        history="crowded",
     ),
     Mutation(
         where="scheduling.slot_pool:SlotPool._on_offered",
@@ -98,8 +98,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="scheduling.slot_table:SlotTable._offer",
-        line="job.to_offer.clear()",
-        instead="job.to_offer.popitem()",
+        line="if not job.connected or job.offered or not job.to_offer:",
+        instead="if job.offered or not job.to_offer:",
         history="killed-task-manager",
     ),
     Mutation(
@@ -165,25 +165,25 @@ MUTATIONS = (
     Mutation(
         where="exchange.credits:ChannelCredits.is_announcement_due",
         line="return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)",
-        instead="return self.unannounced > 0 and (self.outstanding == 0 or 3 * self.unannounced >= self.exclusive)",
+        instead="return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced > self.exclusive)",
         history="rescaled",
     ),
     Mutation(
         where="exchange.subpartition:PipelinedSubpartition.backlog",
         line="return self._queued_batches if everything else max(self._queued_batches - 1, 0)",
-        instead="return self._queued_batches",
+        instead="return max(self._queued_batches - 1, 0)",
         history="unaligned",
     ),
     Mutation(
-        where="exchange.watermarks:WatermarkValve._advance",
-        line="if watermark_ms is None or watermark_ms <= self.watermark_ms:",
-        instead="if watermark_ms is None or watermark_ms < self.watermark_ms:",
+        where="exchange.watermarks:WatermarkValve._minimum",
+        line="return self._heap[0][0] if self._heap else None",
+        instead="return self._heap[-1][0] if self._heap else None",
         history="rescaled",
     ),
     Mutation(
-        where="execution.stream_task:StreamTask._may_read",
-        line="return self._line.has_room or self._inputs.has_priority",
-        instead="return self._line.has_room",
+        where="execution.stream_task:StreamTask._read_on",
+        line="if not has_room and not self._inputs.has_priority:",
+        instead="if not has_room:",
         history="unaligned",
     ),
     Mutation(
@@ -209,6 +209,60 @@ MUTATIONS = (
         line="if self._parallelism == self._old.parallelism:",
         instead="if self._parallelism >= self._old.parallelism:",
         history="rescaled",
+    ),
+    Mutation(
+        where="exchange.barrier_tracker:BarrierTracker._count",
+        line="return self._complete(pending) if len(pending.arrived) == len(self._open) else []",
+        instead="return self._complete(pending)",
+        history="at-least-once",
+    ),
+    Mutation(
+        where="checkpoint.plan:CheckpointPlanCalculator.calculate",
+        line="to_trigger=tuple(task.attempt for task in running if task.is_source),",
+        instead="to_trigger=tuple(task.attempt for task in running),",
+        history="savepoints",
+    ),
+    Mutation(
+        where="checkpoint.final_checkpoint:FinalCheckpoint.reach_end_of_data",
+        line="return self._want()",
+        instead="return False",
+        history="regions",
+    ),
+    Mutation(
+        where="graph.regions:_pipelined",
+        line="root[find(other)] = find(one)",
+        instead="pass",
+        history="regions",
+    ),
+    Mutation(
+        where="scheduling.slot_sharing:SlotSharing.leave",
+        line="if shared.occupants:",
+        instead="if not shared.occupants:",
+        history="declined-and-failed",
+    ),
+    Mutation(
+        where="state.operator_state:_split",
+        line="result[(start + turn) % parallelism] += pieces.take(share + (turn < more))",
+        instead="result[(start + turn + 1) % parallelism] += pieces.take(share + (turn < more))",
+        history="rescaled",
+    ),
+    Mutation(
+        where="exchange.network_buffer_pool:NetworkBufferPool.settle",
+        line="self._resize(pool, pool.minimum + share)",
+        instead="self._resize(pool, pool.minimum)",
+        history="crowded",
+    ),
+    Mutation(
+        where="execution.subtask_checkpoint_coordinator:SubtaskCheckpointCoordinator.on_failed",
+        line="return [declined, *_acknowledged(late)]",
+        instead="return [*_acknowledged(late)]",
+        history="declined-and-failed",
+    ),
+    Mutation(
+        where="execution.latency_stats:LatencyStats.report_latency",
+        line="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(max(0, now - marker.marked_ms))",
+        instead="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(now - marker.marked_ms + 1)",
+        history="at-least-once",
     ),
 )
 

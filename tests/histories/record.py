@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from flykka.runtime.trace.recorder import TraceRecorder
-from tests.histories.runs import RUNS
+from tests.histories.runs import RUNS, SEED
 
 FOLDER = Path(__file__).parent
 EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
@@ -25,7 +25,7 @@ def record(name: str, path: Path) -> None:
     if name == OF_THE_EXAMPLE:
         subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
     else:
-        RUNS[name](TraceRecorder(path))
+        RUNS[name](TraceRecorder(path), SEED)
 
 
 def main() -> None:

@@ -8,26 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint
+from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
+from flykka.messages.ids import JobId
 from flykka.messages.job import (
+    CancelJob,
     CheckpointAborted,
     CheckpointCompleted,
     JobRestored,
+    JobResultFailure,
     JobResultSuccess,
     JobStatus,
     StoppingSuccess,
     TaskManagerLost,
     TriggerSavepointSuccess,
 )
+from flykka.messages.job_graph import (
+    CheckpointingMode,
+    RestartStrategyConfiguration,
+    ScheduleMode,
+    ShipStrategy,
+)
 from flykka.messages.stage import WriteChannelState
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Names, Stage, is_a
+from tests.actors.graph.graphs import vertex
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.peer import Utter
 from tests.actors.slow_cast import ALL_FILES as SLOW_FILES
 from tests.actors.slow_cast import SlowNames
 from tests.histories.mishaps import ClumsyNames
@@ -114,9 +127,74 @@ def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-RUNS: dict[str, Callable[[Recorder], None]] = {
+def crowded(recorder: Recorder, seed: int = SEED) -> None:
+    """Two jobs that want more slots than there are, few buffers, checkpoints that overlap, and one job is cancelled."""
+    plane = KeyedRows()
+    with _recorded(recorder, seed, plane, NetworkSettings(network_buffers=30)) as stage:
+        stage.checkpointing = {"interval_ms": 150, "min_pause_ms": 150, "max_concurrent": 2, "retained": 3}
+        stage.submit("first", vertices=keyed_job(4))
+        stage.system.advance(100)
+        stage.submit("second", vertices=keyed_job(2))
+        stage.system.advance(600)
+        for _ in range(3):
+            stage.trigger_savepoint(f"{_FOLDER}/savepoints", "first")
+        stage.run(seconds=8)
+        stage.submit("third", vertices=keyed_job(2))
+        stage.system.advance(500)
+        cancel = CancelJob(job_id=JobId("third"), client=stage.client.ref)
+        stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
+        stage.run(seconds=5)
+
+        ended = [success.job_id for success in stage.client.heard(JobResultSuccess)]
+        assert sorted(ended) == ["first", "second"]
+        assert len(stage.client.heard(TriggerSavepointSuccess)) == 3
+        [cancelled] = stage.client.heard(JobResultFailure)
+        assert (cancelled.job_id, cancelled.status) == ("third", JobStatus.CANCELED)
+
+
+def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
+    """Barriers are counted and hold nothing back; latency is tracked, sources fall idle, and a TaskManager dies."""
+    with _recorded(recorder, seed, SlowNames()) as stage:
+        stage.checkpointing = {"mode": CheckpointingMode.AT_LEAST_ONCE, "interval_ms": 400, "max_concurrent": 2}
+        kill = kill_when(stage.system, "/user/task-manager-2", is_a(JobRestored))
+        kill_when(stage.system, "/user/task-manager-1", is_a(CheckpointCompleted))
+        source = replace(vertex("source", 2, outputs=1), watermark_delay_ms=0, idle_timeout_ms=200)
+        sink = vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.REBALANCE)
+        stage.submit(
+            vertices=(source, sink),
+            latency_tracking_interval_ms=500,
+            heartbeat_interval_ms=1_000,
+            restart_strategy=RestartStrategyConfiguration(attempts=2, delay_ms=100),
+        )
+        stage.run(seconds=30)
+
+        assert kill.done
+        assert stage.client.heard(JobResultSuccess)
+        assert set(stage.data_plane.sink.published) == set(SLOW_FILES)
+
+
+def regions(recorder: Recorder, seed: int = SEED) -> None:
+    """One job is refused, one runs by its regions; then the ResourceManager dies, and with it a third."""
+    with _recorded(recorder, seed, Names()) as stage:
+        stage.submit("refused", schedule_mode=ScheduleMode.LAZY_FROM_SOURCES)
+        stage.submit("first", schedule_mode=ScheduleMode.PIPELINED_REGION)
+        stage.run(seconds=5)
+        stage.submit("second")
+        kill = kill_when(stage.system, "/user/resource-manager", is_a(TriggerCheckpoint))
+        stage.run(seconds=5)
+
+        assert kill.done
+        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first"]
+        causes = [failed.cause.type_name for failed in stage.client.heard(JobResultFailure)]
+        assert causes == ["GraphError", "ResourceManagerLostError"]
+
+
+RUNS: dict[str, Callable[[Recorder, int], None]] = {
+    "at-least-once": at_least_once,
+    "crowded": crowded,
     "declined-and-failed": declined_and_failed,
     "killed-task-manager": killed_task_manager,
+    "regions": regions,
     "rescaled": rescaled,
     "savepoints": savepoints,
     "unaligned": unaligned,
@@ -124,11 +202,13 @@ RUNS: dict[str, Callable[[Recorder], None]] = {
 
 
 @contextmanager
-def _recorded(recorder: Recorder, seed: int, data_plane: Names) -> Iterator[Stage]:
+def _recorded(
+    recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
+) -> Iterator[Stage]:
     """A cast whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
-            yield Stage(system, f"{_FOLDER}/checkpoints", data_plane)
+            yield Stage(system, f"{_FOLDER}/checkpoints", data_plane, network)
         finally:
             storage = MemoryFileSystem()
             if storage.exists("/histories"):

@@ -1,0 +1,88 @@
+"""The golden traces replay: in any version, under any hash seed, where there is neither Spark nor Java."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flykka.replay.replayer import Replayer
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.histories.record import FOLDER, NAMES
+from tests.histories.runs import RUNS
+
+MAX_BYTES = 300_000
+
+WITHOUT_SPARK = """
+import sys
+
+class WithoutSpark:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ImportError(f"{name} must not be imported by a replay")
+
+sys.meta_path.insert(0, WithoutSpark())
+
+from flykka.replay.replayer import Replayer
+
+for trace in sys.argv[1:]:
+    result = Replayer().replay(trace, raise_on_divergence=True)
+    assert result.truncated is None
+    print(trace.rpartition("/")[2], result.compared)
+"""
+
+
+def golden(name: str) -> Path:
+    return FOLDER / f"{name}.trace"
+
+
+def test_every_run_has_a_golden_trace_and_every_golden_trace_its_run() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.trace")) == sorted(NAMES)
+    assert [name for name in NAMES if golden(name).stat().st_size > MAX_BYTES] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_golden_traces_replay_without_spark_and_java_under_any_hash_seed(hash_seed: str, tmp_path: Path) -> None:
+    here = str(FOLDER.parents[1])
+    environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": here, "PATH": str(tmp_path)}
+
+    replayed = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, *(str(golden(name)) for name in NAMES)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (replayed.returncode, replayed.stderr) == (0, "")
+    assert [line.split()[0] for line in replayed.stdout.splitlines()] == [f"{name}.trace" for name in NAMES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_bridges_and_clients_are_left_to_the_trace(name: str) -> None:
+    result = Replayer().replay(golden(name), raise_on_divergence=True)
+
+    left = [line.partition(": ")[0] for line in result.boundary]
+    assert left
+    assert [
+        path
+        for path in left
+        if not path.endswith("/bridge") and "/job-client-" not in path and "/job-listener-" not in path
+    ] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", ["rescaled", "unaligned"])
+def test_a_run_leads_every_actor_through_the_same_states_when_it_is_replayed(
+    name: str, seed: int, tmp_path: Path
+) -> None:
+    recorded = tmp_path / "run.trace"
+
+    RUNS[name](TraceRecorder(recorded, digests=True), seed)
+
+    assert Replayer().replay(recorded).divergence is None
