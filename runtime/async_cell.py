@@ -55,6 +55,11 @@ class AsyncCell(Cell):
                 )
         return instance
 
+    @property
+    def turn_in_hand(self) -> AsyncTurn | None:
+        """The message that a coroutine handles now, or waits within."""
+        return self._turn
+
     def begin_task(self, task: asyncio.Task[Any]) -> None:
         """Have a task end with this instance."""
         if self._tasks is not None:

@@ -56,9 +56,7 @@ class Recorder(Protocol):
         """The system has ended; everything is on disk when this returns."""
 
 
-def note_outcome(
-    cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None
-) -> None:
+def note_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
     """What the turn of `cell` has waited for is there: for the turn it is news from outside, as a message is.
 
     `promise` is the ref that has waited for it where it was asked.

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.ref import Ref
+from flykka.runtime.async_cell import AsyncCell
 from flykka.runtime.signals import DeathWatchNotification, Failed
 from flykka.runtime.testing.nondeterminism import Nondeterminism, watched
 from flykka.runtime.trace.chunk_reader import Content
@@ -27,7 +28,7 @@ from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.replay.explanation import explain
 from flykka.runtime.trace.replay.forms import Forms
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of
-from flykka.runtime.trace.replay.mailbox import ReplayMailbox
+from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
 from flykka.runtime.trace.replay.noted import effect_of
 from flykka.runtime.trace.replay.older import as_in_first_format
 from flykka.runtime.trace.replay.quiet import quiet
@@ -79,6 +80,8 @@ class ReplayEngine:
         self.records = Ahead(exactly_in_order(trace))
         """What is not replayed yet."""
         self._kills: dict[Ref, int] | None = None
+        self._suspended: dict[int, tuple[Turn, Cell]] = {}
+        """Turns that are coroutines and wait, by their numbers."""
         self._observed: str | None = None
         self._findings: list[Nondeterminism] = []
         if trace.header.ring is not None:
@@ -119,10 +122,14 @@ class ReplayEngine:
         system = self.system
         for record in self.records:
             system.number = self.position = record.sequence
+            if self._suspended:
+                self._go_on(record.now_ms)
             if type(record) is Turn:
                 self._take(record)
                 return record
             self._follow(record)
+        if self._suspended:
+            self._go_on(system.replay_clock.now_ms())
         return None
 
     # What is no turn
@@ -181,16 +188,50 @@ class ReplayEngine:
         if entry is None:
             return Difference(DivergenceKind.DELIVERY, reason="the timer of this message does not run")
         taken.begin(turn)
-        mailbox.force(entry)
         if cell.ref.path == self._observed:
             with watched(self._findings.append):
-                cell.run()
+                self._play(turn, cell, mailbox, entry)
         else:
-            cell.run()
+            self._play(turn, cell, mailbox, entry)
+        if turn.sequence in self._suspended:
+            return None
         if taken.effects is None:
             mailbox.withdraw()
             return Difference(DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}")
         return self._compared(turn, cell, taken.effects, taken.failure)
+
+    def _play(self, turn: Turn, cell: Cell, mailbox: ReplayMailbox, entry: Entry) -> None:
+        mailbox.force(entry)
+        if not isinstance(cell, AsyncCell):
+            cell.run()
+            return
+        system = self.system
+        system.loop.run_within(cell.run)
+        system.coroutines.settle()
+        if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
+            # It was obeyed behind the end of the coroutine, which this signal or another one has cancelled.
+            cell.turn_in_hand.cancel()
+            system.coroutines.settle()
+        held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
+        if held is not None:
+            mailbox.force(held)
+            system.loop.run_within(cell.run)
+            system.coroutines.settle()
+        in_hand = cell.turn_in_hand
+        if system.taken.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
+            system.taken.suspend()
+            self._suspended[turn.sequence] = (turn, cell)
+
+    def _go_on(self, now_ms: int) -> None:
+        """Have coroutines go on that have waited for what is known by now."""
+        self.system.coroutines.settle()
+        self.system.coroutines.pass_time(now_ms)
+        ended, self.system.taken.ended = self.system.taken.ended, []
+        for sequence, effects, failure in ended:
+            turn, cell = self._suspended.pop(sequence)
+            difference = self._compared(turn, cell, effects, failure)
+            if difference is not None:
+                self._diverge(turn, cell, difference)
 
     def _compared(
         self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from flykka.messages.ref import Ref, Resolve
+from flykka.messages.ref import Ref
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.dispatch.seeded import SeededDispatcher
-from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.future import Future
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.manual_clock import ManualClock
-from flykka.runtime.trace import records
 from flykka.runtime.trace.recipes import name_of
-from flykka.runtime.trace.replay.living import error_of, living
+from flykka.runtime.trace.replay.coroutines import Coroutines
+from flykka.runtime.trace.replay.dispatcher import ReplayClock, ReplayDispatcher
 from flykka.runtime.trace.replay.mailbox import DeafMailbox, ReplayMailbox
+from flykka.runtime.trace.replay.taken import TakenTurn
 from flykka.runtime.turn import RUNNING, note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.runtime.cell import Cell
-    from flykka.runtime.clock import Alarm
-    from flykka.runtime.dispatch.dispatcher import Runnable
-    from flykka.runtime.envelope import Envelope
     from flykka.runtime.mailbox import Mailbox
-    from flykka.runtime.recording import Effect, Recorder
+    from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
-
-E = TypeVar("E", bound="records.Effect")
+    from flykka.runtime.trace.replay.coroutines import ReplayLoop
+    from flykka.runtime.trace.replay.dispatcher import LiveFork
 
 
 class BoundaryActor(Actor):
@@ -58,158 +51,12 @@ class BoundaryActor(Actor):
             self.handle(message)
 
 
-class LiveFork(Protocol):
-    """What a system asks of the fork that it has become."""
-
-    def enter(self, actor: BoundaryActor) -> None:
-        """An actor begins that is not replayed; called in its turn."""
-
-    def run_blocking(self, work: Runnable) -> None:
-        """An actor wants to have blocking work done."""
-
-
 _UNRECORDED = 1 << 62
 """Asks that were not recorded have numbers that no recorded one has."""
 
 BOUNDARY = Props(BoundaryActor)
 """For whoever spawns, in a replayed turn, somebody who is not replayed."""
 BOUNDARY_ACTOR = name_of(BoundaryActor)
-
-
-class ReplayClock(ManualClock):
-    """Time as the trace tells it. No alarm rings: that of a recorded timer is taken by its turn."""
-
-    def set(self, now_ms: int) -> None:
-        """It is this time, also where that is earlier: threads read the clock in their own order."""
-        self._now_ms = now_ms
-
-    def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Keep an alarm, for whoever goes on from here in virtual time."""
-        alarm = super().schedule(due_ms, callback)
-        self.next_due()  # Throws out those that were cancelled.
-        return alarm
-
-
-class ReplayDispatcher(SeededDispatcher):
-    """Runs nothing while the trace is replayed. Made live, it is a seeded dispatcher."""
-
-    def __init__(self, seed: int, clock: ReplayClock, taken: TakenTurn, resolve: Resolve) -> None:
-        super().__init__(seed, clock)
-        self.fork: LiveFork | None = None
-        """Set where it runs by itself."""
-        self._taken = taken
-        self._resolve = resolve
-
-    def execute(self, runnable: Runnable) -> None:
-        """Wait for the recorded turn."""
-        if self.fork is not None:
-            super().execute(runnable)
-
-    def run_blocking(self, work: Runnable) -> None:
-        """Do nothing: the outcome is in the trace, as a message."""
-        if self.fork is not None:
-            self.fork.run_blocking(work)
-
-    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
-        """A turn waits for a future: it goes on at once, with the outcome that was recorded."""
-        if self.fork is not None:
-            super().drive(done, timeout)
-            return
-        future = getattr(done, "__self__", None)
-        if isinstance(future, Future):
-            self.go_on(future)
-
-    def go_on(self, future: Future[Any]) -> None:
-        """Give a future the outcome that the turn in hand went on with; none where it had waited in vain."""
-        outcome = self._taken.outcome()
-        if outcome is None or future.done():
-            return
-        if outcome.failure is not None:
-            failure = outcome.failure
-            if failure.type_name != AskTimeoutError.__name__:
-                future.try_fail(lambda: error_of(failure))
-        else:
-            future.try_set(None if outcome.message is None else living(outcome.message, self._resolve))
-
-
-class TakenTurn:
-    """What a replayed turn did, as the kernel's recorder is told of it."""
-
-    def __init__(self) -> None:
-        self.effects: list[Effect] | None = None
-        """None where no turn was taken."""
-        self.failure: SerializedThrowable | None = None
-        self._recorded: records.Turn | None = None
-        self._outcomes: Iterator[records.Awaited] | None = None
-        self._promises: Iterator[int] | None = None
-        self._lookups: deque[records.Lookup] | None = None
-
-    def begin(self, recorded: records.Turn) -> None:
-        """A turn is to be taken, of which this was recorded."""
-        self.effects = self.failure = None
-        self._recorded = recorded
-        # Most turns ask for none of what follows.
-        self._outcomes = self._promises = self._lookups = None
-
-    def promise(self) -> int | None:
-        """The number of the next ask; None where it was not recorded."""
-        if self._promises is None:
-            asked = (each.promise for each in self._all(records.Send))
-            self._promises = (promise.incarnation for promise in asked if promise is not None)
-        return next(self._promises, None)
-
-    def lookup(self, path: str) -> tuple[Ref, ...] | None:
-        """Who was found at `path`, where the next recorded look was for this one."""
-        if self._lookups is None:
-            self._lookups = deque(self._all(records.Lookup))
-        if self._lookups and self._lookups[0].path == path:
-            return self._lookups.popleft().refs
-        return None
-
-    def outcome(self) -> records.Awaited | None:
-        """What the turn goes on with next where it waits; None where nothing was recorded."""
-        if self._outcomes is None:
-            self._outcomes = iter(self._all(records.Awaited))
-        return next(self._outcomes, None)
-
-    def incarnation(self, path: str) -> int | None:
-        """Which incarnation was spawned at `path`; None where none was."""
-        spawned = (each.ref for each in self._all(records.Spawn))
-        return next((ref.incarnation for ref in spawned if ref.path == path), None)
-
-    def _all(self, kind: type[E]) -> list[E]:
-        effects = () if self._recorded is None else self._recorded.effects
-        return [each for each in effects if isinstance(each, kind)]
-
-    def open(self, *, system: str, seed: int) -> None:
-        """Nothing to begin."""
-
-    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """As recorded."""
-
-    def turn(
-        self,
-        sequence: int,
-        now_ms: int,
-        recipient: Ref,
-        envelope: Envelope,
-        effects: list[Effect],
-        failure: SerializedThrowable | None,
-    ) -> None:
-        """The turn that was forced."""
-        self.effects = effects
-        self.failure = failure
-
-    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """As recorded."""
-
-    def dead_letter(
-        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
-    ) -> None:
-        """As recorded."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
 
 class ReplaySystem(ActorSystem):
@@ -223,6 +70,17 @@ class ReplaySystem(ActorSystem):
         """The sequence number of the turn in hand."""
         super().__init__(name, seed=seed, dispatcher=self.schedule, recorder=self.taken)
         self._promise_numbers = count(_UNRECORDED)
+        self.coroutines = Coroutines(self)
+
+    @property
+    def loop(self) -> ReplayLoop:
+        """The event loop of the coroutines."""
+        return self.schedule.loop
+
+    def waits(self, cell: Cell, future: Future[Any]) -> None:
+        """Bring it, when the turn can go on, the outcome that was recorded."""
+        if self.fork is None:
+            self.coroutines.waits(cell, future)
 
     @property
     def fork(self) -> LiveFork | None:
@@ -254,14 +112,16 @@ class ReplaySystem(ActorSystem):
 
     def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
         """As it was recorded, for on threads it depends on the moment."""
-        recorded = None if RUNNING.cell is None or self.fork is not None else self.taken.lookup(path)
+        told = None if RUNNING.cell is None or self.fork is not None else self.taken.told
+        recorded = None if told is None else told.lookup(path)
         if recorded is not None:
             found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
         return super().look_up(path, found)
 
     def promise(self, asked: ActorRef) -> PromiseRef:
         """The ref of the recorded ask."""
-        number = None if self.fork is not None else self.taken.promise()
+        told = None if self.fork is not None else self.taken.told
+        number = None if told is None else told.promise()
         if number is None:
             return super().promise(asked)
         promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
@@ -275,7 +135,8 @@ class ReplaySystem(ActorSystem):
 
     def incarnation(self, path: str, following: int) -> int:
         """That which was recorded."""
-        recorded = None if self.fork is not None else self.taken.incarnation(path)
+        told = None if RUNNING.cell is None or self.fork is not None else self.taken.told
+        recorded = None if told is None else told.incarnation(path)
         return following if recorded is None else recorded
 
     def attach(self, props: Props, ref: Ref) -> Cell:

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from flykka.messages.message import Value
 from flykka.runtime.trace.effect_text import effect_text
-from flykka.runtime.trace.records import Effect, Pipe, Reply, Send, Undecoded
+from flykka.runtime.trace.records import Effect, Publish, Reply, Send, StartTimer, Undecoded, Watch
 from flykka.runtime.trace.text import message_text
 
 
@@ -18,10 +18,10 @@ def effect_line(effect: Effect) -> str:
             return f"{verb}  {target.path} <- {message_text(message)}"
         case Reply(target=target, message=message):
             return f"reply  {target.path} <- {message_text(message)}"
-        case Pipe():
-            return effect_text(effect)
-        case _:
+        case Watch() | StartTimer() | Publish():
             return effect_text(effect) + _message_of(effect)
+        case _:
+            return effect_text(effect)
 
 
 def _message_of(effect: Effect) -> str:

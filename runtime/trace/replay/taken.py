@@ -1,0 +1,146 @@
+"""A turn that is taken again: what its record tells it, and what it then does."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from flykka.runtime.trace import records
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect
+
+E = TypeVar("E", bound="records.Effect")
+
+
+class Told:
+    """What the record of a turn tells it while it is taken: numbers and answers, in the order in which it asks."""
+
+    def __init__(self, turn: records.Turn) -> None:
+        self.turn = turn
+
+    def promise(self) -> int | None:
+        """The number of the next ask; None where it was not recorded."""
+        return next(self._promises, None)
+
+    def lookup(self, path: str) -> tuple[Ref, ...] | None:
+        """Who was found at `path`, where the next recorded look was for this one."""
+        if self._lookups and self._lookups[0].path == path:
+            return self._lookups.popleft().refs
+        return None
+
+    def outcome(self, noted: Sequence[Effect]) -> records.Awaited | None:
+        """What the turn goes on with where it waits, having noted these effects; None where nothing was recorded."""
+        place = sum(effect[0] == "awaited" for effect in noted)
+        return self._outcomes[place] if place < len(self._outcomes) else None
+
+    def incarnation(self, path: str) -> int | None:
+        """Which incarnation was spawned at `path`; None where none was."""
+        spawned = (each.ref for each in self._all(records.Spawn))
+        return next((ref.incarnation for ref in spawned if ref.path == path), None)
+
+    @cached_property
+    def _promises(self) -> Iterator[int]:
+        asked = [each.promise for each in self._all(records.Send)]
+        return iter([promise.incarnation for promise in asked if promise is not None])
+
+    @cached_property
+    def _lookups(self) -> deque[records.Lookup]:
+        return deque(self._all(records.Lookup))
+
+    @cached_property
+    def _outcomes(self) -> list[records.Awaited]:
+        return self._all(records.Awaited)
+
+    def _all(self, kind: type[E]) -> list[E]:
+        return [each for each in self.turn.effects if isinstance(each, kind)]
+
+
+class TakenTurn:
+    """What a replayed turn did, as the kernel's recorder is told of it."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] | None = None
+        """None where no turn was taken, or where it is a coroutine that waits."""
+        self.failure: SerializedThrowable | None = None
+        self.ended: list[tuple[int, list[Effect], SerializedThrowable | None]] = []
+        """Coroutines of earlier turns that have come to their end meanwhile."""
+        self._recorded: records.Turn | None = None
+        self._told: Told | None = None
+        self._waiting: dict[int, Told] = {}
+
+    def begin(self, recorded: records.Turn) -> None:
+        """A turn is to be taken, of which this was recorded."""
+        self.effects = self.failure = self._told = None
+        self._recorded = recorded
+
+    def suspend(self) -> None:
+        """The turn is a coroutine that waits, and goes on while other turns are taken."""
+        told = self._of_recorded()
+        if told is not None:
+            self._waiting[told.turn.sequence] = told
+
+    @property
+    def told(self) -> Told | None:
+        """What the turn that runs is told."""
+        cell = RUNNING.cell
+        if self._waiting and cell is not None and cell.sequence in self._waiting:
+            return self._waiting[cell.sequence]
+        return self._of_recorded()
+
+    def of(self, sequence: int | None) -> Told | None:
+        """What a turn is told that has begun before, or the one in hand."""
+        if sequence in self._waiting:
+            return self._waiting[sequence]
+        told = self._of_recorded()
+        return told if told is not None and told.turn.sequence == sequence else None
+
+    def _of_recorded(self) -> Told | None:
+        # Most turns are told nothing.
+        if self._told is None and self._recorded is not None:
+            self._told = Told(self._recorded)
+        return self._told
+
+    # What the kernel tells a recorder
+
+    def open(self, *, system: str, seed: int) -> None:
+        """Nothing to begin."""
+
+    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
+        """As recorded."""
+
+    def turn(
+        self,
+        sequence: int,
+        now_ms: int,
+        recipient: Ref,
+        envelope: Envelope,
+        effects: list[Effect],
+        failure: SerializedThrowable | None,
+    ) -> None:
+        """The turn that was forced, or a coroutine that has waited."""
+        if self._recorded is None or sequence == self._recorded.sequence:
+            self.effects = effects
+            self.failure = failure
+        if self._waiting.pop(sequence, None) is not None:
+            self.ended.append((sequence, effects, failure))
+
+    def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
+        """As recorded."""
+
+    def dead_letter(
+        self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+    ) -> None:
+        """As recorded."""
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,164 @@
+"""Actors whose handler is a coroutine replay as all others: each goes on with the outcomes that were recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import KernelError
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.replayer import Replayer
+
+
+@message("relay.run")
+class Run(Message):
+    """anyone -> runner: take so many steps, drawn from `seed`, and tell `other` of each."""
+
+    seed: int
+    steps: int
+    other: Ref
+
+
+@message("relay.step")
+class Step(Message):
+    """runner -> other: at this time, with this number."""
+
+    at: int
+    number: int
+    what: str
+
+
+@message("relay.ask")
+class Ask(Message):
+    """runner -> answerer: double this, or fail, or do not answer."""
+
+    number: int
+
+
+class Answerer(Actor):
+    """Doubles, fails on some numbers, and leaves some unanswered."""
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Ask(number=number) if number % 7 == 0:
+                raise ValueError(f"cannot double {number}")
+            case Ask(number=number) if number % 5 and self.context.sender is not None:
+                self.context.sender.tell(Step(at=0, number=2 * number, what="answer"))
+            case _:
+                pass
+
+
+class Runner(Actor):
+    """Sleeps, asks, asks several at once, with and without a deadline, and now and then ends or fails."""
+
+    def __init__(self, answerer: Ref) -> None:
+        self.answerer = answerer
+        self.count = 0
+
+    async def handle_message(self, message: Message) -> None:
+        match message:
+            case Run(seed=seed, steps=steps, other=other):
+                dice = random.Random(seed)
+                for _ in range(steps):
+                    self.count += 1
+                    what = await self.steps(dice)
+                    other.tell(Step(at=self.context.now(), number=self.count, what=what))
+
+    async def steps(self, dice: random.Random) -> str:
+        match dice.randrange(8):
+            case 0 | 1:
+                await self.context.sleep(dice.randrange(1, 9))
+                return "slept"
+            case 2 | 3:
+                return await self.asks(dice)
+            case 4:
+                answers = await asyncio.gather(self.asks(dice), self.asks(dice), self.naps(dice))
+                return " and ".join(answers)
+            case 5:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.004):
+                        await self.context.sleep(dice.randrange(2, 7))
+                        return "in time"
+                return "too late"
+            case 6 if dice.random() < 0.2:
+                self.context.stop()
+                return "stopping"
+            case 7 if dice.random() < 0.3:
+                raise ValueError("as the dice say")
+            case _:
+                return "nothing"
+
+    async def naps(self, dice: random.Random) -> str:
+        await self.context.sleep(dice.randrange(1, 4))
+        return "napped"
+
+    async def asks(self, dice: random.Random) -> str:
+        assert isinstance(self.answerer, ActorRef)
+        try:
+            answer = await self.answerer.ask(Ask(number=dice.randrange(1, 100)), block=False, timeout=0.006)
+        except KernelError as refusal:
+            return type(refusal).__name__
+        return str(answer.number)
+
+
+class Listener(Actor):
+    """Counts what it hears."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def handle_message(self, message: Message) -> None:
+        self.heard += 1
+
+
+def begin(system: ActorSystem, seed: int) -> list[ActorRef]:
+    dice = random.Random(seed)
+    answerer = system.spawn(Props(Answerer), "answerer")
+    listener = system.spawn(Props(Listener), "listener")
+    runners = [system.spawn(Props(Runner, answerer), f"r{number}") for number in range(3)]
+    for runner in runners * 3:
+        runner.tell(Run(seed=dice.randrange(1 << 30), steps=dice.randrange(1, 5), other=listener))
+    return runners
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.trace"
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_coroutines_recorded_in_virtual_time_replay(path: Path, seed: int) -> None:
+    with SeededSystem(seed, recorder=TraceRecorder(path)) as system:
+        runners = begin(system, seed)
+        system.advance(seed)
+        system.kill(runners[0])
+        system.advance(20 + seed)
+
+    result = Replayer().replay(path, raise_on_divergence=True)
+
+    assert (result.compared, result.boundary) == (result.turns, ())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> None:
+    with ActorSystem("real", seed=seed, recorder=TraceRecorder(path), serialize_messages=True) as system:
+        runners = begin(system, seed)
+        system.kill(runners[0])
+        with suppress(KernelError):
+            # Behind all that it was told before.
+            runners[1].ask(Run(seed=seed, steps=0, other=runners[1]), timeout=0.05)
+
+    result = Replayer().replay(path, raise_on_divergence=True)
+
+    assert (result.compared, result.boundary) == (result.turns, ())
