@@ -162,7 +162,7 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
         sink = vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.REBALANCE)
         stage.submit(
             vertices=(source, sink),
-            latency_tracking_interval_ms=500,
+            latency_tracking_interval_ms=5,
             heartbeat_interval_ms=1_000,
             restart_strategy=RestartStrategyConfiguration(attempts=2, delay_ms=100),
         )
