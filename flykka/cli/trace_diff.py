@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.cli.trace_file import DIFFERENT, OK, run_on_trace
 from flykka.messages.message import Value
-from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
+from flykka.runtime.trace.diff import VARYING, Cause, Comparison, Difference, first_difference
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.likeness import Unlike
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn, Undecoded
-from flykka.runtime.trace.text import message_name, message_text
+from flykka.runtime.trace.text import message_text
 from flykka.traces.diagram import COLLAPSIBLE
 from flykka.traces.origin import shortcomings
 from flykka.traces.record_json import plain, record_json
@@ -113,9 +113,9 @@ def _short(item: Any) -> str:
     return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
 
 
-def _caused(side: str, causes: tuple[Turn, ...]) -> Iterator[str]:
+def _caused(side: str, causes: tuple[Cause, ...]) -> Iterator[str]:
     if causes:
-        chain = " <- ".join(f"{turn.sequence} {message_name(turn.message)}" for turn in causes[:_CAUSES])
+        chain = " <- ".join(f"{cause.turn} {cause.message}" for cause in causes[:_CAUSES])
         yield f"  {side} caused by {chain}{' <- ...' if len(causes) > _CAUSES else ''}"
 
 
@@ -144,8 +144,8 @@ def _json(left: Trace, right: Trace, found: Comparison) -> dict[str, Any]:
             "fields": [
                 {"path": each.path, "left": _plain(each.left), "right": _plain(each.right)} for each in different.unlike
             ],
-            "left_causes": [turn.sequence for turn in different.left_causes],
-            "right_causes": [turn.sequence for turn in different.right_causes],
+            "left_causes": [cause.turn for cause in different.left_causes],
+            "right_causes": [cause.turn for cause in different.right_causes],
             "moved_to": different.moved_to,
         }
     return told

@@ -51,6 +51,8 @@ _CHECKPOINTS: Final = {
     "checkpoint.notify_aborted": (Role.TASK, "given up"),
     "stage.checkpoint_committed": (Role.TASK, "committed"),
 }
+_NAMED: Final = 8
+"""So many attempts are named where one was meant."""
 _BAD: Final = ("stage.failed", "task.fail", "task.fatal_error", "exchange.error_response", "task.cancellation_due")
 _ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
 
@@ -78,7 +80,8 @@ def attempt_story(trace: Trace, attempt: str) -> Story:
             continue
         story = heard.setdefault(whose.attempt, _Heard(whose))
         story.attempt = whose
-        _listen(story, record, cast)
+        if len(heard) <= _NAMED or whose.attempt == attempt:
+            _listen(story, record, cast)
     if attempt in heard:
         heard = {attempt: heard[attempt]}
     if len(heard) != 1:
@@ -95,7 +98,7 @@ def attempt_story(trace: Trace, attempt: str) -> Story:
 
 
 def _not_one(trace: Trace, attempt: str, names: list[str], *, found: bool) -> str:
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
     if found:
         return f"{trace.path}: {attempt!r} fits {len(names):,} attempts; choose one: {shown}"
     return f"{trace.path}: there is no attempt {attempt!r}; there are: {shown or 'none at all'}"

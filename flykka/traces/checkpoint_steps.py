@@ -48,7 +48,6 @@ _STEPS: Final = {
     "stage.commit_checkpoint": (Role.BRIDGE, COMMITS, "begins to commit"),
     "stage.abort_checkpoint": (Role.BRIDGE, COMMITS, "lets its part of it go"),
     "stage.checkpoint_committed": (Role.TASK, COMMITS, "has committed"),
-    "job.restored": (Role.OTHER, AFTERWARDS, "hears that the job was restored from it"),
 }
 """Who takes a step, when, and what it is; the same message told to somebody else is a hop on its way."""
 
@@ -62,12 +61,15 @@ FAILURES: Final = (
     "stage.snapshot_failed",
 )
 _BEGINNINGS = ("checkpoint.snapshot_coordinators", "checkpoint.trigger")
+_RESTORED = "job.restored"
 _ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
 
 
 def step_of(said: Facts, role: Role) -> tuple[str, str, bool]:
     """Phase and words of what an actor of this role is told, and whether it is only a hop."""
-    at, phase, text = _STEPS.get(said.tag, (Role.OTHER, END, f"is told {said.name}"))
+    if said.tag not in _STEPS:
+        return AFTERWARDS if said.tag == _RESTORED else END, f"is told {said.name}", True
+    at, phase, text = _STEPS[said.tag]
     return phase, text, at is not role
 
 
@@ -77,6 +79,8 @@ def step_of_sent(sent: Facts, said: str, role: Role) -> tuple[str, str, bool]:
         return TRIGGER, f"begins it after {said}", False
     if role is Role.COORDINATOR and sent.tag in _ENDS:
         return END, f"gives it up after {said}", False
+    if role is Role.JOB_MASTER and sent.tag == _RESTORED:
+        return AFTERWARDS, "starts the tasks anew from it", False
     phase, _, _ = step_of(sent, role)
     return phase, f"sends {sent.name} after {said}", True
 

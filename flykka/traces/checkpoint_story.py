@@ -26,6 +26,8 @@ def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> S
     """
     teller = _Teller(checkpoint)
     teller.listen(exactly_in_order(trace))
+    if not teller.steps and teller.unclear:
+        teller.steps = {"that the trace does not name": []}
     jobs = {each: steps for each, steps in teller.steps.items() if job is None or each.startswith(job)}
     if not jobs:
         raise TraceSelectionError(_nothing(trace, checkpoint, job, teller))
@@ -33,13 +35,17 @@ def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> S
         names = ", ".join(sorted(jobs))
         raise TraceSelectionError(f"{trace.path}: several jobs have a checkpoint {checkpoint}; choose one: {names}")
     ((known, steps),) = jobs.items()
-    told = sorted([*steps, *teller.unclear], key=lambda step: step.turn) if len(teller.steps) == 1 else steps
+    notes = list(shortcomings(trace))
+    if len(teller.steps) == 1:
+        steps = sorted([*steps, *teller.unclear], key=lambda step: step.turn)
+    elif teller.unclear:
+        notes.append(f"{len(teller.unclear):,} steps are left out: the trace does not tell of which job they are")
     return Story(
         subject=f"checkpoint {checkpoint} of job {known}",
         outcome=teller.outcomes.get(known, "the trace ends before it does"),
-        steps=tuple(told),
+        steps=tuple(steps),
         trace_begin_ms=begin_of(trace),
-        notes=tuple(shortcomings(trace)),
+        notes=tuple(notes),
     )
 
 

@@ -103,7 +103,7 @@ class Diagram:
 def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = None) -> Iterator[Line]:
     """The lines of what is to be seen, of records in the order in which they began."""
     patterns = [pattern for name in view.collapse for pattern in COLLAPSIBLE.get(name, (name,))]
-    run: list[Record] = []
+    run: _Run | None = None
     for record in records:
         if view.last is not None and record.sequence > view.last:
             break
@@ -112,23 +112,24 @@ def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = 
         if not _is_seen(record, view.actors) or (concerns is not None and not concerns(record)):
             continue
         if any(is_called(record, pattern) for pattern in patterns):
-            run.append(record)
+            run = run or _Run(record)
+            run.take(record)
             continue
-        if run:
-            yield _collapsed(run)
-            run = []
+        if run is not None:
+            yield run.collapsed()
+            run = None
         yield arrow_of(record)
-    if run:
-        yield _collapsed(run)
+    if run is not None:
+        yield run.collapsed()
 
 
-def diagram(title: str, notes: Sequence[str], begin_ms: int, lines: Iterable[Line], limit: int | None) -> Diagram:
+def diagram(title: str, notes: Sequence[str], begin_ms: int, lines: Iterable[Line], limit: int) -> Diagram:
     """The drawing of these lines: the first `limit` of them, and how many there are besides."""
     drawn: list[Line] = []
     hidden = 0
     lifelines: dict[str, None] = {}
     for line in lines:
-        if limit is not None and len(drawn) >= limit:
+        if len(drawn) >= limit:
             hidden += 1
             continue
         drawn.append(line)
@@ -195,12 +196,27 @@ def _sender(record: Record) -> Ref | None:
     return record.sender if isinstance(record, Turn | DeadLetterRecord) else None
 
 
-def _collapsed(run: Sequence[Record]) -> Collapsed:
-    names = Counter(arrow_of(record).name for record in run)
-    return Collapsed(
-        first=run[0].sequence,
-        last=run[-1].sequence,
-        now_ms=run[0].now_ms,
-        counts=tuple(names.most_common()),
-        actors=tuple(dict.fromkeys(recipient_of(record).path for record in run)),
-    )
+class _Run:
+    """Records that are collapsed, of which there may be any number: what is told of them, and not themselves."""
+
+    def __init__(self, first: Record) -> None:
+        self._first = first
+        self._last = first.sequence
+        self._names: Counter[str] = Counter()
+        self._actors: dict[str, None] = {}
+
+    def take(self, record: Record) -> None:
+        """The next of the run."""
+        self._last = record.sequence
+        self._names[arrow_of(record).name] += 1
+        self._actors[recipient_of(record).path] = None
+
+    def collapsed(self) -> Collapsed:
+        """The line in their place."""
+        return Collapsed(
+            first=self._first.sequence,
+            last=self._last,
+            now_ms=self._first.now_ms,
+            counts=tuple(self._names.most_common()),
+            actors=tuple(self._actors),
+        )

@@ -17,6 +17,7 @@ from typing import Any, Final
 from flykka.runtime.trace.likeness import ID, Likeness, Unlike
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+from flykka.runtime.trace.text import message_name
 
 VARYING: Final = ("*_ms", "incarnation")
 """The fields that differ between any two runs: times, and which of the actors at a path it was."""
@@ -25,6 +26,15 @@ _REMEMBERED = 100_000
 """So many turns are remembered as causes."""
 _LOOKED_AHEAD = 5_000
 _CHECKED_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A turn in the chain that led to another: its number, who took it, and what the message was."""
+
+    turn: int
+    recipient: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +51,8 @@ class Difference:
     left: Record | None
     right: Record | None
     unlike: tuple[Unlike, ...]
-    left_causes: tuple[Turn, ...]
-    right_causes: tuple[Turn, ...]
+    left_causes: tuple[Cause, ...]
+    right_causes: tuple[Cause, ...]
     moved_to: int | None
 
 
@@ -62,7 +72,8 @@ class _Side:
         self._records = iter(records)
         self._wanted = wanted
         self._names: dict[str, str] = {}
-        self._turns: dict[int, Turn] = {}
+        # Of each turn its cause, and what there is to say of it: turns themselves would be a hundred times as large.
+        self._turns: dict[int, tuple[int | None, str, str]] = {}
         self.waiting: dict[str, deque[Record]] = {}
         self.ended = False
 
@@ -70,7 +81,7 @@ class _Side:
         """The next record that is compared, with the actor's name in both runs; None at the end."""
         for record in self._records:
             if isinstance(record, Turn):
-                self._turns[record.sequence] = record
+                self._turns[record.sequence] = (record.cause, record.recipient.path, message_name(record.message))
                 if len(self._turns) > _REMEMBERED:
                     del self._turns[next(iter(self._turns))]
             if self._wanted(record):
@@ -78,13 +89,14 @@ class _Side:
         self.ended = True
         return None
 
-    def causes(self, record: Record | None) -> tuple[Turn, ...]:
+    def causes(self, record: Record | None) -> tuple[Cause, ...]:
         """What led to a record, the nearest first."""
-        chain: list[Turn] = []
-        cause = record.cause if isinstance(record, Turn) else None
-        while cause is not None and cause in self._turns:
-            chain.append(self._turns[cause])
-            cause = chain[-1].cause
+        chain: list[Cause] = []
+        turn = record.cause if isinstance(record, Turn) else None
+        while turn is not None and turn in self._turns:
+            earlier, recipient, message = self._turns[turn]
+            chain.append(Cause(turn, recipient, message))
+            turn = earlier
         return tuple(chain)
 
     def ahead(self, actor: str) -> Iterator[Record]:

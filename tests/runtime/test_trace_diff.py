@@ -131,8 +131,8 @@ def test_the_causes_of_both_sides_are_told_the_nearest_first() -> None:
 
     found = difference(left, right)
 
-    assert [each.sequence for each in found.left_causes] == [2, 1]
-    assert [each.sequence for each in found.right_causes] == [1]
+    assert [each.turn for each in found.left_causes] == [2, 1]
+    assert [each.turn for each in found.right_causes] == [1]
 
 
 def test_another_id_throughout_is_no_difference() -> None:

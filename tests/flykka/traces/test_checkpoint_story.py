@@ -16,9 +16,11 @@ from flykka.messages.checkpoint import (
 from flykka.messages.exchange import BufferResponse, CheckpointBarrier
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, partition_id
+from flykka.messages.job import JobRestored
 from flykka.messages.message import Message
 from flykka.messages.stage import CommitCheckpoint
 from flykka.runtime.envelope import Envelope
+from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.flight_recorder import FlightRecorder
 from flykka.traces.trace import Trace
 from tests.flykka.traces.recording import (
@@ -211,3 +213,29 @@ def _play_into(recorder: FlightRecorder, trace: Trace) -> None:
     for turn in trace.turns:
         assert isinstance(turn.message, Message)
         recorder.turn(turn.sequence, turn.now_ms, turn.recipient, Envelope(turn.message, turn.sender, None), [], None)
+
+
+def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:
+    record_checkpoint(recording, 2)
+    restored = JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS)
+    recording.turn(job_master(), Terminated(ref=TASK_MANAGER), ("send", task(9), restored))
+
+    line = recording.closed().story(checkpoint=2).lines()[-1]
+
+    assert (line.phase, line.text) == ("afterwards", "JobMaster: starts the tasks anew from it")
+
+
+def test_of_tasks_that_no_job_is_known_of_a_story_is_told_all_the_same(recording: Recording) -> None:
+    recording.turn(task(0), CommitCheckpoint(checkpoint_id=2))
+
+    assert recording.closed().story(checkpoint=2).subject == "checkpoint 2 of job that the trace does not name"
+
+
+def test_where_there_are_several_jobs_what_may_be_of_either_is_left_out_and_counted(recording: Recording) -> None:
+    record_checkpoint(recording, 1, tasks=0)
+    record_checkpoint(recording, 1, tasks=0, job=OTHER_JOB)
+    recording.turn(task(0), CommitCheckpoint(checkpoint_id=1))
+
+    story = recording.closed().story(checkpoint=1, job=JOB)
+
+    assert story.notes == ("1 steps are left out: the trace does not tell of which job they are",)
