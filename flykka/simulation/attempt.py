@@ -5,16 +5,11 @@ The same steps as the bridge to Spark takes, without threads; when a step is tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from typing import assert_never
 
-from flykka.actors.exchange.channel_selectors import channel_selector
 from flykka.actors.state.operator_state import elements_of, list_state
-from flykka.messages.batch import BatchRef
-from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.job_graph import FiringMode, ShipStrategy
+from flykka.messages.job_graph import FiringMode
 from flykka.messages.message import Value
 from flykka.messages.operator_state import COMMITTABLES
 from flykka.messages.source import IndexRangeSplit
@@ -30,10 +25,11 @@ from flykka.messages.stage import (
     StateSnapshotted,
 )
 from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.simulation.channels import SimulatedChannels
-from flykka.simulation.operators import Filter, Map, Sink, Source, Window
-from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner
+from flykka.simulation.flow import Flow
+from flykka.simulation.operators import Sink, Source, Window
+from flykka.simulation.rows import Rows, event_times
 from flykka.simulation.sinks import SinkWriter
 from flykka.simulation.windows import SimulatedWindows, WindowsAtBarrier
 from flykka.simulation.world import World
@@ -58,26 +54,17 @@ class SimulatedAttempt:
         self.world = world
         self.channels = SimulatedChannels(descriptor, world)
         operators = descriptor.vertex.operators
-        self._behaviours = [world.program[operator.ref.uid] for operator in operators]
+        behaviours = [world.program[operator.ref.uid] for operator in operators]
         self._head = operators[0]
-        head = self._behaviours[0]
+        head = behaviours[0]
         self._source = head if isinstance(head, Source) else None
         self._windows = SimulatedWindows(head, self._head.operator_id, descriptor) if isinstance(head, Window) else None
         self._sinks = {
             operator.operator_id: SinkWriter(behaviour, operator.operator_id, descriptor, world)
-            for operator, behaviour in zip(operators, self._behaviours, strict=True)
+            for operator, behaviour in zip(operators, behaviours, strict=True)
             if isinstance(behaviour, Sink)
         }
-        self._selectors = {
-            output.output: channel_selector(
-                output.ship_strategy,
-                output.subpartitions,
-                first=descriptor.subtask,
-                draw=Random(output.partition_id).randrange,
-            )
-            for output in descriptor.outputs
-            if not _is_split(output)
-        }
+        self._flow = Flow(descriptor, world, self._sinks)
         self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
         self._aborted: set[int] = set()
         self.is_over = False
@@ -115,19 +102,19 @@ class SimulatedAttempt:
         """What a stage makes; behind a barrier, what a snapshot is to be written of. Raises `OSError`."""
         match command:
             case ReadSplits(stage=stage):
-                return self._finished(stage, rows, self._move(0, rows, stage)), None
+                return self._finished(stage, rows, self._flow.move(0, rows, stage)), None
             case RunStage(stage=stage, batch=batch, watermark_ms=watermark_ms):
                 outputs, late = self._process(rows, stage, watermark_ms)
                 self.world.batches.release([batch.batch_id], self.descriptor.attempt)
                 return self._finished(stage, rows, outputs, late_rows=late), None
             case AdvanceWatermark(stage=stage, watermark_ms=watermark_ms):
                 fired = () if self._windows is None else self._windows.fire(watermark_ms)
-                return self._finished(stage, (), self._move(0, fired, stage)), None
+                return self._finished(stage, (), self._flow.move(0, fired, stage)), None
             case SnapshotState(stage=stage, checkpoint_id=checkpoint_id) if not self._has_state:
                 return replace(self._finished(stage, (), []), snapshot=_nothing_written(checkpoint_id)), None
             case SnapshotState(stage=stage, watermark_ms=watermark_ms):
                 fired = self._windows.fire(watermark_ms) if self._windows is not None and self._defers_firing else ()
-                outputs = self._move(0, fired, stage)
+                outputs = self._flow.move(0, fired, stage)
                 return self._finished(stage, (), outputs), self._at_barrier(command)
             case _:
                 assert_never(command)
@@ -139,10 +126,10 @@ class SimulatedAttempt:
 
     def _process(self, rows: Rows, stage: int, watermark_ms: int) -> tuple[list[StageOutput], int]:
         if self._windows is None:
-            return self._apply(0, rows, stage), 0
+            return self._flow.apply(0, rows, stage), 0
         late = self._windows.take(rows, watermark_ms)
         self.world.late_rows += len(late)
-        return self._move(0, late, stage), len(late)
+        return self._flow.move(0, late, stage), len(late)
 
     def _finished(self, stage: int, rows: Rows, outputs: list[StageOutput], *, late_rows: int = 0) -> StageFinished:
         times = event_times(rows)
@@ -154,58 +141,6 @@ class SimulatedAttempt:
             event_time_max=None if times is None else times[1],
             late_rows=late_rows,
         )
-
-    # Rows on their way through the chain
-
-    def _apply(self, place: int, rows: Rows, stage: int) -> list[StageOutput]:
-        match self._behaviours[place]:
-            case Map() | Filter() as behaviour:
-                return self._move(place, behaviour.apply(rows), stage)
-            case Sink():
-                if rows:
-                    self._sinks[self._operator_id(place)].stage(rows)
-                return []
-            case behaviour:
-                raise AssertionError(f"{behaviour} cannot stand behind another operator")
-
-    def _move(self, place: int, rows: Rows, stage: int) -> list[StageOutput]:
-        """Take the rows that an operator has made to everything that reads it."""
-        vertex, sent = self.descriptor.vertex, list[StageOutput]()
-        if not rows:
-            return sent
-        for output in self.descriptor.outputs:
-            if vertex.outputs[output.output] == self._operator_id(place):
-                sent += self._send(output, rows, stage)
-        for reader, operator in enumerate(vertex.operators):
-            if operator.input_operator == place:
-                sent += self._apply(reader, rows, stage)
-        return sent
-
-    def _send(self, output: ResultPartitionDescriptor, rows: Rows, stage: int) -> list[StageOutput]:
-        parts: dict[int, Sequence[Row]]
-        if _is_split(output):
-            parts = {**split_by_owner(rows, output.max_parallelism, output.subpartitions)}
-        else:
-            parts = dict.fromkeys(self._selectors[output.output].select_channels(), rows)
-        return [self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items()]
-
-    def _batch(self, output: ResultPartitionDescriptor, subpartition: int, rows: Rows, stage: int) -> StageOutput:
-        times = event_times(rows)
-        attempt = self.descriptor.attempt
-        batch = BatchRef(
-            batch_id=BatchId(f"{attempt}/{stage}/{output.output}.{subpartition}"),
-            rows=len(rows),
-            size_bytes=size_of(rows),
-            event_time_min=None if times is None else times[0],
-            event_time_max=None if times is None else times[1],
-            subpartition=subpartition,
-        )
-        address = (output.partition_id, subpartition)
-        self.world.batches.put(batch, rows, job_id=self.descriptor.job_id, producer=attempt, address=address)
-        return StageOutput(output=output.output, batch=batch)
-
-    def _operator_id(self, place: int) -> OperatorId:
-        return self.descriptor.vertex.operators[place].operator_id
 
     # Snapshots
 
@@ -285,10 +220,6 @@ class SimulatedAttempt:
             (channel.partition_id, channel.subpartition) for gate in self.descriptor.inputs for channel in gate.channels
         )
         self.world.batches.release_attempt(self.descriptor.attempt, addresses, is_cancelled=is_cancelled)
-
-
-def _is_split(output: ResultPartitionDescriptor) -> bool:
-    return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 
 def _size_bytes(state: OperatorSubtaskState) -> int:
