@@ -33,6 +33,8 @@ _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 _CHUNK_BYTES = 1024 * 1024
 """With so many bytes of messages a chunk is full, however few its records are."""
 
+_KEPT_BYTES = 256 * 1024
+
 Row = tuple[Any, ...]
 
 
@@ -43,24 +45,33 @@ class ChunkPacker:
         self._written = written
         # What msgpack has no form for, such as the key of a timer, is shown as it is written: a turn is never lost.
         self._pack = msgpack.Packer(default=repr).pack
-        self._begin()
+        self._noted: Sequence[Noted] = ()
+        self._values: list[bytes | str] = []
+        self._value_ids: dict[int, int] = {}
+        self._bytes = 0
+        self._begin(())
 
     def pack(self, noted: Sequence[Noted]) -> Iterator[tuple[int, bytes]]:
         """The chunks of these records, of few one; each with the sequence number of its first record."""
         begin = 0
         while begin < len(noted):
-            self._begin()
+            self._begin(noted)
             first = noted[begin][1]
             begin = self._take(noted, begin)
             yield first, self._finish()
 
-    def _begin(self) -> None:
+    def _begin(self, noted: Sequence[Noted]) -> None:
+        # What a turn at the end of a chunk has sent is handled at the beginning of the next one. The records are kept
+        # as well, so that the id of a message is not another's by then; but not where they hold much.
+        kept = self._bytes < _KEPT_BYTES
+        self._last_values, self._last_value_ids = (self._values, self._value_ids) if kept else ([], {})
+        self._last_noted, self._noted = (self._noted if kept else ()), noted
         self._refs: list[tuple[str, int]] = []
         self._ref_places: dict[tuple[str, int], int] = {}
         self._ref_ids: dict[int, int] = {}
-        self._values: list[bytes | str] = []
+        self._values = []
         self._value_places: dict[bytes | str, int] = {}
-        self._value_ids: dict[int, int] = {}
+        self._value_ids = {}
         self._bytes = 0
         self._others: list[Row] = []
         self._rows: list[Row] = []
@@ -68,6 +79,7 @@ class ChunkPacker:
     def _take(self, noted: Sequence[Noted], begin: int) -> int:
         """Take records until there are none left or the chunk is full; the place of the first that is left."""
         rows, others = self._rows, self._others
+        # Looked up here and not in the methods: nearly all have come up before, and this is done for every turn.
         refs, values = self._ref_ids.get, self._value_ids.get
         place = begin
         for place in range(begin, len(noted)):
@@ -79,13 +91,14 @@ class ChunkPacker:
                 continue
             _, sequence, now_ms, recipient, sender, cause, kind, message, effects, failure, digest = record
             ref = refs(id(recipient))
+            teller = None if sender is None else refs(id(sender))
             value = values(id(message))
             rows.append(
                 (
                     sequence,
                     now_ms,
                     self._ref(recipient) if ref is None else ref,
-                    None if sender is None else self._ref(sender),
+                    self._ref(sender) if teller is None and sender is not None else teller,
                     None if cause is None else sequence - cause,
                     _KIND_CODES[kind],
                     self._value(message) if value is None else value,
@@ -120,8 +133,12 @@ class ChunkPacker:
         kind = effect[0]
         if kind == "send" and len(effect) == 3:
             _, target, message = effect
-            value = self._value_ids.get(id(message))
-            return (SEND, self._ref(target), self._value(message) if value is None else value)
+            ref, value = self._ref_ids.get(id(target)), self._value_ids.get(id(message))
+            return (
+                SEND,
+                self._ref(target) if ref is None else ref,
+                self._value(message) if value is None else value,
+            )
         if kind == "spawn" and len(effect) == 3:
             self._written.actor(effect[2])
         code = CODES[kind]
@@ -149,7 +166,8 @@ class ChunkPacker:
     def _value(self, value: Value) -> int:
         place = self._value_ids.get(id(value))
         if place is None:
-            written = self._written.form(value)
+            known = self._last_value_ids.get(id(value))
+            written = self._written.form(value) if known is None else self._last_values[known]
             place = self._value_places.setdefault(written, len(self._values))
             if place == len(self._values):
                 self._values.append(written)

@@ -7,6 +7,7 @@ what is not yet packed and written: 100 ms, or where these are full sooner littl
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 from collections import deque
 from pathlib import Path
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect
     from flykka.runtime.trace.written import Redact
+
+logger = logging.getLogger("flykka.runtime")
 
 _FLUSH_SECONDS = 0.1
 _FLUSH_RECORDS = 256
@@ -195,9 +198,14 @@ class TraceRecorder:
         """Pack what is there now; the caller holds `_packing`."""
         records = self._records
         noted = [records.popleft() for _ in range(len(records))]
-        for group in self._blocks.groups(noted):
-            for first, chunk in self._packer.pack(group):
-                self._blocks.put(first, chunk, self._written.take_names())
+        try:
+            for group in self._blocks.groups(noted):
+                for first, chunk in self._packer.pack(group):
+                    self._blocks.put(first, chunk, self._written.take_names())
+        except Exception:
+            # On an actor's thread, and none of its making: the recording ends, and the actor goes on.
+            logger.exception("the recording of %s ends: this is an error of flykka's own", self.path)
+            self._blocks.ended = True
 
     @staticmethod
     def _digest(recipient: Ref) -> int | None:

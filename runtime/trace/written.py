@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from flykka.messages.annotations import class_form
 from flykka.messages.codec import encode
 from flykka.messages.errors import CodecError
+from flykka.messages.forms import Misfit
 from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message, Value
+from flykka.messages.message import Message, Value, is_declared
 from flykka.runtime.trace.versions import module_hashes, schema_hash
 from flykka.runtime.trace.weight import fingerprint, weight
 
@@ -21,11 +24,6 @@ if TYPE_CHECKING:
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """Of a message that carries more, only its size and its fingerprint are written."""
 
-_KEPT = 512
-_KEPT_BYTES = 1024
-"""So many encodings are kept, of messages that are no larger: each message is in the turn that sends it and in that
-which handles it."""
-
 _SHOWN_CHARACTERS = 4096
 
 
@@ -35,7 +33,8 @@ class Written:
     def __init__(self, redact: Redact | None = None) -> None:
         self._redact = dict(redact or {})
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
-        self._forms: dict[int, tuple[Value, bytes | str]] = {}
+        self._to_wire: dict[type, Callable[[Any], object]] = {}
+        """Of the classes that are written as they are, which most are."""
         self._classes: set[type[Value]] = set()
         self._actors: set[str] = set()
         self._schemas: dict[str, str] = {}
@@ -44,16 +43,15 @@ class Written:
 
     def form(self, value: Value) -> bytes | str:
         """The bytes of a value; where it has none, a text that says so."""
-        kept = self._forms.get(id(value))
-        if kept is not None:
-            return kept[1]
-        form = self._form(value)
-        if len(form) <= _KEPT_BYTES:
-            if len(self._forms) >= _KEPT:
-                self._forms.clear()
-            # Held, so that its id is not another's.
-            self._forms[id(value)] = (value, form)
-        return form
+        kind = type(value)
+        to_wire = self._to_wire.get(kind)
+        if to_wire is not None and (kind is not LeaderSessionMessage or type(value.message) in self._to_wire):  # type: ignore[attr-defined]
+            try:
+                if weight(value) <= MAX_MESSAGE_BYTES:
+                    return self._pack(to_wire(value))
+            except (Misfit, ValueError, OverflowError, RecursionError):
+                pass  # Told in the words of the codec, where nobody waits for it.
+        return self._form(value)
 
     def actor(self, name: str) -> None:
         """An actor of this class was spawned."""
@@ -69,15 +67,18 @@ class Written:
         return {key: found for key, found in names.items() if found}
 
     def _form(self, value: Value) -> bytes | str:
-        name = type(value).__qualname__
         self._meet(value)
         try:
             value = self._redacted_form(value)
         except Exception as refusal:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
+            name = type(value).__qualname__
             return f"{name}: it could not be redacted ({type(refusal).__name__}: {refusal})"
+        # Ahead of the encoding, which would take as much memory once more.
         carried = weight(value)
         if carried > MAX_MESSAGE_BYTES:
-            return f"{name} of {carried:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
+            return (
+                f"{type(value).__qualname__} of {carried:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
+            )
         try:
             return encode(value, self._pack)
         except CodecError as refusal:
@@ -94,6 +95,9 @@ class Written:
             self._schemas[kind.wire_tag] = schema_hash(kind)
             if kind in self._redact:
                 self._redacted.append(kind.wire_tag)
+            elif is_declared(kind):
+                with suppress(CodecError):  # Told in the words of the codec, each time.
+                    self._to_wire[kind] = class_form(kind).to_wire
 
     def _redacted_form(self, value: Value) -> Value:
         if not self._redact:

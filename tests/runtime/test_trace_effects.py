@@ -223,7 +223,7 @@ def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_pa
     assert isinstance(question, Send)
     assert question.message == says("question")
     assert question.promise is not None
-    assert answer == Awaited(now_ms=0, message=says("reply"), failure=None)
+    assert answer == Awaited(now_ms=0, message=says("reply"), failure=None, promise=question.promise)
 
 
 @pytest.mark.parametrize(("word", "failure"), [("fail", "AskFailedError"), ("nothing", "AskTimeoutError")])
@@ -315,7 +315,7 @@ def test_a_coroutine_has_the_outcomes_of_what_it_awaited_where_it_went_on(tmp_pa
 
     assert [type(effect) for effect in effects] == [Lookup, Send, Awaited, Awaited, Send, Awaited, Send]
     answer, slept, failed = (effect for effect in effects if isinstance(effect, Awaited))
-    assert answer == Awaited(now_ms=0, message=says("reply"), failure=None)
+    assert (answer.now_ms, answer.message, answer.failure) == (0, says("reply"), None)
     assert slept == Awaited(now_ms=30, message=None, failure=None)
     assert failed.failure is not None
     assert failed.failure.type_name == "AskFailedError"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.messages.errors import CodecError
 from flykka.messages.ref import Ref
+from flykka.runtime.errors import TraceError
 from flykka.runtime.life import Life
 from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.replay.casting import CastingError, named
@@ -73,6 +74,8 @@ class RingStart:
         try:
             restore(cell, state, find=_find, make=self._props)
         except (CastingError, CodecError, LookupError, TypeError, ValueError, AttributeError) as refusal:
+            if cell.parent is None or cell.parent.parent is None:
+                raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {refusal}") from refusal
             self._leave_out(cell.ref, f"its snapshot cannot be restored: {refusal}")
 
     def _props(self, recipe: Recipe | None, ref: Ref = _NOBODY) -> Props:
