@@ -35,15 +35,20 @@ def lines_of(replayed: Replayed) -> Iterator[str]:
         yield result.divergence.text()
     yield summary(replayed.address, result, replayed.seconds)
     yield from (f"  {note}" for note in replayed.notes)
+    yield from (f"  {line}" for line in boundary_lines(result))
+    if result.truncated is not None:
+        yield f"  replayed up to byte {result.truncated.offset:,}: {result.truncated.reason}"
+
+
+def boundary_lines(result: ReplayResult) -> Iterator[str]:
+    """One line for each reason for which actors are not replayed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")
         by_reason[why].append(path)
     for why, paths in by_reason.items():
         more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
-        yield f"  not replayed: {', '.join(paths[:_SHOWN])}{more}: {why}"
-    if result.truncated is not None:
-        yield f"  replayed up to byte {result.truncated.offset:,}: {result.truncated.reason}"
+        yield f"not replayed: {', '.join(paths[:_SHOWN])}{more}: {why}"
 
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.cli.replay_report import boundary_lines
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import GREEN, RED, head, note, page, table, told
 from flykka.runtime.trace.replay.divergence import Divergence
@@ -17,7 +18,7 @@ def result_bundle(result: ReplayResult) -> Bundle:
     found = result.divergence
     state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
     facts = (f"{result.turns:,} turns", f"{result.compared:,} taken again and compared")
-    notes = [f"not replayed: {each}" for each in result.boundary]
+    notes = [*boundary_lines(result)]
     if result.truncated is not None:
         notes.append(f"the file ends before its time: {result.truncated.reason}")
     html = page(head("replay", *facts, state=state), *map(note, notes), "" if found is None else divergence_html(found))

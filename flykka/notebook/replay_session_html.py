@@ -6,8 +6,11 @@ from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_html import turn_html, turn_text
 from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
 from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.replay.causes import Cause
 from flykka.runtime.trace.replay.session import ReplaySession, Step
-from flykka.runtime.trace.state import one_line
+from flykka.runtime.trace.replay.words import effect_line
+from flykka.runtime.trace.state import Fields, one_line
+from flykka.runtime.trace.state_text import lines_of
 from flykka.runtime.trace.text import message_text
 
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
@@ -42,6 +45,18 @@ def session_bundle(session: ReplaySession) -> Bundle:
 def step_bundle(step: Step) -> Bundle:
     """A turn that was replayed, with what it changed of its actor."""
     return {"text/html": page(_step_html(step)), "text/plain": _step_text(step)}
+
+
+def state_bundle(state: Fields) -> Bundle:
+    """What an actor knows, as a tree."""
+    text = "\n".join(lines_of(state))
+    return {"text/html": page(told(text)), "text/plain": text}
+
+
+def cause_text(cause: Cause) -> str:
+    """A turn that led on, and what of it did."""
+    led = "" if cause.effect is None else f"  by  {effect_line(cause.effect)}"
+    return f"turn {cause.turn.sequence}  {_said(cause.turn)}{led}"
 
 
 def _step_html(step: Step) -> str:

@@ -19,9 +19,16 @@ DISPLAYS = {
     "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.replay_html:result_bundle",
     "flykka.runtime.trace.replay.session:ReplaySession": "flykka.notebook.replay_session_html:session_bundle",
     "flykka.runtime.trace.replay.session:Step": "flykka.notebook.replay_session_html:step_bundle",
+    "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.replay_session_html:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.simulation_html:simulation_bundle",
 }
 """Of each class the function that makes its display, both as module:name."""
+
+LINES = {
+    "flykka.runtime.trace.replay.causes:Cause": "flykka.notebook.replay_session_html:cause_text",
+    "flykka.runtime.trace.state_tree:Change": "builtins:str",
+}
+"""Of classes that come in lists the function that says one in a line."""
 
 
 def register_displays() -> None:
@@ -29,23 +36,32 @@ def register_displays() -> None:
     shell = interactive_shell()
     if shell is None:
         return
-    bundles = shell.display_formatter.mimebundle_formatter
-    for shown in DISPLAYS:
-        module, _, name = shown.partition(":")
-        bundles.for_type_by_name(module, name, _when_shown(shown))
-
-
-def display_of(shown: str) -> Callable[[object], Bundle]:
-    """The function that makes the display of a class, given as module:name."""
-    display: Callable[[object], Bundle] = load(DISPLAYS[shown])
-    return display
+    bundles, texts = shell.display_formatter.mimebundle_formatter, shell.display_formatter.formatters["text/plain"]
+    for shown, display in DISPLAYS.items():
+        bundles.for_type_by_name(*_parted(shown), _shows(display))
+    for shown, line in LINES.items():
+        texts.for_type_by_name(*_parted(shown), _prints(line))
 
 
 def load(address: str) -> Any:
     """What is called so, as module:name."""
-    module, _, name = address.partition(":")
+    module, name = _parted(address)
     return getattr(import_module(module), name)
 
 
-def _when_shown(shown: str) -> Callable[[object], Bundle]:
-    return lambda item: display_of(shown)(item)
+def _parted(address: str) -> tuple[str, str]:
+    module, _, name = address.partition(":")
+    return module, name
+
+
+def _shows(display: str) -> Callable[[object], Bundle]:
+    def show(item: object) -> Bundle:
+        bundle: Bundle = load(display)(item)
+        return bundle
+
+    return show
+
+
+def _prints(line: str) -> Callable[[object, Any, bool], None]:
+    """As IPython's pretty printer calls it."""
+    return lambda item, printer, _: printer.text(load(line)(item))

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from flykka.notebook.replay_html import divergence_bundle, result_bundle
-from flykka.notebook.replay_session_html import session_bundle, step_bundle
+from flykka.notebook.replay_session_html import cause_text, session_bundle, state_bundle, step_bundle
 from flykka.notebook.shell import Bundle
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.replay.session import ReplaySession
+from flykka.runtime.trace.state import Fields
 from tests.bad_input.recorded import Counter, Echo, Note, ReadsTheClock, record
 from tests.notebook.html_reader import Reader
 
@@ -89,3 +90,22 @@ def test_a_session_that_has_diverged_says_so_where_it_has(tmp_path: Path) -> Non
     assert session.divergence is not None
 
     assert session.divergence.text() in html(session_bundle(session)).text
+
+
+def test_a_state_is_shown_as_a_tree_with_the_class_it_is_of(session: ReplaySession) -> None:
+    session.run_until(Note, text="three")
+
+    state = session.state("actor")
+
+    assert isinstance(state, Fields)
+    assert state_bundle(state)["text/plain"] == "Counter(_words=[one, two, three])"
+
+
+def test_a_cause_is_a_line_with_what_led_on(tmp_path: Path) -> None:
+    session = Replayer().session(record(tmp_path / "run.trace", Echo))
+    session.run_until(Note, text="one")
+    session.step()
+
+    (cause,) = session.why()
+
+    assert cause_text(cause).startswith(f"turn {cause.turn.sequence}  /user/actor <- Note(text=one)  by  send")

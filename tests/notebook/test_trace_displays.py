@@ -92,9 +92,15 @@ def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
     assert data == trace_bundle(trace)
 
 
-@pytest.mark.parametrize("address", [*trace_displays.DISPLAYS], ids=lambda address: address.rpartition(":")[2])
-def test_every_display_is_of_a_class_that_is_there(address: str) -> None:
-    shown, display = trace_displays.load(address), trace_displays.display_of(address)
+@pytest.mark.parametrize(
+    ("address", "display"),
+    (trace_displays.DISPLAYS | trace_displays.LINES).items(),
+    ids=lambda address: address.rpartition(":")[2],
+)
+def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -> None:
+    shown = trace_displays.load(address)
 
     assert isinstance(shown, type)
-    assert callable(display)
+    # IPython compares these: by another name of the same class it would not be found.
+    assert f"{shown.__module__}:{shown.__qualname__}" == address
+    assert callable(trace_displays.load(display))

@@ -68,11 +68,15 @@ def test_a_walk_forward_and_back_shows_each_turn_with_what_it_changed(kernel: Ke
     third = kernel.run("session.step()")
     back = kernel.run("session.back()")
     whole = kernel.run("session")
+    state = kernel.run('session.state("account")')
+    changes = kernel.run("session.changes")
 
     assert "changed total: 1 -> 21" in second.text
     assert "changed total: 21 -> 321" in third.text
     assert back.text == second.text
     assert "▸" in html(whole)
+    assert state.text == "Account(total=21)"
+    assert changes.text == "[total: 1 -> 21]"
 
 
 def test_an_actor_that_a_cell_has_mended_diverges_from_the_recorded_one(kernel: Kernel) -> None:
