@@ -38,7 +38,6 @@ from flykka.simulation.batches import BatchReleasedError
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
 
-_QUICK_MS = (0, 0, 1, 5, 20)
 """How long a stage or a piece of work may take."""
 
 
@@ -230,7 +229,7 @@ class SimulatedBridge(Actor):
             self.context.parent.tell(BridgeClosed())
 
     def _takes_ms(self) -> int:
-        return self.context.random.choice(_QUICK_MS)
+        return self.context.random.choice(self._attempt.world.stage_ms)
 
 
 @dataclass(frozen=True, slots=True)

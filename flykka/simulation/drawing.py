@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from flykka.messages.job_graph import CheckpointingMode
 from flykka.simulation.faults import MOMENTS
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
-from flykka.simulation.scenario import Fault, JobPlan, Scenario
+from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.topology import draw_topology
 
@@ -22,25 +23,31 @@ _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
 """What may happen in the middle of a moment. Time moves only when nothing else does."""
 _FAULT_SEEDS = 1_000
+_LONG_MS = 20_000
 
 
 def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     """The scenario of a seed: the same one where the same faults are drawn from."""
     chance = Random(f"jobs {seed}")
+    stage_ms = chance.choice((QUICK_MS, SLOW_MS))
     return Scenario(
         seed=seed,
         topology=draw_topology(Random(f"topology {seed}")),
         task_managers=chance.randint(1, 3),
+        stage_ms=stage_ms,
         restart_strategy=draw_restart_strategy(chance),
-        jobs=tuple(_jobs(chance, Random(f"faults {seed}"), settings)),
+        jobs=tuple(_jobs(chance, Random(f"faults {seed}"), settings, is_slow=stage_ms is SLOW_MS)),
     )
 
 
-def _jobs(chance: Random, faults: Random, settings: SimulationSettings) -> Iterator[JobPlan]:
+def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_slow: bool) -> Iterator[JobPlan]:
     mode: CheckpointingMode | None = None
     for number in range(MAX_JOBS):
         checkpointing = draw_checkpointing(chance, CHECKPOINTS, mode)
         mode = checkpointing.mode
+        if is_slow:
+            # What takes longer than its timeout, and must not fail, is tried again for ever.
+            checkpointing = replace(checkpointing, timeout_ms=_LONG_MS)
         yield JobPlan(
             checkpointing=checkpointing,
             faults=tuple(_fault(faults, kind) for kind in _kinds(faults, settings)),

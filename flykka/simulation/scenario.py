@@ -13,6 +13,11 @@ from flykka.messages.message import Message
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.topology import Topology
 
+QUICK_MS = (0, 0, 1, 5, 20)
+"""Jobs are short: most of their rows are read before the first checkpoint."""
+SLOW_MS = (5, 40, 120, 250)
+"""Checkpoints come while rows are read, and what waits in line becomes state."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -50,4 +55,6 @@ class Scenario:
     topology: Topology
     jobs: tuple[JobPlan, ...]
     task_managers: int = 1
+    stage_ms: tuple[int, ...] = QUICK_MS
+    """A stage takes one of these."""
     restart_strategy: RestartStrategyConfiguration = field(default_factory=RestartStrategyConfiguration)

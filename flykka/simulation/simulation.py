@@ -51,7 +51,7 @@ def run(scenario: Scenario, settings: SimulationSettings | None = None) -> Simul
     """Run what is written out; of the settings only those count that nothing is drawn by."""
     name = f"seed-{scenario.seed}"
     with mounted(name) as storage:
-        world = World(name, storage, scenario.topology.program)
+        world = World(name, storage, scenario.topology.program, scenario.stage_ms)
         return _Simulation(scenario, settings or SimulationSettings(), world).run()
 
 

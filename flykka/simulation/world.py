@@ -56,6 +56,8 @@ class World:
     name: str
     storage: Storage
     program: Program
+    stage_ms: tuple[int, ...]
+    """How long stages, and what is done behind them, may take."""
     batches: BatchStore = field(default_factory=BatchStore)
     trouble: Trouble = field(default_factory=Trouble)
     violations: list[str] = field(default_factory=list)
