@@ -49,8 +49,13 @@ def step_bundle(step: Step) -> Bundle:
 
 def state_bundle(state: Fields) -> Bundle:
     """What an actor knows, as a tree."""
-    text = "\n".join(lines_of(state))
+    text = state_text(state)
     return {"text/html": page(told(text)), "text/plain": text}
+
+
+def state_text(state: Fields) -> str:
+    """What an actor knows, as the lines of a tree."""
+    return "\n".join(lines_of(state))
 
 
 def cause_text(cause: Cause) -> str:

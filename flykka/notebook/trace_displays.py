@@ -27,8 +27,10 @@ DISPLAYS = {
 LINES = {
     "flykka.runtime.trace.replay.causes:Cause": "flykka.notebook.replay_session_html:cause_text",
     "flykka.runtime.trace.state_tree:Change": "builtins:str",
+    # A dict, of which IPython has a text of its own.
+    "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.replay_session_html:state_text",
 }
-"""Of classes that come in lists the function that says one in a line."""
+"""Of classes that come in lists the function that says one in text."""
 
 
 def register_displays() -> None:

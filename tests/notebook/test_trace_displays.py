@@ -94,7 +94,7 @@ def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
 
 @pytest.mark.parametrize(
     ("address", "display"),
-    (trace_displays.DISPLAYS | trace_displays.LINES).items(),
+    [*trace_displays.DISPLAYS.items(), *trace_displays.LINES.items()],
     ids=lambda address: address.rpartition(":")[2],
 )
 def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -> None:
