@@ -94,3 +94,8 @@ class ReceiveTimeout(Message):
 @message("kernel.state_timeout")
 class StateTimeout(Message):
     """FSM -> itself: no message has come for as long as this state allows."""
+
+
+@message("kernel.unread")
+class Unread(Message):
+    """fork of a trace -> actor that is not replayed: here you were told what this process has no class for."""

@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from flykka.actors.data_plane import DataPlane
+from flykka.replay.fork_data_plane import ForkDataPlane
+from flykka.replay.job_fork import JobSession
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.props import Props
 from flykka.runtime.trace.reader import Trace
@@ -43,11 +46,20 @@ class Replayer(KernelReplayer):
         only = None if actor is None else frozenset([actor])
         return ReplayEngine(opened, self._actors, {**stand_ins(opened), **self._stand_ins}, only=only)
 
+    def session(self, trace: Trace | str | os.PathLike[str]) -> JobSession:
+        """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
+        opened = trace if isinstance(trace, Trace) else Trace.open(trace)
 
-def stand_ins(trace: Trace) -> dict[str, object]:
+        def fork_engine() -> ReplayEngine:
+            standing_in = {**stand_ins(opened, ForkDataPlane(opened)), **self._stand_ins}
+            return ReplayEngine(opened, self._actors, standing_in)
+
+        return JobSession(lambda: self.engine(opened), fork_engine)
+
+
+def stand_ins(trace: Trace, data_plane: DataPlane | None = None) -> dict[str, object]:
     """What stands, at a replay of `trace`, for the live objects that the actors of a job were given."""
-    data_plane = RecordedDataPlane()
-    return dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane)
+    return dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane or RecordedDataPlane())
 
 
 def _data_planes(trace: Trace) -> Iterator[str]:

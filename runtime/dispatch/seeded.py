@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.runtime.clock import Clock
@@ -74,12 +74,16 @@ class SeededDispatcher(Dispatcher):
         ready = self._ready
         if not ready:
             return False
-        index = self._random.randrange(len(ready))
+        index = self._draw(ready)
         ready[index], ready[-1] = ready[-1], ready[index]
         runnable = ready.pop()
         with outside_turn():
             runnable.run()
         return True
+
+    def _draw(self, ready: Sequence[Runnable]) -> int:
+        """The place of who runs next."""
+        return self._random.randrange(len(ready))
 
     def run_until_idle(self, max_steps: int = 1_000_000) -> int:
         """Run until nothing is left to run at this moment; how many steps it took.

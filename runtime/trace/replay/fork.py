@@ -12,8 +12,9 @@ one where the same work was begun then, and else `beyond_work` says what it woul
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.messages.blocking_work import BlockingWork
@@ -32,8 +33,9 @@ from flykka.runtime.trace.replay.living import UnknownTypeError, living
 from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
 from flykka.runtime.trace.replay.quiet import quiet
 from flykka.runtime.trace.replay.role import Beyond, Heard, Role
+from flykka.runtime.trace.replay.schedule import Due, RecordedSchedule
 from flykka.runtime.trace.replay.system import BOUNDARY, BoundaryActor
-from flykka.runtime.trace.replay.world import FromOutside, RecordedWorld
+from flykka.runtime.trace.replay.world import FromOutside, RecordedWorld, is_servant, is_servants_own
 from flykka.runtime.trace.text import message_name, message_text
 from flykka.runtime.turn import outside_turn
 
@@ -41,11 +43,15 @@ if TYPE_CHECKING:
     from flykka.messages.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.dispatch.dispatcher import Runnable
+    from flykka.runtime.mailbox import Mailbox
     from flykka.runtime.recording import Recorder
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
 BeyondWork = Callable[[BlockingWork, Callable[[], object]], object]
-"""What blocking work returns that was not recorded, told what it is and what would do it; it may raise as that would."""
+"""What blocking work returns that was not recorded, told what it is and what would do it; or it raises."""
+
+Tell = Callable[..., object]
+"""Tells a message, with `first=True` ahead of all that waits."""
 
 _LIMIT = "10m"
 _MAX_TURNS = 1_000_000
@@ -94,6 +100,7 @@ class Fork:
         self._has_run = False
         rest = list(engine.records)
         self._world = RecordedWorld(rest, self._is_boundary, self._is_waiting)
+        self._schedule = RecordedSchedule(self._world.parts)
         self._hand = None if self.turn is None else self._take_in_hand(self.turn)
 
     # Faults
@@ -172,7 +179,7 @@ class Fork:
         if self._has_run:
             raise ForkError("a fork runs once: session.fork() makes another one")
         self._has_run = True
-        live = ForkRecorder(until, observer, recorder)
+        live = ForkRecorder(self._schedule.taken, until, observer, recorder)
         with quiet(), outside_turn():
             self._go_live(live)
             ended = self._run(live, duration_ms(limit, "limit"), max_turns)
@@ -200,9 +207,11 @@ class Fork:
                 mailbox.control.appendleft(SignalEnvelope(Create(), None, None))
         for each in self._before:
             each()
+        if self.turn is not None and 0 not in self._copies:
+            self._schedule.taken(self.turn)
         for late_ms in self._copies:
             if self._hand is not None:
-                self._in(late_ms, self._hand)
+                self._in(late_ms, partial(self._hand, first=late_ms == 0))
         for cell in cells:
             if cell.mailbox.control or (cell.mailbox.messages and cell.receptive):
                 cell.mailbox.wake()
@@ -246,12 +255,17 @@ class Fork:
         outcome = next((each for each in outcomes if each.work == wanted), None)
         if outcome is not None:
             outcomes.remove(outcome)
-            self._in(outcome.delay_ms, self._told(outcome.turn, cell.sequence))
+            due = Due(outcome.turn.sequence, partial(self._told(outcome.turn, cell.sequence), first=True))
+            self._in(outcome.delay_ms, lambda: self.system.schedule.execute(due))
         elif self._beyond_work is not None:
             answer = self._beyond_work
             self.system.schedule.execute(work.replaced(lambda: answer(wanted, work.work)))
         else:
             self._silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
+
+    def choose(self, ready: Sequence[Runnable]) -> int | None:
+        """Who runs next: who did then."""
+        return self._schedule.choose(ready)
 
     def _cast(self, cell: Cell) -> None:
         """Have the cell of a boundary, which has taken no turn so far, play its part."""
@@ -271,7 +285,14 @@ class Fork:
     def _role(self, actor: BoundaryActor) -> Role:
         ref = actor.context.ref
         turns = self._world.parts.get(ref, [])
-        role = self._roles[ref] = Role(actor.context, turns, lambda: self._past(ref), self._beyond, self._note_silence)
+        role = self._roles[ref] = Role(
+            actor.context,
+            turns,
+            lambda: self._past(ref),
+            self._beyond,
+            self._note_silence,
+            is_servant=is_servant(ref),
+        )
         actor.handle = role.handle
         return role
 
@@ -303,12 +324,12 @@ class Fork:
                 self.system.kill(ref)
             case Spawned():
                 self._engine.spawn(record).start()
-            case Turn():
+            case Turn() if not is_servants_own(record, self._is_boundary):
                 self._told(record, record.cause)()
 
     # The message in hand
 
-    def _take_in_hand(self, turn: Turn) -> Callable[[], object]:
+    def _take_in_hand(self, turn: Turn) -> Tell:
         """Take the message of the turn out of where it waits; the function that tells it."""
         world = self._world.from_outside
         if turn in world:
@@ -316,14 +337,14 @@ class Fork:
             return self._told(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:
-            return lambda: None  # The part of a boundary brings it.
+            return _tell_nothing  # The part of a boundary brings it.
         entry = entry_of(turn, cell, self.system)
-        return (lambda: None) if entry is None else (lambda: _put(cell, entry))
+        return _tell_nothing if entry is None else partial(_put, cell.mailbox, entry)
 
-    def _told(self, turn: Turn, cause: int | None) -> Callable[[], object]:
+    def _told(self, turn: Turn, cause: int | None) -> Tell:
         """The function that tells the message of a recorded turn to its actor, whoever it is then."""
 
-        def tell() -> None:
+        def tell(*, first: bool = False) -> None:
             system = self.system
             try:
                 message = living(turn.message, system.resolve)
@@ -332,11 +353,10 @@ class Fork:
                 return
             sender = None if turn.sender is None else system.resolve(turn.sender.path, turn.sender.incarnation)
             hearer = system.living(turn.recipient)
-            if turn.kind == "signal":
-                hearer.actor_inbox.put_signal(SignalEnvelope(message, sender, cause))
-            else:
-                asker = sender if isinstance(sender, PromiseRef) else None
-                hearer.actor_inbox.put(Envelope(message, sender, cause, asker))
+            asker = sender if isinstance(sender, PromiseRef) else None
+            is_signal = turn.kind == "signal"
+            entry = SignalEnvelope(message, sender, cause) if is_signal else Envelope(message, sender, cause, asker)
+            _put(hearer.actor_inbox, entry, first=first)
 
         return tell
 
@@ -367,8 +387,16 @@ class Fork:
         return cell is not None and isinstance(cell.mailbox, ReplayMailbox) and cell.mailbox.holds(turn)
 
 
-def _put(cell: Cell, entry: Entry) -> None:
+def _put(mailbox: Mailbox, entry: Entry, *, first: bool = False) -> None:
+    """Put a message into a mailbox, `first` ahead of all others."""
     if isinstance(entry, SignalEnvelope):
-        cell.mailbox.put_signal(entry)
+        mailbox.put_signal(entry)
+    elif first and not mailbox.closed:
+        mailbox.prepend([entry])
+        mailbox.wake()
     else:
-        cell.mailbox.put(entry)
+        mailbox.put(entry)
+
+
+def _tell_nothing(*, first: bool = False) -> None:
+    """Nobody is told anything."""

@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 
 
 class ForkRecorder:
-    """Counts turns, shows every record to `observer`, looks for the one to end with, and hands on to `recorder`."""
+    """Tells the fork of its turns and the `observer` of all records, looks for the last, and hands on to `recorder`."""
 
     def __init__(
         self,
+        taken: Callable[[Turn], object],
         until: Callable[[Record], bool] | None,
         observer: Callable[[Record], object] | None,
         recorder: Recorder | None,
     ) -> None:
         self.turns = 0
         self.is_over = False
+        self._taken = taken
         self._until = until
         self._observer = observer
         self._recorder = recorder
@@ -53,19 +55,19 @@ class ForkRecorder:
         self.turns += 1
         if self._recorder is not None:
             self._recorder.turn(sequence, now_ms, recipient, envelope, effects, failure)
-        self._see(
-            Turn(
-                sequence=sequence,
-                now_ms=now_ms,
-                recipient=recipient,
-                sender=envelope.sender,
-                cause=envelope.cause,
-                kind=envelope.kind,
-                message=envelope.message,
-                effects=tuple(map(effect_of, effects)),
-                failure=failure,
-            )
+        turn = Turn(
+            sequence=sequence,
+            now_ms=now_ms,
+            recipient=recipient,
+            sender=envelope.sender,
+            cause=envelope.cause,
+            kind=envelope.kind,
+            message=envelope.message,
+            effects=tuple(map(effect_of, effects)),
+            failure=failure,
         )
+        self._taken(turn)
+        self._see(turn)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""

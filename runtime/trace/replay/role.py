@@ -1,23 +1,24 @@
 """The part of an actor that a fork does not run, played as it was recorded, for as long as it fits.
 
 It fits while the actor is told what it was told then. The order is free, for between several who tell it the fork may
-come to another one. What the actor was told from outside, or had itself told, comes when all has been said that was
-said before it then, and as much later as it came then. The first message that was not recorded ends the part: from then
-on somebody else may play on, or the actor is silent.
+come to another one. What the actor told itself comes when all has been said that was said before it then, and as much
+later as it came then; so does what it was told from outside of all turns, where it was spawned by an actor: then it is
+somebody's servant, and its threads work on what they were given. The first message that was not recorded ends the part,
+if there is somebody who plays on. If not, nobody answers that message.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.messages.message import Message, Value
 from flykka.runtime.envelope import Envelope
-from flykka.runtime.signals import Create
+from flykka.runtime.signals import Create, Unread
 from flykka.runtime.trace import records
-from flykka.runtime.trace.replay.living import error_of, living
+from flykka.runtime.trace.replay.living import UnknownTypeError, error_of, living
 from flykka.runtime.trace.replay.system import BOUNDARY
 
 if TYPE_CHECKING:
@@ -57,16 +58,19 @@ class Role:
         turns: its recorded turns from the fork on.
         past: finds what it was told before.
         beyond: who plays on behind the end of the part.
-        note_silence: told where nobody does.
+        note_silence: told where nobody answers who has answered such messages.
+        is_servant: whether it was spawned by an actor.
     """
 
     def __init__(
         self,
         context: ActorContext,
-        turns: Iterable[Turn],
+        turns: Sequence[Turn],
         past: Callable[[], list[Heard]],
         beyond: Beyond | None,
         note_silence: Callable[[str, Message], None],
+        *,
+        is_servant: bool,
     ) -> None:
         self._context = context
         self._past = past
@@ -82,10 +86,12 @@ class Role:
         self.has_ended = False
         me = context.ref
         self._create = next((turn for turn in turns if isinstance(turn.message, Create)), None)
+        self._answered = {type(turn.message) for turn in turns if turn.effects}
         for turn in turns:
             if turn.kind == "signal":
                 continue
-            is_own = turn.kind == "timer" or turn.sender == me or (turn.sender is None and turn.cause is None)
+            is_from_outside = is_servant and turn.sender is None and turn.cause is None
+            is_own = turn.kind == "timer" or turn.sender == me or is_from_outside
             (self._own if is_own else self._expected).append(turn)
 
     def begin(self) -> None:
@@ -103,10 +109,17 @@ class Role:
         now_ms, (here_ms, then_ms) = self._context.system.clock.now_ms(), self._last_heard
         due_ms = max(now_ms, here_ms + following.now_ms - then_ms)
         self._own.popleft()
-        message = living(following.message, self._context.system.resolve)
+        message = self._own_message(following)
         self._due.append((message, following))
         cell = self._context._cell
         self._context.system.clock.schedule(due_ms, lambda: cell.mailbox.put(Envelope(message, None, None)))
+
+    def _own_message(self, turn: Turn) -> Message:
+        """What it told itself, or was told from outside: whatever it was, what it did then is known."""
+        try:
+            return living(turn.message, self._context.system.resolve)
+        except UnknownTypeError:
+            return Unread()
 
     def handle(self, message: Message) -> None:
         """Play what was recorded for `message`; called in the turn of the actor."""
@@ -128,27 +141,36 @@ class Role:
     def end(self) -> None:
         """The part is over: from here on somebody else plays, or nobody."""
         if not self.has_ended:
+            self._play_on = self._successor()
             self.has_ended = True
-            if self._beyond is not None:
-                parent = self._context._cell.parent
-                arguments = () if parent is None else parent.props.arguments
-                self._play_on = self._beyond(Vacancy(self._context, [*self._past(), *self._heard], arguments))
+
+    def _successor(self) -> PlayOn | None:
+        if self._beyond is None:
+            return None
+        parent = self._context._cell.parent
+        arguments = () if parent is None else parent.props.arguments
+        return self._beyond(Vacancy(self._context, [*self._past(), *self._heard], arguments))
 
     def _recorded(self, message: Message) -> Turn | None:
         sender = self._context.sender
         return next((turn for turn in self._expected if turn.sender == sender and turn.message == message), None)
 
     def _leave(self, message: Message) -> None:
-        self.end()
-        if self._play_on is None:
-            self._note_silence(self._context.path, message)
-        else:
+        if not self.has_ended:
+            self._play_on = self._successor()
+            self.has_ended = self._play_on is not None
+        if self._play_on is not None:
             self._play_on(message)
+        elif self.has_ended or type(message) in self._answered:
+            self._note_silence(self._context.path, message)
 
     def _play(self, turn: Turn) -> None:
         self._heard.append(Heard(turn.message, turn.effects))
         for effect in turn.effects:
-            self._perform(effect)
+            try:
+                self._perform(effect)
+            except UnknownTypeError:
+                self._note_silence(self._context.path, Unread())
         if turn.failure is not None:
             raise error_of(turn.failure)
 

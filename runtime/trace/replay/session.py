@@ -133,7 +133,7 @@ class ReplaySession:
         return self.here
 
     def at(self, number: int) -> Step:
-        """Go behind the turn with this number, forward or back.
+        """Go behind the turn with this number, forward or back; or behind one before it that diverges.
 
         Raises:
             SessionError: the trace has no such turn.
@@ -146,6 +146,8 @@ class ReplaySession:
                 return kept
             self._begin_anew()
         found = self._run(lambda turn: turn.sequence >= number)
+        if self.divergence is not None and found is not None:
+            return found
         if found is None or found.turn.sequence != number:
             raise SessionError(f"{self.trace.path} has no turn {number}{self._nearest(found)}")
         return found
@@ -202,11 +204,14 @@ class ReplaySession:
 
         The session stays where it is. Behind the end of the trace, or at its beginning, nothing is in hand.
         """
-        engine = self._make_engine()
+        return Fork(self._before_turn(self._make_engine()), beyond=beyond, beyond_work=beyond_work)
+
+    def _before_turn(self, engine: ReplayEngine) -> ReplayEngine:
+        """The engine, gone on to right before the turn of this session."""
         turn = self.turn
-        while (upcoming := engine.records.turns(1)) and turn is not None and upcoming[0].sequence < turn.sequence:
+        while turn is not None and (upcoming := engine.records.turns(1)) and upcoming[0].sequence < turn.sequence:
             engine.advance()
-        return Fork(engine, beyond=beyond, beyond_work=beyond_work)
+        return engine
 
     # How it moves
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flykka.messages.ref import Ref
-from flykka.runtime.path import ROOT, TEMP, USER
+from flykka.runtime.path import ROOT, TEMP, USER, split_path
 from flykka.runtime.signals import DeathWatchNotification, Stop, Terminated
 from flykka.runtime.trace.records import Kill, Killed, Pipe, Record, Send, Spawned, Turn, Undecoded
 
@@ -92,7 +92,7 @@ class RecordedWorld:
         if turn.cause is None:
             # What has a sender and no cause is the kernel's own.
             is_said = sender is None or sender.path.startswith(TEMP) or self._is_boundary(sender)
-            return is_said and not (self._is_boundary(turn.recipient) and sender is None)
+            return is_said and not is_servants_own(turn, self._is_boundary)
         if self._is_boundary(turn.recipient):
             return sender != turn.recipient
         return not self._is_waiting(turn)
@@ -102,6 +102,17 @@ class RecordedWorld:
             return False
         told = (effect.message for effect in begun_in.effects if isinstance(effect, Send))
         return isinstance(turn.message, Undecoded) or turn.message not in told
+
+
+def is_servant(ref: Ref) -> bool:
+    """Whether an actor works for the one that spawned it, and not for somebody outside."""
+    return split_path(ref.path)[0] != USER
+
+
+def is_servants_own(turn: Turn, is_boundary: Callable[[Ref], bool]) -> bool:
+    """Whether a servant's own threads have told it this: it comes with its part, and not at its own time."""
+    is_outside = turn.sender is None and turn.cause is None
+    return is_outside and is_servant(turn.recipient) and is_boundary(turn.recipient)
 
 
 def _is_shutdown(record: Record) -> bool:

@@ -1,0 +1,111 @@
+"""Sessions and forks of recorded jobs: the kernel's, with what stands for Spark and the storage behind the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flykka.actors.task import Task
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.stage import StageFailed
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.replay.answering_bridge import find_bridge, pace_of
+from flykka.replay.fork_data_plane import unrecorded_work
+from flykka.replay.outcomes import RunOutcome
+from flykka.runtime.errors import ForkError
+from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.replay.fork import Fork, ForkRun
+from flykka.runtime.trace.replay.session import ReplaySession
+from flykka.runtime.trace.text import unwrapped
+
+if TYPE_CHECKING:
+    from flykka.runtime.durations import Duration
+    from flykka.runtime.recording import Recorder
+    from flykka.runtime.trace.records import Record
+    from flykka.runtime.trace.replay.engine import ReplayEngine
+
+_INJECTED = StageFailed(cause=SerializedThrowable(type_name="InjectedFailure", message="a stage fails in this fork"))
+
+
+class JobFork(Fork):
+    """A fork of a recorded cluster. Its bridges go on behind the record with answers by the protocol, without rows."""
+
+    def __init__(self, engine: ReplayEngine) -> None:
+        trace = engine.trace
+        pace = pace_of(trace)
+        super().__init__(engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work)
+        self.recorded = RunOutcome.of(in_order(trace.records()))
+        """What came of the jobs in the recording."""
+        self.outcome = RunOutcome()
+        """What came of them in the fork."""
+
+    def fail_stage(self) -> None:
+        """Let the bridge of the task that the message in hand is about report a failure first.
+
+        Raises:
+            ForkError: the message is about no task that lives.
+        """
+        task = self._task_in_hand()
+        self.say(f"{task}/bridge", task, _INJECTED)
+
+    def run(
+        self,
+        limit: Duration = "10m",
+        *,
+        until: Callable[[Record], bool] | None = None,
+        observer: Callable[[Record], object] | None = None,
+        recorder: Recorder | None = None,
+        max_turns: int = 1_000_000,
+    ) -> ForkRun:
+        """Go on until all jobs have ended, or nothing is left to do; see `Fork.run`."""
+        for record in in_order(self._engine.trace.records()):
+            if record.sequence >= self._number:
+                break
+            self.outcome.observe(record)
+
+        def observe(record: Record) -> None:
+            self.outcome.observe(record)
+            if observer is not None:
+                observer(record)
+
+        def is_over(record: Record) -> bool:
+            has_ended = self.outcome.has_ended and not self.expects_more
+            return has_ended or (until is not None and until(record))
+
+        return super().run(limit, until=is_over, observer=observe, recorder=recorder, max_turns=max_turns)
+
+    def _task_in_hand(self) -> str:
+        """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""
+        turn = self.turn
+        if turn is not None:
+            path = turn.recipient.path.removesuffix("/bridge")
+            attempt = getattr(unwrapped(turn.message), "attempt", None)
+            for cell in self.system.cells.living():
+                if isinstance(cell.instance, Task) and (
+                    cell.ref.path == path or _attempt_of(cell.props.arguments) == attempt
+                ):
+                    return cell.ref.path
+        raise ForkError(
+            f"no stage can fail {self._where()}: its message is for no Task, and names no attempt that lives"
+        )
+
+
+class JobSession(ReplaySession):
+    """A session whose forks are those of jobs.
+
+    Args:
+        make_engine: makes an engine at the beginning of the trace.
+        make_fork_engine: makes one whose actors can go on behind the record.
+    """
+
+    def __init__(self, make_engine: Callable[[], ReplayEngine], make_fork_engine: Callable[[], ReplayEngine]) -> None:
+        super().__init__(make_engine)
+        self._make_fork_engine = make_fork_engine
+
+    def fork(self) -> JobFork:  # type: ignore[override]  # Who plays on is known.
+        """A cluster right before the turn of this session, with its message in hand, which can go on otherwise."""
+        return JobFork(self._before_turn(self._make_fork_engine()))
+
+
+def _attempt_of(arguments: tuple[object, ...]) -> object:
+    return next((each.attempt for each in arguments if isinstance(each, TaskDeploymentDescriptor)), None)
