@@ -134,7 +134,13 @@ def test_every_ready_field_is_among_the_options(name: str) -> None:
     assert is_named(name)
 
 
-@pytest.mark.parametrize("command", [["run"], ["plan"], ["trace", "show"], ["trace", "stats"], []])
+COMMANDS = ["run", "plan", "replay", "debug", "simulate"]
+OF_TRACES = ["show", "stats", "story", "diagram", "diff"]
+
+
+@pytest.mark.parametrize(
+    "command", [[], *([each] for each in COMMANDS), *(["trace", each] for each in OF_TRACES)], ids=str
+)
 def test_every_option_of_the_command_line_is_among_the_options(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
