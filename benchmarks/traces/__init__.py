@@ -1,0 +1,1 @@
+"""How fast runs are recorded, replayed and simulated, and how large a recording is."""
