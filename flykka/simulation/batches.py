@@ -58,9 +58,12 @@ class BatchStore:
         entry.holders.add(reader)
         return entry.rows
 
-    def rows(self, batch_id: BatchId, reader: str) -> Rows:
-        """The rows of a batch that `reader` holds. Raises `BatchReleasedError`."""
-        return self._entry(batch_id, reader).rows
+    def rows(self, batch_id: BatchId) -> Rows:
+        """The rows of a batch that may be wanted too late, which is no violation. Raises `BatchReleasedError`."""
+        entry = self._entries.get(batch_id)
+        if entry is None:
+            raise BatchReleasedError(f"batch {batch_id} was released")
+        return entry.rows
 
     def hold(self, batch_id: BatchId, holder: str) -> bool:
         """Add a holder; whether the batch is still there."""
