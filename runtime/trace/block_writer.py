@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.trace import format as layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from io import FileIO
     from pathlib import Path
 
@@ -35,6 +35,7 @@ class BlockWriter:
         self._writing = threading.Lock()
         self._file: FileIO | None = None
         self._size = 0
+        self._block_bytes = layout.BLOCK_BYTES
         # Two, each counted under a lock of its own.
         self._put_bytes = 0
         self._taken_bytes = 0
@@ -90,30 +91,27 @@ class BlockWriter:
                 self._file.close()
 
     def _write_block(self) -> None:
-        first, chunk, names = self._waiting.popleft()
-        chunks, size, all_names = [chunk], len(chunk), _Names(names)
-        while self._waiting and size < layout.BLOCK_BYTES:
-            _, chunk, names = self._waiting.popleft()
-            chunks.append(chunk)
-            size += len(chunk)
-            all_names.add(names)
-        self._taken_bytes += size
-        if self.ended:
+        taken = [self._waiting.popleft()]
+        while self._waiting and sum(len(chunk) for _, chunk, _ in taken) < self._block_bytes:
+            taken.append(self._waiting.popleft())
+        data = b"" if self.ended else _block(taken)
+        is_too_large = self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES
+        if is_too_large and len(taken) > 1:
+            # The first of these chunks may still have room.
+            self._waiting.extendleft(reversed(taken))
+            self._block_bytes = 0
             return
-        data = layout.block(chunks)
-        if all_names.found:
-            data = layout.names(all_names.found) + data
-        if self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES:
-            self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
-            logger.warning(
-                "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors go on",
-                self._path,
-                first,
-                self._max_bytes,
-            )
-            self._end()
-            return
-        self._write(data)
+        self._taken_bytes += sum(len(chunk) for _, chunk, _ in taken)
+        if is_too_large:
+            self._end_at_cap(first=taken[0][0])
+        else:
+            self._write(data)
+
+    def _end_at_cap(self, first: int) -> None:
+        self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
+        told = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors go on"
+        logger.warning(told, self._path, first, self._max_bytes)
+        self._end()
 
     def _end(self) -> None:
         self.ended = True
@@ -127,11 +125,20 @@ class BlockWriter:
             rest = rest[self._file.write(rest) :]
 
 
+def _block(taken: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
+    """The block of these chunks, and ahead of it what they have to name."""
+    names = _Names()
+    for _, _, found in taken:
+        names.add(found)
+    data = layout.block([chunk for _, chunk, _ in taken])
+    return layout.names(names.found) + data if names.found else data
+
+
 class _Names:
     """What several chunks have to name, together."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.found = dict(names)
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
 
     def add(self, names: dict[str, Any]) -> None:
         """The names of one more chunk."""
