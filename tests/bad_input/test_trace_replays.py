@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from random import Random
 from shutil import copytree
 
 import pytest
@@ -233,3 +234,20 @@ def test_a_recording_that_its_size_cap_has_ended_says_so(flykka: Shell, tmp_path
     assert trace.stat().st_size <= 600
     assert code == SAME
     assert "600" in out
+
+
+def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell, tmp_path: Path) -> None:
+    chance = Random(1)
+    path = tmp_path / "run.trace"
+    with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=30_000)) as system:
+        ref = system.spawn(Props(Counter), "actor")
+        for _ in range(2_000):
+            ref.tell(Note(text=chance.randbytes(50).hex()))
+        system.run_until_idle()
+
+    code, out, _ = flykka("replay", path)
+
+    assert path.stat().st_size <= 30_000
+    assert code == SAME
+    assert "as recorded; 255 turns" in out
+    assert "turn 257 and all after it are not in it" in out
