@@ -251,3 +251,21 @@ def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell,
     assert code == SAME
     assert "as recorded; 255 turns" in out
     assert "turn 257 and all after it are not in it" in out
+
+
+def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flykka: Shell, tmp_path: Path) -> None:
+    trace = record(tmp_path / "run.trace", Counter)
+
+    code, out, err = flykka("replay", trace, "--actor", "nobody")
+
+    assert (code, out) == (UNREADABLE, "")
+    assert f"{trace} has no turn of an actor /user/nobody" in err
+
+
+def test_the_path_of_an_actor_may_be_given_as_everywhere_without_its_beginning(flykka: Shell, tmp_path: Path) -> None:
+    trace = record(tmp_path / "run.trace", Counter)
+
+    code, out, _ = flykka("replay", trace, "--actor", "actor")
+
+    assert code == SAME
+    assert "not replayed" not in out
