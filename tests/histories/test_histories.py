@@ -11,7 +11,7 @@ import pytest
 from flykka.replay.replayer import Replayer
 from flykka.runtime.trace.recorder import TraceRecorder
 from tests.histories.record import FOLDER, NAMES
-from tests.histories.runs import RUNS
+from tests.histories.runs import RUNS, SEED
 
 MAX_BYTES = 300_000
 
@@ -25,12 +25,9 @@ class WithoutSpark:
 
 sys.meta_path.insert(0, WithoutSpark())
 
-from flykka.replay.replayer import Replayer
+from flykka.cli.main import main
 
-for trace in sys.argv[1:]:
-    result = Replayer().replay(trace, raise_on_divergence=True)
-    assert result.truncated is None
-    print(trace.rpartition("/")[2], result.compared)
+sys.exit(main(["replay", *sys.argv[1:]]))
 """
 
 
@@ -59,7 +56,7 @@ def test_golden_traces_replay_without_spark_and_java_under_any_hash_seed(hash_se
     )
 
     assert (replayed.returncode, replayed.stderr) == (0, "")
-    assert [line.split()[0] for line in replayed.stdout.splitlines()] == [f"{name}.trace" for name in NAMES]
+    assert replayed.stdout.count(": as recorded; ") == len(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,13 +73,10 @@ def test_only_bridges_and_clients_are_left_to_the_trace(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", ["rescaled", "unaligned"])
-def test_a_run_leads_every_actor_through_the_same_states_when_it_is_replayed(
-    name: str, seed: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", ["savepoints", "unaligned"])
+def test_a_run_leads_every_actor_through_the_same_states_when_it_is_replayed(name: str, tmp_path: Path) -> None:
     recorded = tmp_path / "run.trace"
 
-    RUNS[name](TraceRecorder(recorded, digests=True), seed)
+    RUNS[name](TraceRecorder(recorded, digests=True), SEED)
 
     assert Replayer().replay(recorded).divergence is None

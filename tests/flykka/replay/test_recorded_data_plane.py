@@ -1,0 +1,50 @@
+"""The data plane of a replay: whatever class was there when the job was recorded, at a replay it does nothing."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flykka import Replayer
+from flykka.actors.data_plane import DataPlane
+from flykka.messages.job import JobResultSuccess
+from flykka.replay.recorded_data_plane import RecordedDataPlane
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.system import BOUNDARY
+from tests.actors.cast import Names, Stage
+
+OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"))
+
+
+class Others(Names):
+    """A data plane that nobody has heard of."""
+
+
+def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
+    plane: Any = RecordedDataPlane()
+    assert plane.bridge_props(None) is BOUNDARY
+
+    for name in [name for name in OF_THE_PORT if name != "bridge_props"]:
+        call = getattr(plane, name)
+        asked = inspect.signature(getattr(DataPlane, name)).parameters
+        needed = [each for each in list(asked.values())[1:] if each.default is each.empty]
+        with pytest.raises(AssertionError, match=f"has called {name} of the data plane in its own turn"):
+            call(*(None for _ in needed))
+
+
+def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
+    recorded = tmp_path / "job.trace"
+    with SeededSystem(2, recorder=TraceRecorder(recorded)) as system:
+        stage = Stage(system, tmp_path / "checkpoints", Others())
+        stage.submit()
+        stage.run(seconds=5)
+        assert stage.client.heard(JobResultSuccess)
+
+    result = Replayer().replay(recorded, raise_on_divergence=True)
+
+    assert result.compared > 300
+    assert {line.rpartition("/")[2].partition(":")[0] for line in result.boundary} == {"bridge"}

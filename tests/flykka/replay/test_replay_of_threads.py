@@ -1,0 +1,47 @@
+"""Jobs that ran on real threads replay turn by turn, also where a TaskManager was killed in the midst of it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka import LocalCluster, Replayer
+from flykka.local_cluster import ClusterSettings
+from flykka.messages.job import CheckpointCompleted, JobRestored, JobStatus
+from flykka.messages.job_graph import CheckpointingSettings
+from flykka.messages.message import Message
+from tests.actors.cast import Names
+from tests.actors.graph.graphs import graph_of, vertex
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_job_whose_task_manager_is_killed_replays(parallelism: int, tmp_path: Path) -> None:
+    recorded = tmp_path / "job.trace"
+    graph = graph_of(vertex("source", parallelism, outputs=1), vertex("sink", parallelism, reads=("source",)))
+    checkpointing = CheckpointingSettings(directory=str(tmp_path / "checkpoints"), interval_ms=50)
+    settings = ClusterSettings(task_managers=2, slots_per_task_manager=1, record=str(recorded))
+    completed, restored = threading.Event(), threading.Event()
+
+    def hear(message: Message) -> None:
+        if isinstance(message, CheckpointCompleted):
+            completed.set()
+        elif isinstance(message, JobRestored):
+            restored.set()
+
+    with LocalCluster(Names(), settings) as cluster:
+        client = cluster.submit(replace(graph, checkpointing=checkpointing))
+        client.add_listener(hear)
+        assert completed.wait(timeout=20)
+        cluster.kill_task_manager(cluster.task_managers()[0])
+        client.wait(timeout=20)
+        assert client.status is JobStatus.FINISHED
+
+    result = Replayer().replay(recorded, raise_on_divergence=True)
+
+    assert restored.is_set()
+    assert result.truncated is None
+    assert result.compared > 300
