@@ -34,6 +34,9 @@ examples:
   flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
   flykka savepoint check PATH delays.py        whether an app can start from it
   flykka trace show flight-record.trace        what happened before a failure
+  flykka replay run.trace                      a recorded run again, without Spark
+  flykka debug run.trace --until 142           what every actor knew, turn by turn
+  flykka simulate --seeds 1000                 clusters in virtual time, with faults
   flykka replay run.trace                      take a recorded run again, and compare
   flykka simulate                              run a thousand clusters in virtual time
 
