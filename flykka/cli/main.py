@@ -37,8 +37,6 @@ examples:
   flykka replay run.trace                      a recorded run again, without Spark
   flykka debug run.trace --until 142           what every actor knew, turn by turn
   flykka simulate --seeds 1000                 clusters in virtual time, with faults
-  flykka replay run.trace                      take a recorded run again, and compare
-  flykka simulate                              run a thousand clusters in virtual time
 
 {EXIT_CODES}"""
 
