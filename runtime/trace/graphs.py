@@ -1,13 +1,13 @@
 """Live objects as a table, for snapshots: what an actor holds, shared and cyclic as it is, without any pickle.
 
-    graph = [nodes, item]
+    graph = [nodes, items]
     item  = a plain value, or [place among the nodes]
     node  = [kind, content], in which items stand
 
 An object of a class is its class by name and its attributes. It is made again without its initialiser, and nothing that
 is named in a graph is called. What stands for the world outside is told by what it is to the actor: its context, its
-system, an object that its Props have given it. What has no form here, a lock, a thread, a closure, makes the whole
-graph impossible, and the refusal says where it is.
+system. What has no form here, a lock, a thread, a closure, makes the whole graph impossible, and the refusal says where
+it is; except within the arguments of Props, where such an argument is opaque, as in a recipe.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flykka.messages.message import Value
 from flykka.messages.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
-from flykka.runtime.trace.recipes import is_of_module, name_of, pack_recipe
+from flykka.runtime.trace.recipes import is_of_module, name_of
 
 if TYPE_CHECKING:
     from flykka.runtime.cell import Cell
@@ -49,20 +49,16 @@ class GraphWriter:
     """Writes the objects of one cell. Called in a turn of it, so that nothing moves meanwhile."""
 
     def __init__(self, cell: Cell) -> None:
-        self._outside: dict[int, Node] = {id(cell.system): ("system", None)}
-        for place, argument in (*enumerate(cell.props.args), *cell.props.kwargs.items()):
-            if not _is_told(argument):
-                self._outside[id(argument)] = ("given", place)
         self._cell = cell
         self._nodes: list[Node | None] = []
         self._places: dict[int, int] = {}
         self._held: list[object] = []
         self._path: list[str] = []
 
-    def pack(self, item: object) -> bytes:
-        """The graph of everything that `item` leads to. Raises `NoFormError`."""
+    def pack(self, *items: object) -> bytes:
+        """The graph of everything that `items` lead to. Raises `NoFormError`."""
         try:
-            written = self._item(item)
+            written = [self._item(item) for item in items]
             packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, written])
         except (RecursionError, ValueError) as refusal:
             raise NoFormError(f"{self._where()}: {refusal}") from None
@@ -96,9 +92,6 @@ class GraphWriter:
         return [[self._item(key), self._step(f"[{key!r}]", item)] for key, item in pairs]
 
     def _node(self, item: Any) -> Node:
-        outside = self._outside.get(id(item))
-        if outside is not None:
-            return outside
         container = self._container(item)
         if container is not None:
             return container
@@ -119,12 +112,11 @@ class GraphWriter:
             case partial():
                 return "partial", [self._item(item.func), self._items(item.args), self._pairs(item.keywords.items())]
             case Props():
-                recipe = pack_recipe(item)
-                if recipe is None:
-                    raise NoFormError(f"{self._where()} holds Props that are too large")
-                return "props", recipe
-            case ActorContext():
+                return "props", self._props(item)
+            case ActorContext() if item._cell is self._cell:
                 return "context", None
+            case _ if item is self._cell.system:
+                return "system", None
             case int():
                 return "int", str(item)
             case Random():
@@ -145,6 +137,30 @@ class GraphWriter:
         if kind is defaultdict:
             return "defaultdict", [self._item(item.default_factory), self._pairs(item.items())]
         return None
+
+    def _props(self, props: Props) -> list[object]:
+        args = [self._argument(item) for item in props.args]
+        kwargs = [[name, self._argument(item)] for name, item in props.kwargs.items()]
+        return [self._item(props.factory), args, kwargs, props.dispatcher, props.stash_capacity]
+
+    def _argument(self, item: object) -> object:
+        """An argument, opaque where it has no form. What has none is not tried again: it may lead to half the world."""
+        kind: type = type(item)
+        nodes, held, depth = len(self._nodes), len(self._held), len(self._path)
+        if kind not in _OPAQUE:
+            try:
+                return self._item(item)
+            except (NoFormError, RecursionError):
+                if kind.__module__ != "builtins":
+                    _OPAQUE.add(kind)
+                for each in self._held[held:]:
+                    self._places.pop(id(each), None)
+                del self._nodes[nodes:], self._held[held:], self._path[depth:]
+        place = self._places.setdefault(id(item), len(self._nodes))
+        if place == len(self._nodes):
+            self._held.append(item)
+            self._nodes.append(("opaque", name_of(item)))
+        return [place]
 
     def _object(self, item: object) -> Node:
         kind: type = type(item)
@@ -189,9 +205,8 @@ _HEAP_TYPE = 1 << 9
 """CPython's mark of a class that was made by a class statement."""
 
 
-def _is_told(argument: object) -> bool:
-    """Whether a recipe tells the argument itself, so that there is nothing of the world outside in it."""
-    return type(argument) in _PLAIN or isinstance(argument, Value | Ref | Enum | type | list | dict | set | tuple)
+_OPAQUE: set[type] = set()
+"""Classes of arguments that had no form."""
 
 
 class GraphReader:
@@ -199,6 +214,7 @@ class GraphReader:
 
     Args:
         outside: what stands for the world outside: by the kind of its node and its content.
+        stand_in: what takes the place of an object of a class, None for nothing.
         find: the class or function of a name; it raises for one that is not to be had.
         value: a declared value of its bytes.
         ref: a ref of path and incarnation.
@@ -209,20 +225,22 @@ class GraphReader:
         packed: bytes,
         *,
         outside: Callable[[str, Any], object],
+        stand_in: Callable[[str], object | None],
         find: Callable[[str], Any],
         value: Callable[[bytes], object],
         ref: Callable[[str, int], object],
     ) -> None:
-        self._nodes, self._root = msgpack.unpackb(packed, unicode_errors="surrogatepass", strict_map_key=False)
+        self._nodes, self._items_packed = msgpack.unpackb(packed, unicode_errors="surrogatepass", strict_map_key=False)
         self._made: dict[int, Any] = {}
         self._outside = outside
+        self._stand_in = stand_in
         self._find = find
         self._value = value
         self._ref = ref
 
-    def read(self) -> Any:
-        """The object that was packed."""
-        return self._item(self._root)
+    def read(self, place: int) -> Any:
+        """One of the objects that were packed."""
+        return self._item(self._items_packed[place])
 
     def _item(self, item: Any) -> Any:
         if not isinstance(item, list):
@@ -262,15 +280,27 @@ class GraphReader:
                 return chance
             case "count":
                 return count(*self._items(content))
+            case "props":
+                return self._props(*content)
             case "object" | "list" | "set" | "dict" | "OrderedDict" | "Counter" | "deque" | "defaultdict":
                 return self._mutable(place, kind, content)
             case _:
                 return self._outside(kind, content)
 
+    def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
+        given = {name: self._item(item) for name, item in kwargs}
+        props = Props(self._item(factory), *self._items(args), **given)
+        if dispatcher != props.dispatcher:
+            props = props.with_dispatcher(dispatcher)  # type: ignore[arg-type]  # Checked there.
+        return props if capacity is None else props.with_stash_capacity(capacity)
+
     def _mutable(self, place: int, kind: str, content: Any) -> Any:
         """Made empty and then filled, for what is in it may lead back to it."""
         if kind == "object":
             name, attributes = content
+            instead = self._stand_in(name)
+            if instead is not None:
+                return instead
             made = self._made[place] = object.__new__(self._find(name))
             for attribute, item in attributes:
                 object.__setattr__(made, attribute, self._item(item))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.life import Life
 from flykka.runtime.trace import format as layout
 from flykka.runtime.trace.recipes import pack_recipe
-from flykka.runtime.trace.snapshots import snapshot_of
+from flykka.runtime.trace.snapshots import IDLE, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,7 +169,7 @@ class RingBlocks:
         living = [] if self._system is None else self._system.cells.living()
         for cell in living:
             if cell.ref not in rows and cell.life is not Life.STARTING:
-                rows[cell.ref] = (None, _row(cell, pack_recipe(cell.props), None, "it took no turn in the ring"))
+                rows[cell.ref] = (None, _row(cell, pack_recipe(cell.props), None, IDLE))
         there = [row for ref, (_, row) in rows.items() if ref not in born]
         yield from sorted(there, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
 

@@ -21,6 +21,7 @@ from flykka.runtime.chance import Chance
 from flykka.runtime.context import ActorContext
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.life import Life
+from flykka.runtime.props import Props
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.stash import Stash
 from flykka.runtime.timers import Repeats, Timer
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from flykka.runtime.cell import Cell
-    from flykka.runtime.props import Props
+    from flykka.runtime.system import ActorSystem
+
+IDLE = "it took no turn in the ring"
+"""The reason why there is no state of who needs none."""
 
 _RESTORABLE = frozenset({Life.STARTING, Life.RUNNING, Life.STOPPING})
 
@@ -40,7 +44,7 @@ _RESTORABLE = frozenset({Life.STARTING, Life.RUNNING, Life.STOPPING})
 class Snapshot:
     """An actor as it was before its first turn in a ring.
 
-    `state` is a graph of what `restore` takes; None where there is none, and `reason` says why.
+    `state` is a graph that `Restoring` reads; None where there is none, and `reason` says why.
     """
 
     ref: Ref
@@ -72,49 +76,65 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
     if isinstance(cell, AsyncCell) and cell.is_suspended():
         return recipe, None, "it was in the midst of a coroutine when the ring began"
     try:
-        return recipe, GraphWriter(cell).pack(_state(cell)), None
+        return recipe, GraphWriter(cell).pack(cell.props, _state(cell)), None
     except NoFormError as refusal:
         return recipe, None, str(refusal)
 
 
-def restore(
-    cell: Cell,
-    state: bytes,
-    *,
-    find: Callable[[str], Any],
-    make: Callable[[Recipe], Props],
-) -> None:
-    """Put a state into a fresh cell, in a system where nothing runs by itself and the children are there already.
+class Restoring:
+    """Makes an actor again: first its Props, then, when it has a cell of these and its children have theirs, its state.
 
     Args:
-        cell: made of the Props that the recipe tells.
         state: of a `Snapshot`.
-        find: the class or function of a "module:Qualname".
-        make: the Props of a recipe.
+        system: in which nothing runs by itself.
+        stand_in: what takes the place of an object of the class "module:Qualname", None for nothing.
+        opaque: what stands for an object of such a class that has no copy; it raises where there is nothing.
+        find: the class or function of a "module:Qualname"; it raises for one that is not to be had.
     """
-    system = cell.system
 
-    def outside(kind: str, content: Any) -> object:
+    def __init__(
+        self,
+        state: bytes,
+        system: ActorSystem,
+        *,
+        stand_in: Callable[[str], object | None],
+        opaque: Callable[[str], object],
+        find: Callable[[str], Any],
+    ) -> None:
+        self._system = system
+        self._opaque = opaque
+        self._cell: Cell | None = None
+        self._reader = GraphReader(
+            state,
+            outside=self._outside,
+            stand_in=stand_in,
+            find=find,
+            value=lambda packed: decode(packed, system.resolve),
+            ref=system.resolve,
+        )
+
+    def props(self) -> Props:
+        """How the actor is made."""
+        props = self._reader.read(0)
+        if not isinstance(props, Props):
+            raise TypeError(f"a snapshot begins with Props, not with a {type(props).__name__}")
+        return props
+
+    def put_into(self, cell: Cell) -> None:
+        """Give a fresh cell, made of the Props, the state."""
+        self._cell = cell
+        _put(cell, self._reader.read(1))
+
+    def _outside(self, kind: str, content: Any) -> object:
         match kind:
-            case "context":
-                return ActorContext(cell)
+            case "context" if self._cell is not None:
+                return ActorContext(self._cell)
             case "system":
-                return system
-            case "given":
-                return cell.props.kwargs[content] if isinstance(content, str) else cell.props.args[content]
-            case "props":
-                return make(unpack_recipe(content))
+                return self._system
+            case "opaque":
+                return self._opaque(content)
             case _:
                 raise ValueError(f"a snapshot holds a {kind!r}, which this version does not know")
-
-    reader = GraphReader(
-        state,
-        outside=outside,
-        find=find,
-        value=lambda packed: decode(packed, system.resolve),
-        ref=system.resolve,
-    )
-    _put(cell, reader.read())
 
 
 def _state(cell: Cell) -> dict[str, object]:

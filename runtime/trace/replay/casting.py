@@ -70,7 +70,7 @@ class Casting:
     def _live(self, item: object, resolve: Resolve) -> Any:
         match item:
             case Opaque(type_name=name):
-                return self._stand_in(name)
+                return self.stand_in(name)
             case Named(name=name):
                 return self._stand_ins.get(name) or named(name)
             case Choice(enum=name, member=member):
@@ -86,7 +86,12 @@ class Casting:
             case _:
                 return item
 
-    def _stand_in(self, name: str) -> object:
+    def stand_in_for(self, name: str) -> object | None:
+        """What the caller has given for objects of a class, if anything."""
+        return self._stand_ins.get(name)
+
+    def stand_in(self, name: str) -> object:
+        """What stands for an object that the trace has no copy of. Raises `CastingError` where nothing does."""
         if name not in self._stand_ins:
             raise CastingError(
                 f"it was given a {_plain(name)}, of which a trace has no copy: stand_ins={{{name!r}: ...}}"

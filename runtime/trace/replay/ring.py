@@ -6,24 +6,22 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.errors import CodecError
-from flykka.messages.ref import Ref
 from flykka.runtime.errors import TraceError
 from flykka.runtime.life import Life
-from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.replay.casting import CastingError, named
 from flykka.runtime.trace.replay.system import BOUNDARY
-from flykka.runtime.trace.snapshots import Snapshot, restore
+from flykka.runtime.trace.snapshots import IDLE, Restoring, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from flykka.messages.ref import Ref
     from flykka.runtime.cell import Cell
-    from flykka.runtime.props import Props
-    from flykka.runtime.trace.recipes import Recipe
     from flykka.runtime.trace.replay.casting import Casting
     from flykka.runtime.trace.replay.system import ReplaySystem
 
-_NOBODY = Ref("", 0)
+_NOT_WANTED = "not asked for"
+_REFUSALS = (CastingError, CodecError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class RingStart:
@@ -44,43 +42,50 @@ class RingStart:
         """Attach everybody, parents before children, and then restore those who take turns."""
         attached = []
         for snapshot in snapshots:
-            cell = self._attached(snapshot, is_wanted(snapshot.ref))
-            if cell is not None:
-                attached.append((snapshot, cell))
-        for snapshot, cell in attached:
-            if snapshot.state is not None:
-                self._restore(cell, snapshot.state)
+            entry = self._attached(snapshot, is_wanted(snapshot.ref))
+            if entry is not None:
+                attached.append(entry)
+        for cell, restoring in attached:
+            self._restore(cell, restoring)
 
-    def _attached(self, snapshot: Snapshot, is_wanted: bool) -> Cell | None:
-        """The cell to restore, None where there is nothing to restore."""
+    def _attached(self, snapshot: Snapshot, is_wanted: bool) -> tuple[Cell, Restoring] | None:
+        """The cell and what is to be put into it; None where there is nothing."""
         system, ref = self._system, snapshot.ref
-        if snapshot.parent is None or snapshot.parent.path == "/":
-            return _begun(system.cells.find(ref.path))
-        if snapshot.state is None and is_wanted:
-            # Who takes no turn is there for the others to see.
-            idle = system.attach(BOUNDARY, ref)
-            idle.life = Life.RUNNING
+        is_guardian = snapshot.parent is None or snapshot.parent.path == "/"
+        guardian = _begun(system.cells.find(ref.path)) if is_guardian else None
+        if snapshot.state is None:
+            if guardian is None and is_wanted and snapshot.reason == IDLE:
+                # Who takes no turn is there for the others to see.
+                system.attach(BOUNDARY, ref).life = Life.RUNNING
+            elif guardian is None:
+                self._leave_out(ref, snapshot.reason or _NOT_WANTED)
             return None
-        if not is_wanted or snapshot.state is None:
-            self._leave_out(ref, snapshot.reason or "not asked for")
+        if not is_wanted and guardian is None:
+            self._leave_out(ref, _NOT_WANTED)
             return None
+        casting = self._casting
+        restoring = Restoring(
+            snapshot.state, system, stand_in=casting.stand_in_for, opaque=casting.stand_in, find=_find
+        )
+        if guardian is not None:
+            return guardian, restoring
         try:
-            return system.attach(self._props(snapshot.recipe, ref), ref)
-        except CastingError as reason:
+            props = casting.given(ref) or restoring.props()
+        except _REFUSALS as reason:
             self._leave_out(ref, str(reason))
             return None
+        if props is BOUNDARY:
+            self._leave_out(ref, "a stand-in takes its place")
+            return None
+        return system.attach(props, ref), restoring
 
-    def _restore(self, cell: Cell, state: bytes) -> None:
+    def _restore(self, cell: Cell, restoring: Restoring) -> None:
         try:
-            restore(cell, state, find=_find, make=self._props)
-        except (CastingError, CodecError, LookupError, TypeError, ValueError, AttributeError) as refusal:
+            restoring.put_into(cell)
+        except _REFUSALS as refusal:
             if cell.parent is None or cell.parent.parent is None:
                 raise TraceError(f"the snapshot of {cell.ref} is not one of this version: {refusal}") from refusal
             self._leave_out(cell.ref, f"its snapshot cannot be restored: {refusal}")
-
-    def _props(self, recipe: Recipe | None, ref: Ref = _NOBODY) -> Props:
-        told = Spawned(sequence=0, now_ms=0, ref=ref, parent=_NOBODY, actor="", recipe=recipe)
-        return self._casting.props_of(told, self._system.resolve)
 
 
 def _begun(guardian: Cell | None) -> Cell | None:
