@@ -60,6 +60,16 @@ class AsyncCell(Cell):
         """The message that a coroutine handles now, or waits within."""
         return self._turn
 
+    def tell_time(self) -> int:
+        """The time of this step of the turn. Where nothing recorded tells it, it is an answer to be recorded itself."""
+        if self._now is None and self._turn is not None:
+            self._now = self.system.read_clock()
+        return self.now()
+
+    def forget_time(self) -> None:
+        """Have the clock read again: what this step waited for has taken time."""
+        self._now = None
+
     def begin_task(self, task: asyncio.Task[Any]) -> None:
         """Have a task end with this instance."""
         if self._tasks is not None:

@@ -188,6 +188,10 @@ class Cell(pykka.Actor):
             self._now = self.system.clock.now_ms()
         return self._now
 
+    def tell_time(self) -> int:
+        """The time of this turn, for the actor."""
+        return self.now()
+
     def may_effect(self, *effect: object) -> bool:
         """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
         if self.end_reason is not None:

@@ -89,7 +89,7 @@ class ActorContext:
 
     def now(self) -> int:
         """The time of this turn, in ms since the epoch: it does not move while a message is handled."""
-        return self._cell.now()
+        return self._cell.tell_time()
 
     def new_id(self, prefix: str) -> str:
         """An id that no other actor of a system with this seed makes, and that a replay makes again."""

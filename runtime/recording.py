@@ -61,7 +61,7 @@ def note_outcome(cell: Cell | None, value: object, error: BaseException | None, 
 
     `promise` is the ref that has waited for it where it was asked.
     """
-    if cell is not None and cell.effects is not None:
+    if cell is not None and cell.effects is not None and cell.end_reason is None:
         cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error), promise))
 
 

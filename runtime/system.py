@@ -275,6 +275,12 @@ class ActorSystem:
         note("lookup", path, found)
         return found
 
+    def read_clock(self) -> int:
+        """The time, as a step of a coroutine is told it: for its turn this is news, which a replay repeats."""
+        now_ms = self.clock.now_ms()
+        note("read_clock", now_ms)
+        return now_ms
+
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
         """A ref behind which no one stands."""
         return DeadEnd(self, path, incarnation).ref

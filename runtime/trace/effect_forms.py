@@ -67,6 +67,7 @@ EFFECTS: tuple[tuple[str, Callable[..., records.Effect], tuple[tuple[str, Operan
     ("terminate", records.Terminate, ()),
     ("lookup", records.Lookup, (("path", _PLAIN), ("refs", _REFS))),
     ("awaited", records.Awaited, (("now_ms", _PLAIN), ("message", _VALUE), ("failure", _VALUE), ("promise", _REF))),
+    ("read_clock", records.ReadClock, (("now_ms", _PLAIN),)),
 )
 """Each kind as turns note it, the record that is made of it, and its operands."""
 

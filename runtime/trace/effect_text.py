@@ -18,6 +18,7 @@ from flykka.runtime.trace.records import (
     Own,
     Pipe,
     Publish,
+    ReadClock,
     Record,
     Reject,
     Reply,
@@ -71,6 +72,8 @@ def effect_text(effect: Effect) -> str:
             return f"rejects the message: {reason}"
         case Awaited():
             return _outcome_text(effect)
+        case ReadClock():
+            return "reads the clock"
         case Lookup(path=path, refs=refs):
             found = ", ".join(f"{ref.path}#{ref.incarnation}" for ref in refs)
             return f"looks up {path}: {found or 'nobody'}"

@@ -266,12 +266,19 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadClock:
+    """Read the time in a step of a coroutine that began with none of the outcomes below. An answer, as a lookup is."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
     """Went on with the outcome of what it had waited for: an ask, in a coroutine a sleep or another future too.
 
     The outcomes stand in the order in which the turn went on. `message` is the reply, None for a sleep and for a
-    future of something that is no message; `failure` is what the waiting raised, and `promise` the ref that has waited for the
-    reply of an ask.
+    future of something that is no message; `failure` is what the waiting raised, and `promise` the ref that has waited
+    for the reply of an ask.
     """
 
     now_ms: int
@@ -306,6 +313,7 @@ Effect = (
     | Kill
     | Terminate
     | Lookup
+    | ReadClock
     | Awaited
 )
 

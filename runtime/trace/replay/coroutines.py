@@ -20,6 +20,7 @@ from flykka.runtime.trace.replay.living import error_of, living
 
 if TYPE_CHECKING:
     from flykka.messages.ref import Resolve
+    from flykka.runtime.async_turn import AsyncTurn
     from flykka.runtime.cell import Cell
     from flykka.runtime.dispatch.seeded import SeededDispatcher
     from flykka.runtime.trace.records import Awaited
@@ -52,9 +53,10 @@ class ReplayLoop(VirtualLoop):
         """Whether there is a call to be made."""
         return bool(self._ready)
 
-    def due(self, now_ms: int) -> Any:
-        """The first timer that is due; None where none is."""
-        due = [each for each in self.timers if not each.cancelled() and each.alarm.due_ms <= now_ms]
+    def due(self, now_ms: int, is_wanted: Callable[[Any], bool]) -> Any:
+        """The first timer that is due, of those that are wanted; None where none is."""
+        running = [each for each in self.timers if not each.cancelled()]
+        due = [each for each in running if each.alarm.due_ms <= now_ms and is_wanted(each)]
         return min(due, key=lambda each: each.alarm.due_ms, default=None)
 
     def ring(self, timer: Any) -> None:
@@ -74,8 +76,16 @@ class Coroutines:
         self._waiting: dict[AsyncCell, list[Future[Any]]] = {}
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """A coroutine of `cell` waits for `future`."""
-        if isinstance(cell, AsyncCell):
+        """A coroutine of `cell` waits for `future`, which may be there already."""
+        told = self._system.taken.told
+        if not isinstance(cell, AsyncCell) or told is None:
+            return
+        outcome = told.immediate(cell.effects or ())
+        if outcome is not None and outcome.promise == future.promise and not _is_cancelled(outcome):
+            self._system.replay_clock.set(outcome.now_ms)
+            cell.forget_time()
+            complete(future, outcome, self._system.resolve)
+        else:
             self._waiting.setdefault(cell, []).append(future)
 
     def settle(self) -> None:
@@ -88,10 +98,15 @@ class Coroutines:
             if cell.turn_in_hand is None:
                 self._waiting.pop(cell, None)
 
-    def pass_time(self, now_ms: int) -> None:
-        """The trace has come to this moment."""
+    def pass_time(self, now_ms: int, ended: Cell | None = None) -> None:
+        """The trace has come to this moment, and to the end of what `ended` had in hand."""
+
+        def is_wanted(timer: Any) -> bool:
+            turn = timer._context.get(TURN)
+            return turn is None or turn.cell is ended or not self._is_perhaps_ended_by_signal(turn)
+
         loop = self._system.loop
-        while (timer := loop.due(now_ms)) is not None:
+        while (timer := loop.due(now_ms, is_wanted)) is not None:
             self._system.replay_clock.set(self._rang_at(timer))
             loop.ring(timer)
             self.settle()
@@ -103,6 +118,14 @@ class Coroutines:
         outcome = None if turn is None or told is None else told.outcome(turn.effects or ())
         due_ms: int = timer.alarm.due_ms
         return outcome.now_ms if outcome is not None and _is_cancelled(outcome) else due_ms
+
+    def _is_perhaps_ended_by_signal(self, turn: AsyncTurn) -> bool:
+        """Whether the record of a turn ends with a wait that was cancelled: not by a timer, perhaps."""
+        told = self._system.taken.of(turn.sequence)
+        if told is None or told.turn.failure is not None:
+            return False
+        outcome = told.immediate(turn.effects or ())
+        return outcome is not None and _is_cancelled(outcome) and outcome is told.turn.effects[-1]
 
     def _bring(self, cell: AsyncCell) -> bool:
         """Bring a coroutine what it goes on with next; False where that is not known yet."""

@@ -206,6 +206,8 @@ class ReplayEngine:
             cell.run()
             return
         system = self.system
+        if turn.kind != "signal" and cell.turn_in_hand is not None:
+            self._go_on(turn.now_ms, cell)
         system.loop.run_within(cell.run)
         system.coroutines.settle()
         if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
@@ -222,12 +224,12 @@ class ReplayEngine:
             system.taken.suspend()
             self._suspended[turn.sequence] = (turn, cell)
 
-    def _go_on(self, now_ms: int) -> None:
-        """Have coroutines go on that have waited for what is known by now."""
+    def _go_on(self, now_ms: int, ended: Cell | None = None) -> None:
+        """Have coroutines go on that have waited for what is known by now; that of `ended` has come to its end."""
         self.system.coroutines.settle()
-        self.system.coroutines.pass_time(now_ms)
-        ended, self.system.taken.ended = self.system.taken.ended, []
-        for sequence, effects, failure in ended:
+        self.system.coroutines.pass_time(now_ms, ended)
+        come_to_end, self.system.taken.ended = self.system.taken.ended, []
+        for sequence, effects, failure in come_to_end:
             turn, cell = self._suspended.pop(sequence)
             difference = self._compared(turn, cell, effects, failure)
             if difference is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flykka.runtime.trace.records import (
+    Awaited,
     CancelTimer,
     Effect,
     Pipe,
@@ -50,6 +51,9 @@ def as_far_as_told(recorded: Effect, now: Effect) -> Effect:
             return Pipe()
         case Spawn(actor=""), Spawn():
             return replace(now, actor="")
+        case Awaited(), Awaited():
+            # When it went on is what the record tells it, and no deed of its own.
+            return replace(now, now_ms=recorded.now_ms, promise=now.promise if recorded.promise else None)
         case _:
             return now
 

@@ -22,6 +22,7 @@ from flykka.runtime.turn import RUNNING, note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.mailbox import Mailbox
@@ -57,6 +58,43 @@ _UNRECORDED = 1 << 62
 BOUNDARY = Props(BoundaryActor)
 """For whoever spawns, in a replayed turn, somebody who is not replayed."""
 BOUNDARY_ACTOR = name_of(BoundaryActor)
+
+
+class ReplayPromise(PromiseRef):
+    """What is told to it is noted, and no more: who asked goes on with the outcome that was recorded, when it came."""
+
+    __slots__ = ("_is_answered", "_replay")
+
+    def __init__(self, system: ReplaySystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
+        super().__init__(system, number, asked, promises)
+        self._replay = system
+        self._is_answered = False
+
+    def tell(self, message: Message) -> None:
+        """Note the reply."""
+        if self._replay.fork is not None:
+            super().tell(message)
+            return
+        cell = RUNNING.cell
+        if cell is None or cell.end_reason is None:
+            note("reply", self, message)
+            self._is_answered = True
+            self._replay.forget_promise(self)
+
+    def fail(self, failure: SerializedThrowable) -> None:
+        """The asked actor raised, as it did then."""
+        if self._replay.fork is not None:
+            super().fail(failure)
+
+    def refuse(self, reason: str) -> None:
+        """The asked actor ended, as it did then."""
+        if self._replay.fork is not None:
+            super().refuse(reason)
+
+    def refuse_returned(self, outcome: object) -> None:
+        """As in every system; the reply may have been told already."""
+        if not self._is_answered:
+            super().refuse_returned(outcome)
 
 
 class ReplaySystem(ActorSystem):
@@ -118,19 +156,31 @@ class ReplaySystem(ActorSystem):
             found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
         return super().look_up(path, found)
 
+    def read_clock(self) -> int:
+        """The recorded time."""
+        told = None if self.fork is not None else self.taken.told
+        recorded = None if told is None else told.time()
+        if recorded is not None:
+            self.replay_clock.set(recorded)
+        return super().read_clock()
+
     def promise(self, asked: ActorRef) -> PromiseRef:
         """The ref of the recorded ask."""
         told = None if self.fork is not None else self.taken.told
         number = None if told is None else told.promise()
         if number is None:
             return super().promise(asked)
-        promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
+        promise = self._promises[number] = ReplayPromise(self, number, asked, self._promises)
         return promise
+
+    def forget_promise(self, promise: ReplayPromise) -> None:
+        """It was answered; whoever still waits for it holds its future."""
+        self._promises.pop(promise.incarnation, None)
 
     def resolve(self, path: str, incarnation: int) -> Ref:
         """As every system; but an ask from outside, or of an actor that is not replayed, is awaited for ever."""
         if path.startswith(paths.TEMP) and incarnation not in self._promises:
-            return PromiseRef(self, incarnation, self.user.ref, self._promises)
+            return ReplayPromise(self, incarnation, self.user.ref, self._promises)
         return super().resolve(path, incarnation)
 
     def incarnation(self, path: str, following: int) -> int:

@@ -38,10 +38,20 @@ class Told:
             return self._lookups.popleft().refs
         return None
 
+    def time(self) -> int | None:
+        """The next time that the turn has read; None where it was not recorded."""
+        return next(self._times, None)
+
     def outcome(self, noted: Sequence[Effect]) -> records.Awaited | None:
         """What the turn goes on with where it waits, having noted these effects; None where nothing was recorded."""
         place = sum(effect[0] == "awaited" for effect in noted)
         return self._outcomes[place] if place < len(self._outcomes) else None
+
+    def immediate(self, noted: Sequence[Effect]) -> records.Awaited | None:
+        """The outcome that follows at once on what the turn has noted; None where something else comes before."""
+        effects = self.turn.effects
+        following = effects[len(noted)] if len(noted) < len(effects) else None
+        return following if isinstance(following, records.Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
         """Which incarnation was spawned at `path`; None where none was."""
@@ -52,6 +62,10 @@ class Told:
     def _promises(self) -> Iterator[int]:
         asked = [each.promise for each in self._all(records.Send)]
         return iter([promise.incarnation for promise in asked if promise is not None])
+
+    @cached_property
+    def _times(self) -> Iterator[int]:
+        return iter([each.now_ms for each in self._all(records.ReadClock)])
 
     @cached_property
     def _lookups(self) -> deque[records.Lookup]:
