@@ -1,0 +1,22 @@
+"""Simulated runs replay, whatever has failed in them: what faults do to a run is in its trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.replay.replayer import Replayer
+from flykka.simulation.settings import SimulationSettings
+from flykka.simulation.simulation import simulate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(41, 46))
+def test_a_simulated_run_replays_with_its_faults(seed: int, tmp_path: Path) -> None:
+    recorded = tmp_path / "simulated.trace"
+    simulate(seed, SimulationSettings(trace_path=recorded))
+
+    result = Replayer().replay(recorded, raise_on_divergence=True)
+
+    assert result.compared > 100
