@@ -12,6 +12,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.text import message_text
 
 _TEXT_LENGTH = 60
 
@@ -78,6 +79,8 @@ def short(item: object) -> str:
             text = item.name
         case Ref():
             text = f"{item.path}#{item.incarnation}"
+        case Undecoded():
+            text = message_text(item)
         case bytes():
             text = f"<{len(item)} bytes>" if len(item) > _TEXT_LENGTH // 2 else repr(item)
         case _:
