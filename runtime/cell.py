@@ -178,9 +178,7 @@ class Cell(pykka.Actor):
     def handles(self) -> str | None:
         """The class of the message or signal in hand; readable from any thread."""
         current = self.current
-        if current is None:
-            return None
-        return type(Envelope.of(current).message).__name__
+        return None if current is None else type(Envelope.of(current).message).__name__
 
     def now(self) -> int:
         """The time of this turn, read once."""
@@ -188,9 +186,7 @@ class Cell(pykka.Actor):
             self._now = self.system.clock.now_ms()
         return self._now
 
-    def tell_time(self) -> int:
-        """The time of this turn, for the actor."""
-        return self.now()
+    tell_time = now  # For the actor itself: what a coroutine reads between its waits is recorded.
 
     def may_effect(self, *effect: object) -> bool:
         """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
