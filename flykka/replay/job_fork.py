@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.task import Task
@@ -53,6 +54,7 @@ class JobFork(Fork):
         limit: Duration = "10m",
         *,
         until: Callable[[Record], bool] | None = None,
+        at_rest: Callable[[], bool] | None = None,
         observer: Callable[[Record], object] | None = None,
         recorder: Recorder | None = None,
         max_turns: int = 1_000_000,
@@ -68,11 +70,12 @@ class JobFork(Fork):
             if observer is not None:
                 observer(record)
 
-        def is_over(record: Record) -> bool:
-            has_ended = self.outcome.has_ended and not self.expects_more
-            return has_ended or (until is not None and until(record))
+        def is_over() -> bool:
+            return (self.outcome.has_ended and not self.expects_more) or (at_rest is not None and at_rest())
 
-        return super().run(limit, until=is_over, observer=observe, recorder=recorder, max_turns=max_turns)
+        run = super().run(limit, until=until, at_rest=is_over, observer=observe, recorder=recorder, max_turns=max_turns)
+        # Clients hear of other times than they did: nobody waits for what they say to that.
+        return replace(run, silent={path: said for path, said in run.silent.items() if path.count("/") > 2})
 
     def _task_in_hand(self) -> str:
         """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""

@@ -10,13 +10,14 @@ from flykka.messages.ids import JobId
 from flykka.messages.job import (
     CheckpointAborted,
     CheckpointCompleted,
+    JobResultFailure,
     JobStatus,
     JobStatusChanged,
     SubmitJob,
     TaskManagerLost,
 )
 from flykka.messages.job_control import JobEnded, JobGraphRefused
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Send, Turn
 from flykka.runtime.trace.text import failure_text, unwrapped
 
 _FAILURES_SHOWN = 5
@@ -89,8 +90,7 @@ class RunOutcome:
     def _take(self, turn: Turn) -> None:
         message = unwrapped(turn.message)
         if isinstance(message, SubmitJob):
-            job_id = message.job_graph.job_id
-            self.jobs[job_id] = JobOutcome(job_id=job_id, submitted_ms=turn.now_ms, changed_ms=turn.now_ms)
+            self._submit(turn, message.job_graph.job_id)
             return
         # A client that listens hears the same once more, and so does every other listener.
         job = self.jobs.get(getattr(message, "job_id", JobId("")))
@@ -112,6 +112,16 @@ class RunOutcome:
                 job.lost_task_managers[task_manager] = None
             case _:
                 return
+
+    def _submit(self, turn: Turn, job_id: JobId) -> None:
+        refusals = [effect.message for effect in turn.effects if isinstance(effect, Send)]
+        refused = [each.cause for each in refusals if isinstance(each, JobResultFailure)]
+        if refused and job_id in self.jobs:
+            return  # It is there already.
+        job = self.jobs[job_id] = JobOutcome(job_id=job_id, submitted_ms=turn.now_ms, changed_ms=turn.now_ms)
+        for cause in refused:
+            job.status, job.has_ended = JobStatus.FAILED, True
+            job.failures[failure_text(cause)] = None
 
     def _take_status(self, job: JobOutcome, changed: JobStatusChanged) -> None:
         news = (changed.timestamp_ms, changed.status)

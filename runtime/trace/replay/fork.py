@@ -92,6 +92,7 @@ class Fork:
         self._begins_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
         self._number = self.turn.sequence if self.turn is not None else engine.position + 1
         self._coming: deque[FromOutside] = deque()
+        self._awaited = 0
         self._roles: dict[Ref, Role] = {}
         self._silent: dict[str, str] = {}
         self._before: list[Callable[[], object]] = []
@@ -160,6 +161,7 @@ class Fork:
         limit: Duration = _LIMIT,
         *,
         until: Callable[[Record], bool] | None = None,
+        at_rest: Callable[[], bool] | None = None,
         observer: Callable[[Record], object] | None = None,
         recorder: Recorder | None = None,
         max_turns: int = _MAX_TURNS,
@@ -169,6 +171,7 @@ class Fork:
         Args:
             limit: so much virtual time at most.
             until: ends the run behind the first record of which it is true.
+            at_rest: asked whenever only time could bring something; ends the run where it is true.
             observer: told of every record of the fork.
             recorder: where the turns of the fork are recorded; not closed here.
             max_turns: so many turns at most.
@@ -182,7 +185,7 @@ class Fork:
         live = ForkRecorder(self._schedule.taken, until, observer, recorder)
         with quiet(), outside_turn():
             self._go_live(live)
-            ended = self._run(live, duration_ms(limit, "limit"), max_turns)
+            ended = self._run(live, duration_ms(limit, "limit"), max_turns, at_rest)
         return ForkRun(
             turns=live.turns,
             duration_ms=self.system.clock.now_ms() - self._begins_ms,
@@ -218,9 +221,10 @@ class Fork:
         for role in list(self._roles.values()):
             role.cue()
         self._coming = deque(self._world.from_outside)
+        self._awaited = len(self._coming)
         self._cue_next()
 
-    def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int) -> str:
+    def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int, at_rest: Callable[[], bool] | None) -> str:
         schedule, clock = self.system.schedule, self.system.replay_clock
         until_ms = self._begins_ms + limit_ms
         while not recorder.is_over:
@@ -231,6 +235,8 @@ class Fork:
             due = clock.next_due()
             if due is None:
                 return "nothing is left to do"
+            if at_rest is not None and at_rest():
+                break
             if due > until_ms:
                 clock.set(until_ms)
                 return "the time is over"
@@ -307,7 +313,7 @@ class Fork:
     @property
     def expects_more(self) -> bool:
         """Whether something that was recorded is still to come from outside."""
-        return bool(self._coming)
+        return self._awaited > 0
 
     def _cue_next(self) -> None:
         """One alarm at a time, for the next of all that comes from outside."""
@@ -317,11 +323,17 @@ class Fork:
             self.system.clock.schedule(due_ms, lambda: self._comes(record))
 
     def _comes(self, record: FromOutside) -> None:
-        self._coming.popleft()
+        self.system.schedule.execute(Due(record.sequence, lambda: self._bring(record)))
+        del self._coming[0]
         self._cue_next()
+
+    def _bring(self, record: FromOutside) -> None:
+        self._awaited -= 1
         match record:
             case Killed(ref=ref):
-                self.system.kill(ref)
+                killer = self._world.killer_of(ref)
+                if killer is None or not self._is_replayed(killer):
+                    self.system.kill(ref)
             case Spawned():
                 self._engine.spawn(record).start()
             case Turn() if not is_servants_own(record, self._is_boundary):
@@ -381,6 +393,10 @@ class Fork:
     def _is_boundary(self, ref: Ref) -> bool:
         cell = self.system.cells.find(ref.path)
         return cell is not None and cell.ref == ref and cell.props is BOUNDARY
+
+    def _is_replayed(self, ref: Ref) -> bool:
+        cell = self.system.cells.find(ref.path)
+        return cell is not None and cell.props is not BOUNDARY
 
     def _is_waiting(self, turn: Turn) -> bool:
         cell = self.system.cells.find(turn.recipient.path)

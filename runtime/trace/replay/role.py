@@ -141,15 +141,16 @@ class Role:
     def end(self) -> None:
         """The part is over: from here on somebody else plays, or nobody."""
         if not self.has_ended:
-            self._play_on = self._successor()
+            self._find_successor()
             self.has_ended = True
 
-    def _successor(self) -> PlayOn | None:
-        if self._beyond is None:
-            return None
-        parent = self._context._cell.parent
-        arguments = () if parent is None else parent.props.arguments
-        return self._beyond(Vacancy(self._context, [*self._past(), *self._heard], arguments))
+    def _find_successor(self) -> None:
+        """Ask, once, who plays on."""
+        if self._beyond is not None:
+            beyond, self._beyond = self._beyond, None
+            parent = self._context._cell.parent
+            arguments = () if parent is None else parent.props.arguments
+            self._play_on = beyond(Vacancy(self._context, [*self._past(), *self._heard], arguments))
 
     def _recorded(self, message: Message) -> Turn | None:
         sender = self._context.sender
@@ -157,7 +158,7 @@ class Role:
 
     def _leave(self, message: Message) -> None:
         if not self.has_ended:
-            self._play_on = self._successor()
+            self._find_successor()
             self.has_ended = self._play_on is not None
         if self._play_on is not None:
             self._play_on(message)

@@ -51,23 +51,32 @@ class RecordedWorld:
         self._is_waiting = is_waiting
         self._turns: dict[int, Turn] = {}
         self._pipes: dict[int, list[object]] = {}
-        self._killed_in_turns: set[Ref] = set()
+        self._killers: dict[str, Ref] = {}
         for record in records:
             if _is_shutdown(record):
                 break
             self._sort(record)
+
+    def killer_of(self, ref: Ref) -> Ref | None:
+        """Who killed an actor, or one above it, in a turn; None where that was done from outside."""
+        path = ref.path
+        while path not in (USER, ROOT):
+            if path in self._killers:
+                return self._killers[path]
+            path, _ = split_path(path)
+        return None
 
     def _sort(self, record: Record) -> None:
         match record:
             case Turn():
                 self._turns[record.sequence] = record
                 self.parts[record.recipient].append(record)
-                self._killed_in_turns.update(effect.ref for effect in record.effects if isinstance(effect, Kill))
+                for effect in record.effects:
+                    if isinstance(effect, Kill):
+                        self._killers[effect.ref.path] = record.recipient
                 self._pipes[record.sequence] = [effect.work for effect in record.effects if isinstance(effect, Pipe)]
                 self._sort_turn(record)
-            case Killed(ref=ref) if ref not in self._killed_in_turns:
-                self.from_outside.append(record)
-            case Spawned():
+            case Killed() | Spawned():
                 self.from_outside.append(record)
 
     def _sort_turn(self, turn: Turn) -> None:
