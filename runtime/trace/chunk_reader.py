@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.ref import Ref
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.chunks import KINDS
-from flykka.runtime.trace.effect_forms import CODES, EFFECTS, OPERANDS, Operand
+from flykka.runtime.trace.effect_forms import CODES, EFFECTS, OPERANDS, SEND, Operand
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.recipes import unpack_recipe
 from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Send, Spawned, Turn
@@ -164,7 +164,14 @@ class Content:
             return False
         chunk = self._chunk
         refs, values = chunk.refs, chunk.values
-        for (code, *packed), (kind, *operands) in zip(effects, noted, strict=True):
+        for effect, done in zip(effects, noted, strict=True):
+            if effect[0] == SEND and len(effect) == len(done) == 3 and done[0] == "send":
+                # What most effects are, and most quickly looked at so.
+                if refs[effect[1]] != done[1] or not is_form_of(values[effect[2]], done[2]):
+                    return False
+                continue
+            code, *packed = effect
+            kind, *operands = done
             if CODES.get(kind) != code or len(packed) != len(operands):
                 return False
             for what, place, operand in zip(OPERANDS[code], packed, operands, strict=False):
