@@ -1,0 +1,179 @@
+"""A scenario as plain data, and as Python: so that a trace can carry it, and a test can be made of it.
+
+Both are read off the dataclasses themselves, without what has its default. Plain data names the classes it is of, and
+only those that a scenario may be made of are made again of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from enum import Enum
+from types import UnionType
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+from flykka.messages import job_graph
+from flykka.messages.message import Message, class_of
+from flykka.simulation import operators, scenario, topology
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.settings import FaultKind
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+
+_CLASSES: dict[str, type[Any]] = {
+    each.__name__: each
+    for each in (
+        scenario.Scenario,
+        scenario.JobPlan,
+        scenario.Fault,
+        topology.Topology,
+        operators.Program,
+        operators.Source,
+        operators.Map,
+        operators.Filter,
+        operators.Window,
+        operators.Sink,
+        EventTimeWindows,
+        FaultKind,
+        job_graph.CheckpointingMode,
+        job_graph.CheckpointingSettings,
+        job_graph.ExternalizedCheckpointRetention,
+        job_graph.FiringMode,
+        job_graph.JobEdge,
+        job_graph.JobVertex,
+        job_graph.MonotonyViolationHandler,
+        job_graph.Operator,
+        job_graph.OperatorKind,
+        job_graph.OperatorRef,
+        job_graph.ResourceSpec,
+        job_graph.RestartStrategyConfiguration,
+        job_graph.ResultPartitionType,
+        job_graph.ShipStrategy,
+    )
+}
+_LINE = 120
+_INDENT = "    "
+
+
+class ScenarioError(ValueError):
+    """What is to be a scenario is none that this version knows."""
+
+
+def to_json(what: Scenario) -> str:
+    """The scenario as one line."""
+    return json.dumps(_plain(what), separators=(",", ":"))
+
+
+def from_json(text: str) -> Scenario:
+    """The scenario again. Raises `ScenarioError` where the text is none."""
+    try:
+        made = _made(json.loads(text))
+    except (ValueError, TypeError, KeyError, LookupError) as misfit:
+        raise ScenarioError(f"this is no scenario that this version of flykka knows: {misfit}") from misfit
+    if not isinstance(made, Scenario):
+        raise ScenarioError(f"this is a {type(made).__name__}, and no scenario")
+    return made
+
+
+def _plain(what: object) -> object:
+    match what:
+        case Enum():
+            return {"is": type(what).__name__, "value": what.value}
+        case None | bool() | int() | str():
+            return what
+        case tuple():
+            return [_plain(each) for each in what]
+        case Mapping():
+            return {"is": "map", "of": [[key, _plain(each)] for key, each in what.items()]}
+        case type() if issubclass(what, Message):
+            return {"is": "message", "tag": what.wire_tag}
+        case _:
+            return {"is": type(what).__name__, **{name: _plain(each) for name, each in _told(what)}}
+
+
+def _made(plain: object) -> object:
+    match plain:
+        case list():
+            return tuple(map(_made, plain))
+        case {"is": "map", "of": [*pairs]}:
+            return {key: _made(each) for key, each in pairs}
+        case {"is": "message", "tag": str(tag)}:
+            kind = class_of(tag)
+            if kind is None:
+                raise ScenarioError(f"there is no message {tag}")
+            return kind
+        case {"is": str(name), "value": value} if issubclass(_CLASSES[name], Enum):
+            return _CLASSES[name](value)
+        case {"is": str(name), **told}:
+            return _CLASSES[name](**{str(field): _made(each) for field, each in told.items()})
+        case _:
+            return plain
+
+
+def _told(what: object) -> list[tuple[str, object]]:
+    """The fields that have not their default."""
+    values = ((field, getattr(what, field.name)) for field in fields(what))  # type: ignore[arg-type]
+    return [(field.name, value) for field, value in values if value != _default(field)]
+
+
+def _default(field: Field[Any]) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+class PythonSource:
+    """Writes values as Python, and remembers what has to be imported for it: (module, name)."""
+
+    def __init__(self) -> None:
+        self.imports: set[tuple[str, str]] = set()
+
+    def of(self, what: object, hint: object = None, indent: str = "", room: int = _LINE) -> str:
+        """An expression. `hint` is the type it is declared with, `room` what is left of the line it begins in."""
+        match what:
+            case Enum():
+                return f"{self._named(type(what))}.{what.name}"
+            case str() if isinstance(hint, NewType):
+                return f"{self._named(hint)}({json.dumps(what)})"
+            case str():
+                return json.dumps(what)
+            case None | bool() | int():
+                return repr(what)
+            case type():
+                return self._named(what)
+            case tuple():
+                inner = _item_hint(hint)
+                return self._group("(", [("", each, inner) for each in what], ")", indent, room)
+            case Mapping():
+                inner = _item_hint(hint)
+                pairs = [(f"{json.dumps(key)}: ", each, inner) for key, each in what.items()]
+                return self._group("{", pairs, "}", indent, room)
+            case _:
+                hints = get_type_hints(type(what))
+                arguments = [(f"{name}=", each, hints[name]) for name, each in _told(what)]
+                return self._group(f"{self._named(type(what))}(", arguments, ")", indent, room)
+
+    def _group(
+        self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
+    ) -> str:
+        """In one line where it fits, else each part in a line of its own."""
+        inner = [prefix + self.of(each, hint, "", 1 << 30) for prefix, each, hint in parts]
+        line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
+        if len(line) <= room:
+            return line
+        deeper = indent + _INDENT
+        width = _LINE - len(deeper) - 1
+        lines = [
+            f"{deeper}{prefix}{self.of(each, hint, deeper, width - len(prefix))},\n" for prefix, each, hint in parts
+        ]
+        return f"{opening}\n{''.join(lines)}{indent}{closing}"
+
+    def _named(self, what: type | NewType) -> str:
+        self.imports.add((what.__module__, what.__name__))
+        return what.__name__
+
+
+def _item_hint(hint: object) -> object:
+    """What the items of a tuple, or the values of a mapping, are declared as."""
+    if get_origin(hint) in (Union, UnionType):
+        return next((_item_hint(each) for each in get_args(hint) if get_args(each)), None)
+    arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
+    return arguments[-1] if arguments else None
