@@ -16,10 +16,13 @@ from flykka.runtime.trace.recipes import Instance, Opaque, Recipe
 from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.replay.engine import ReplayEngine
 from flykka.runtime.trace.replay.replayer import Replayer as KernelReplayer
+from flykka.runtime.trace.replay.system import BOUNDARY
 
 SPARK_DATA_PLANE = "flykka.spark_bridge.data_plane:SparkDataPlane"
 
 _JOB_MANAGER = "flykka.actors.job_manager:JobManager"
+_BRIDGE = "/bridge"
+"""So end the paths of the bridges, children of Tasks."""
 _FIRST_RECORDS = 10_000
 """Among these is the spawning of a cluster's JobManager."""
 
@@ -44,7 +47,8 @@ class Replayer(KernelReplayer):
         """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
         opened = trace if isinstance(trace, Trace) else Trace.open(trace)
         only = None if actor is None else frozenset([actor])
-        return ReplayEngine(opened, self._actors, {**stand_ins(opened), **self._stand_ins}, only=only)
+        actors = {**_bridges(opened), **self._actors}
+        return ReplayEngine(opened, actors, {**stand_ins(opened), **self._stand_ins}, only=only)
 
     def session(self, trace: Trace | str | os.PathLike[str]) -> JobSession:
         """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
@@ -52,7 +56,7 @@ class Replayer(KernelReplayer):
 
         def fork_engine() -> ReplayEngine:
             standing_in = {**stand_ins(opened, ForkDataPlane(opened)), **self._stand_ins}
-            return ReplayEngine(opened, self._actors, standing_in)
+            return ReplayEngine(opened, {**_bridges(opened), **self._actors}, standing_in)
 
         return JobSession(lambda: self.engine(opened), fork_engine)
 
@@ -64,9 +68,17 @@ def stand_ins(trace: Trace, data_plane: DataPlane | None = None) -> dict[str, ob
 
 def _data_planes(trace: Trace) -> Iterator[str]:
     """The classes of what JobManagers were given for a data plane: nothing else that they are given is opaque."""
-    for record in islice(trace.records(), _FIRST_RECORDS):
-        if isinstance(record, Spawned) and record.recipe is not None and record.recipe.factory == _JOB_MANAGER:
-            yield from _opaque(record.recipe)
+    spawned = (record.recipe for record in islice(trace.records(), _FIRST_RECORDS) if isinstance(record, Spawned))
+    there = (snapshot.recipe for snapshot in trace.snapshots())
+    for recipe in (*spawned, *there):
+        if recipe is not None and recipe.factory == _JOB_MANAGER:
+            yield from _opaque(recipe)
+
+
+def _bridges(trace: Trace) -> dict[str, Props]:
+    """Those who were there where a ring begins: later ones are spawned by the replayed Tasks, as stand-ins."""
+    paths = (snapshot.ref.path for snapshot in trace.snapshots())
+    return {path: BOUNDARY for path in paths if path.endswith(_BRIDGE)}
 
 
 def _opaque(recipe: Recipe) -> Iterator[str]:

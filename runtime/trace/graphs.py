@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial
 from itertools import count
@@ -41,6 +42,11 @@ _MAX_INT = 1 << 63
 Node = tuple[str, Any]
 
 
+def learn_opaque(cell: Cell) -> None:
+    """Find out what an actor that is spawned from outside is given of the world there: others hold it too."""
+    GraphWriter(cell).pack(cell.props)
+
+
 class NoFormError(Exception):
     """Something that an actor holds cannot be written down."""
 
@@ -54,6 +60,7 @@ class GraphWriter:
         self._places: dict[int, int] = {}
         self._held: list[object] = []
         self._path: list[str] = []
+        self._in_props = 0
 
     def pack(self, *items: object) -> bytes:
         """The graph of everything that `items` lead to. Raises `NoFormError`."""
@@ -139,9 +146,12 @@ class GraphWriter:
         return None
 
     def _props(self, props: Props) -> list[object]:
+        factory = self._item(props.factory)
+        self._in_props += 1
         args = [self._argument(item) for item in props.args]
         kwargs = [[name, self._argument(item)] for name, item in props.kwargs.items()]
-        return [self._item(props.factory), args, kwargs, props.dispatcher, props.stash_capacity]
+        self._in_props -= 1
+        return [factory, args, kwargs, props.dispatcher, props.stash_capacity]
 
     def _argument(self, item: object) -> object:
         """An argument, opaque where it has no form. What has none is not tried again: it may lead to half the world."""
@@ -164,9 +174,18 @@ class GraphWriter:
 
     def _object(self, item: object) -> Node:
         kind: type = type(item)
+        if kind in _OPAQUE:
+            return "opaque", name_of(kind)
         if not (is_of_module(kind) and _is_plain_class(kind)):
             raise NoFormError(f"{self._where()} is a {name_of(kind)}, of which a trace can keep no copy")
-        return "object", [name_of(kind), [[name, self._step(f".{name}", value)] for name, value in _attributes(item)]]
+        # A dataclass among the arguments of Props is taken apart, as in a recipe: what has no form is in one field.
+        write = self._argument if self._in_props and is_dataclass(kind) else self._item
+        written = []
+        for name, value in _attributes(item):
+            self._path.append(f".{name}")
+            written.append([name, write(value)])
+            self._path.pop()
+        return "object", [name_of(kind), written]
 
     def _where(self) -> str:
         return "".join(self._path).removeprefix(".") or "it"
@@ -206,7 +225,7 @@ _HEAP_TYPE = 1 << 9
 
 
 _OPAQUE: set[type] = set()
-"""Classes of arguments that had no form."""
+"""Classes of arguments that had no form: what an actor was given to reach the world outside. Opaque wherever it is."""
 
 
 class GraphReader:

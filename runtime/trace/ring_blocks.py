@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flykka.runtime.life import Life
+from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace import format as layout
+from flykka.runtime.trace.graphs import NoFormError, learn_opaque
 from flykka.runtime.trace.recipes import pack_recipe
 from flykka.runtime.trace.snapshots import IDLE, snapshot_of
 
@@ -79,6 +82,9 @@ class RingBlocks:
 
     def spawned(self, sequence: int, ref: Ref) -> None:
         """An actor was spawned from outside any turn."""
+        if isinstance(ref, ActorRef):
+            with suppress(NoFormError):  # Said of its snapshot, where it takes turns.
+                learn_opaque(cast("Cell", ref.actor_inbox.owner))
         self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
 
     def groups(self, noted: Sequence[Noted]) -> Iterator[list[Noted]]:
