@@ -51,7 +51,7 @@ class JobFork(Fork):
 
     def run(
         self,
-        limit: Duration = "10m",
+        limit: Duration = "1h",
         *,
         until: Callable[[Record], bool] | None = None,
         at_rest: Callable[[], bool] | None = None,

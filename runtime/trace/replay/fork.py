@@ -258,14 +258,20 @@ class Fork:
             return
         cell, wanted = work.cell, described(work.work)
         outcomes = self._world.outcomes[cell.ref.path]
-        outcome = next((each for each in outcomes if each.work == wanted), None)
+        same = [each for each in outcomes if each.work == wanted]
+        heard = None if cell.current is None else Envelope.of(cell.current).message
+        # What the work came to is told in words of the turn that began it, such as the version of a plan.
+        outcome = next((each for each in same if each.heard == heard), None)
+        if outcome is None and self._beyond_work is None:
+            outcome = next(iter(same), None)
         if outcome is not None:
             outcomes.remove(outcome)
             due = Due(outcome.turn.sequence, partial(self._told(outcome.turn, cell.sequence), first=True))
             self._in(outcome.delay_ms, lambda: self.system.schedule.execute(due))
         elif self._beyond_work is not None:
-            answer = self._beyond_work
-            self.system.schedule.execute(work.replaced(lambda: answer(wanted, work.work)))
+            answer, do = self._beyond_work, work.work
+            answered = work.replaced(lambda: answer(wanted, do))
+            self._in(same[0].delay_ms if same else 0, lambda: self.system.schedule.execute(answered))
         else:
             self._silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
 

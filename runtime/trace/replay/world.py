@@ -22,9 +22,10 @@ FromOutside = Turn | Killed | Spawned
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of blocking work: `turn` brought it, `delay_ms` after the work was begun."""
+    """What became of blocking work: `turn` brought it, `delay_ms` after the work was begun on hearing `heard`."""
 
     work: object
+    heard: object
     turn: Turn
     delay_ms: int
 
@@ -87,7 +88,7 @@ class RecordedWorld:
         elif self._is_outcome(turn, begun_in):
             works = self._pipes[begun_in.sequence]
             delay_ms = max(0, turn.now_ms - begun_in.now_ms)
-            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), turn, delay_ms))
+            self.outcomes[turn.recipient.path].append(Outcome(works.pop(0), begun_in.message, turn, delay_ms))
 
     def _is_from_outside(self, turn: Turn) -> bool:
         """Of a turn whose cause is none, or lies before the fork: whether the fork would not come to it by itself."""
