@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 
 from flykka.actors.data_plane import DataPlane
 from flykka.replay.fork_data_plane import ForkDataPlane
 from flykka.replay.job_fork import JobSession
 from flykka.replay.recorded_data_plane import RecordedDataPlane
-from flykka.runtime.props import Props
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recipes import Instance, Opaque, Recipe
 from flykka.runtime.trace.records import Spawned
@@ -37,11 +36,6 @@ class Replayer(KernelReplayer):
         actors: Props by path, for actors that a trace does not tell enough about.
         stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
     """
-
-    def __init__(
-        self, *, actors: Mapping[str, Props] | None = None, stand_ins: Mapping[str, object] | None = None
-    ) -> None:
-        super().__init__(actors=actors, stand_ins=stand_ins)
 
     def engine(self, trace: Trace | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
         """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""

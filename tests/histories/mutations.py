@@ -187,6 +187,12 @@ MUTATIONS = (
         history="unaligned",
     ),
     Mutation(
+        where="execution.stream_task:StreamTask._advance_watermark",
+        line="if self._defers_firing:",
+        instead="if not self._defers_firing:",
+        history="simulated",
+    ),
+    Mutation(
         where="execution.attempt_life:AttemptLife.bridge_closed",
         line="return [self._report(self._end, accumulators), EndAttempt()]",
         instead="return [EndAttempt()]",

@@ -12,18 +12,26 @@ import sys
 from pathlib import Path
 
 from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.simulation.settings import SimulationSettings
+from flykka.simulation.simulation import simulate
 from tests.histories.runs import RUNS, SEED
 
 FOLDER = Path(__file__).parent
 EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
 OF_THE_EXAMPLE = "flights-with-a-kill"
-NAMES = (*RUNS, OF_THE_EXAMPLE)
+OF_THE_SIMULATION = "simulated"
+NAMES = (*RUNS, OF_THE_EXAMPLE, OF_THE_SIMULATION)
+
+SIMULATED_SEED = 2
+"""Two sources, a union, a window."""
 
 
 def record(name: str, path: Path) -> None:
     """Record a run to `path`. Raises whatever it raises that did not end as it was meant to."""
     if name == OF_THE_EXAMPLE:
         subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
+    elif name == OF_THE_SIMULATION:
+        assert simulate(SIMULATED_SEED, SimulationSettings(trace_path=path)).violations == ()
     else:
         RUNS[name](TraceRecorder(path), SEED)
 
