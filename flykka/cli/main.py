@@ -14,8 +14,10 @@ from flykka.cli.plan_command import add_plan_command
 from flykka.cli.replay import add_replay_command
 from flykka.cli.run_command import add_run_command, unknown_option
 from flykka.cli.savepoint import add_savepoint_commands
+from flykka.cli.shrink import add_shrink_command
 from flykka.cli.simulate import add_simulate_command
 from flykka.cli.trace import add_trace_commands
+from flykka.cli.whatif import add_whatif_command
 
 _DESCRIPTION = """\
 Flink-style jobs as Pykka actors, with their data on Spark.
@@ -73,8 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     add_savepoint_commands(commands)
     add_trace_commands(commands)
     add_simulate_command(commands)
+    add_shrink_command(commands)
     add_replay_command(commands)
     add_debug_command(commands)
+    add_whatif_command(commands)
     return parser
 
 
