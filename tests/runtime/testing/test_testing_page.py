@@ -30,7 +30,7 @@ def test_the_test_suite_of_the_page_passes(pytester: pytest.Pytester) -> None:
 
     result = pytester.runpytest_subprocess(*plugins, "--strict-markers", "-v")
 
-    result.assert_outcomes(passed=2 + 1 + 20 + 1)
+    result.assert_outcomes(passed=2 + 1 + 20 + 1 + 1 + 1)
     result.stdout.fnmatch_lines(["test_transfer.py::test_nothing_is_lost[[]seed=13[]] PASSED*"])
 
 
