@@ -13,6 +13,8 @@ from flykka.runtime.path import TEMP
 from flykka.runtime.trace.records import (
     CancelTimer,
     Effect,
+    Lookup,
+    ReadClock,
     Reply,
     Send,
     SetReceiveTimeout,
@@ -28,6 +30,9 @@ from flykka.runtime.trace.replay.system import BOUNDARY_ACTOR
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
+
+
+_QUESTIONS = (Lookup, ReadClock)
 
 
 class DivergenceKind(StrEnum):
@@ -71,8 +76,16 @@ class Difference:
     reason: str = ""
 
 
-def compare(recorded: Sequence[Effect], now: Sequence[Effect]) -> Difference | None:
-    """The first difference between the effects of two turns, in their order."""
+def compare(recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: bool = False) -> Difference | None:
+    """The first difference between the effects of two turns, in their order.
+
+    What a turn has only asked for, who lives somewhere or what time it is, is no deed: it shows in what comes of it. Where
+    the record `is_cut_short`, the turn may have gone on.
+    """
+    recorded = [each for each in recorded if not isinstance(each, _QUESTIONS)]
+    now = [each for each in now if not isinstance(each, _QUESTIONS)]
+    if is_cut_short:
+        now = now[: len(recorded)]
     for place in range(max(len(recorded), len(now))):
         if place >= len(recorded):
             return _whole(None, now[place], recorded, now)

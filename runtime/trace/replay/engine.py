@@ -258,7 +258,7 @@ class ReplayEngine:
             now = as_in_first_format(now)
         difference = compare(turn.effects, now) or compare_failures(turn.failure, failure)
         if difference is not None and self._was_cut_short(turn):
-            return compare(turn.effects, now[: len(turn.effects)])
+            return compare(turn.effects, now, is_cut_short=True)
         return difference
 
     def _was_cut_short(self, turn: Turn) -> bool:
