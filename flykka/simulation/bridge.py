@@ -38,7 +38,8 @@ from flykka.simulation.batches import BatchReleasedError
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
 
-"""How long a stage or a piece of work may take."""
+_PACES = (0, 1, 1, 4)
+"""How slow an attempt is beside others: before slow ones, batches wait in line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class SimulatedBridge(Actor):
     def pre_start(self) -> None:
         """Begin the attempt. Whatever becomes of this actor, the kernel closes it."""
         self._attempt = SimulatedAttempt(self._descriptor, self._world)
+        self._pace = self.context.random.choice(_PACES)
         self.context.own(_Closing(self._attempt))
 
     def handle_message(self, message: Message) -> None:
@@ -229,7 +231,7 @@ class SimulatedBridge(Actor):
             self.context.parent.tell(BridgeClosed())
 
     def _takes_ms(self) -> int:
-        return self.context.random.choice(self._attempt.world.stage_ms)
+        return self._pace * self.context.random.choice(self._world.stage_ms)
 
 
 @dataclass(frozen=True, slots=True)

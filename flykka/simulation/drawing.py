@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from flykka.messages.job_graph import CheckpointingMode
-from flykka.simulation.faults import MOMENTS
+from flykka.simulation.faults import COMPLETED, MOMENTS
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
@@ -22,6 +22,8 @@ CHECKPOINTS = "checkpoints"
 _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
 """What may happen in the middle of a moment. Time moves only when nothing else does."""
+_WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
+"""What attempts begin anew after, from what a checkpoint holds, is worth more than the rest."""
 _FAULT_SEEDS = 1_000
 _LONG_MS = 20_000
 
@@ -58,8 +60,8 @@ def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_sl
 
 def _kinds(chance: Random, settings: SimulationSettings) -> list[FaultKind]:
     faults = sorted(settings.faults - {FaultKind.REQUEST})
-    count = chance.randint(0, settings.max_faults) if faults else 0
-    drawn = [chance.choice(faults) for _ in range(count)]
+    count = chance.randint(0, settings.max_faults)
+    drawn = chance.choices(faults, [_WEIGHTS.get(kind, 1) for kind in faults], k=count) if faults else []
     if FaultKind.REQUEST in settings.faults:
         drawn += [FaultKind.REQUEST] * chance.choice((0, 0, 1, 1, 2))
     return drawn
@@ -68,6 +70,7 @@ def _kinds(chance: Random, settings: SimulationSettings) -> list[FaultKind]:
 def _fault(chance: Random, kind: FaultKind) -> Fault:
     seed = chance.randrange(_FAULT_SEEDS)
     if kind in _AT_ONCE and chance.random() < 0.5:
-        before, count = chance.choice(MOMENTS), chance.choice((1, 1, 2, 3, 5, 9))
+        moments = COMPLETED if kind in _WEIGHTS and chance.random() < 0.5 else MOMENTS
+        before, count = chance.choice(moments), chance.choice((1, 1, 2, 3, 5, 9))
         return Fault(kind=kind, before=before, count=count, seed=seed)
     return Fault(kind=kind, at_ms=chance.choice(_AFTER_MS) + chance.randint(0, 200), seed=seed)

@@ -62,6 +62,10 @@ MOMENTS: tuple[type[Message], ...] = (
 """Before a message of one of these something may happen: where a protocol is between two of its steps."""
 
 
+COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointComplete, CheckpointCommitted)
+"""Those of them where attempts that begin anew begin with what a checkpoint holds."""
+
+
 class FaultPlan:
     """Lets a run go on, with what is to happen on the way."""
 

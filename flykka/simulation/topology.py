@@ -143,12 +143,12 @@ class _Drawing:
         chance = self._chance
         source = Source(
             number=number,
-            rows=chance.randint(4, 24),
+            rows=chance.randint(4, 40),
             keys=chance.randint(1, 12),
-            step_ms=chance.choice((1, 10, 100)),
+            step_ms=chance.choice((1, 10, 10)),
             disorder_ms=chance.choice((0, 0, 5, 50)),
             rows_per_split=chance.choice((1, 1, 2, 4)),
-            splits_per_look=chance.choice((1, 2, 5, 100)),
+            splits_per_look=chance.choice((1, 3, 100, 100)),
             interval_ms=chance.choice((50, 250, 1_000)),
         )
         idle_timeout_ms = chance.choice((None, None, 100))
