@@ -195,7 +195,9 @@ def _attributes(item: object) -> list[tuple[str, object]]:
     """What an object has in its slots, as far as they are set, and in its `__dict__`."""
     kind: type = type(item)
     slots = [(name, getattr(item, name)) for name in _slots(kind) if hasattr(item, name)]
-    return [*slots, *getattr(item, "__dict__", {}).items()]
+    # Of an object of a generic class, typing notes down as what it was made. Nobody reads it.
+    own = getattr(item, "__dict__", {}).items()
+    return [*slots, *((name, value) for name, value in own if name != "__orig_class__")]
 
 
 @cache
