@@ -10,6 +10,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.replay.fork_data_plane import ForkDataPlane
 from flykka.replay.job_fork import JobSession
 from flykka.replay.recorded_data_plane import RecordedDataPlane
+from flykka.runtime.props import Props
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recipes import Instance, Opaque, Recipe
 from flykka.runtime.trace.records import Spawned
