@@ -1,0 +1,198 @@
+"""`flykka replay`: what it says of runs that are as recorded, of those that are not, and of files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.runtime.players import Say, player, says
+
+Shell = Callable[..., tuple[int, str, str]]
+
+word = "echo"
+
+
+class Echo(Actor):
+    """Tells another one what it hears. The tests change the word with which it does so."""
+
+    def __init__(self, other: Ref) -> None:
+        self.other = other
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Say(text=text):
+                self.other.tell(says(f"{word} {text}"))
+
+
+@pytest.fixture
+def flykka(capsys: pytest.CaptureFixture[str]) -> Shell:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = main(["replay", *map(str, arguments)])
+        except SystemExit as usage:
+            code = int(usage.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return record(tmp_path / "run.trace")
+
+
+def record(path: Path) -> Path:
+    with SeededSystem(3, recorder=TraceRecorder(path)) as system:
+        listener = system.spawn(player([]), "listener")
+        other = system.spawn(Props(Echo, listener), "echo")
+        echo = system.spawn(Props(Echo, other), "first")
+        for text in ("one", "two"):
+            echo.tell(says(text))
+        system.run_until_idle()
+    return path
+
+
+def test_a_run_as_recorded_is_one_line_and_no_error(flykka: Shell, trace: Path) -> None:
+    code, out, err = flykka(trace)
+
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{trace}: as recorded; ")
+    assert len(out.splitlines()) == 1
+
+
+def test_a_run_that_diverges_is_told_with_its_report(
+    flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
+
+    code, out, _ = flykka(trace)
+
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0].startswith("DIVERGENCE at turn ")
+    assert "  field     text: recorded 'echo one', now 'ohce one'" in lines
+    assert lines[-1].startswith(f"{trace}: diverged at turn ")
+
+
+def test_only_one_actor_may_be_replayed(flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = flykka(trace, "--actor", "/user/echo")
+
+    assert code == 0
+    assert "not replayed: /user/listener, /user/first: not asked for" in out
+    monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
+    code, out, _ = flykka(trace, "--actor", "/user/echo")
+    assert (code, out.splitlines()[0].partition("/user/")[2].partition(" ")[0]) == (1, "echo")
+
+
+def test_a_run_may_be_replayed_up_to_a_turn(flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
+    _, out, _ = flykka(trace, "--json")
+    turn = json.loads(out)["traces"][0]["divergence"]["turn"]
+
+    assert flykka(trace, "--until", turn - 1)[0] == 0
+    assert flykka(trace, "--until", turn)[0] == 1
+
+
+def test_the_worst_of_several_files_decides(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.trace").write_text("no trace")
+
+    code, out, err = flykka(trace, tmp_path / "none.trace", tmp_path / "missing.trace", trace)
+
+    assert code == 2
+    assert out.count("as recorded") == 2
+    assert f"flykka replay: there is no file {tmp_path / 'missing.trace'}" in err
+    assert "none.trace" in err
+
+
+def test_a_trace_that_is_cut_off_replays_as_far_as_it_goes(flykka: Shell, trace: Path) -> None:
+    whole = trace.read_bytes()
+    trace.write_bytes(whole[:-9])
+
+    code, out, _ = flykka(trace)
+
+    assert code == 0
+    assert "  replayed up to byte " in out
+
+
+def test_everything_is_there_as_json(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    code, out, _ = flykka(trace, tmp_path / "missing.trace", "--json")
+
+    first, second = json.loads(out)["traces"]
+    assert code == 2
+    assert (first["exit_code"], first["divergence"], first["boundary"]) == (0, None, [])
+    assert first["turns"] == first["compared"] > 0
+    assert (second["exit_code"], second["error"]) == (2, f"there is no file {tmp_path / 'missing.trace'}")
+
+
+def test_ci_gets_its_xml(flykka: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "word", "oh\x00ce")
+
+    code, _, _ = flykka(trace, tmp_path / "missing.trace", "--junit", tmp_path / "replay.xml")
+
+    suite = ElementTree.parse(tmp_path / "replay.xml").getroot()
+    assert code == 2
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("type") == "payload"
+    assert (failure.text or "").startswith("DIVERGENCE at turn ")
+
+
+def test_a_file_that_cannot_be_written_is_told(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    code, _, err = flykka(trace, "--junit", tmp_path / "no folder" / "replay.xml")
+
+    assert code == 3
+    assert "cannot be written" in err
+
+
+def test_a_message_of_no_known_type_is_no_divergence(tmp_path: Path) -> None:
+    # Its class is known to the process that records, and not to the one that replays.
+    script = """
+import sys
+from flykka.messages.message import Message, message
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.runtime.players import player
+
+@message("stranger.word")
+class Word(Message):
+    text: str
+
+with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
+    system.spawn(player([]), "a").tell(Word(text="hello"))
+    system.run_until_idle()
+"""
+    path = tmp_path / "run.trace"
+    subprocess.run([sys.executable, "-c", script, path], check=True, env=dict(os.environ))
+
+    replayed = subprocess.run(
+        [sys.executable, "-m", "flykka", "replay", path], capture_output=True, text=True, check=False
+    )
+
+    assert replayed.returncode == 2, replayed.stderr
+    assert "stranger.word" in replayed.stdout
+    assert "unknown tag" in replayed.stdout
+
+
+def test_whoever_has_seen_enough_may_leave(trace: Path) -> None:
+    command = f"{sys.executable} -m flykka replay {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
+
+    piped = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+
+    assert piped.stdout.splitlines()[-1] == "0"
+    assert piped.stderr == ""
