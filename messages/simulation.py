@@ -1,4 +1,4 @@
-"""What the bridges of a simulated data plane say to themselves: time has passed, in which Spark would have worked."""
+"""What the bridges of a simulated data plane say to themselves, where Spark would have worked; and what a run is of."""
 
 from __future__ import annotations
 
@@ -13,3 +13,10 @@ class StageOver(Message):
 @message("simulation.work_over")
 class WorkOver(Message):
     """bridge's timer -> itself: the oldest work in the background is over."""
+
+
+@message("simulation.begun")
+class SimulationBegun(Message):
+    """simulation -> its client: this scenario, as JSON, is what happens from here on; for who reads the trace."""
+
+    scenario: str

@@ -25,7 +25,7 @@ _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
 """What attempts begin anew after, from what a checkpoint holds, is worth more than the rest."""
 _FAULT_SEEDS = 1_000
-_LONG_MS = 20_000
+_LONG_MS, _OFTEN_MS = 20_000, 500
 
 
 def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
@@ -48,8 +48,10 @@ def _jobs(chance: Random, faults: Random, settings: SimulationSettings, *, is_sl
         checkpointing = draw_checkpointing(chance, CHECKPOINTS, mode)
         mode = checkpointing.mode
         if is_slow:
-            # What takes longer than its timeout, and must not fail, is tried again for ever.
-            checkpointing = replace(checkpointing, timeout_ms=_LONG_MS)
+            # What takes longer than its timeout, and must not fail, is tried again for ever; and where a snapshot takes
+            # longer than the next one is away, nothing else is done.
+            interval_ms = max(_OFTEN_MS, checkpointing.interval_ms or 0)
+            checkpointing = replace(checkpointing, timeout_ms=_LONG_MS, interval_ms=interval_ms)
         yield JobPlan(
             checkpointing=checkpointing,
             faults=tuple(_fault(faults, kind) for kind in _kinds(faults, settings)),

@@ -11,6 +11,7 @@ from flykka.actors.task_manager_props import ConfiguredTaskManagers
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
 from flykka.messages.job_graph import CheckpointingMode, JobGraph
+from flykka.messages.simulation import SimulationBegun
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors
 from flykka.monitors.recorder import MonitoringRecorder
@@ -32,6 +33,7 @@ from flykka.simulation.job import (
 )
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
 from flykka.simulation.scenario import JobPlan, Scenario
+from flykka.simulation.scenario_form import to_json
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted
 from flykka.simulation.system import SimulatedSystem
@@ -105,6 +107,7 @@ class _Simulation:
         job_manager = Props(JobManager, manager, SimulatedDataPlane(self._world))
         self._job_manager = self._system.spawn(job_manager, "job-manager")
         self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._heard), "client")
+        self._client.tell(SimulationBegun(scenario=to_json(self._scenario)))
 
     # Jobs, one behind the other
 

@@ -1,0 +1,87 @@
+"""What `flykka shrink` does: simulates, takes away what it can, and tells what is left."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from flykka.runtime.errors import TraceError
+from flykka.simulation.drawing import draw_scenario
+from flykka.simulation.operators import Source
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.scenario_form import PythonSource
+from flykka.simulation.settings import SimulationSettings
+from flykka.simulation.shrink import Shrunk, shrink
+from flykka.simulation.shrink_test import write_test
+from flykka.simulation.shrink_trace import scenario_of
+
+if TYPE_CHECKING:
+    import argparse
+
+OK, FAILS, UNUSABLE, BROKEN = 0, 1, 2, 3
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`flykka shrink`; returns the exit code."""
+    try:
+        origin = _scenario(arguments)
+        shrunk = shrink(origin, runs=arguments.runs)
+        if shrunk is None:
+            print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
+            return OK
+        _tell(origin, shrunk)
+        if arguments.emit_test is not None:
+            path = write_test(arguments.emit_test, origin, shrunk)
+            print(f"\nwritten: {path}\nrun it:  python -m pytest {path}")
+    except (TraceError, OSError) as unusable:
+        print(f"flykka shrink: {_reason(arguments.what, unusable)}", file=sys.stderr)
+        return UNUSABLE
+    except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
+        traceback.print_exc()
+        print("flykka shrink: this is an error of flykka's own", file=sys.stderr)
+        return BROKEN
+    return FAILS
+
+
+def _scenario(arguments: argparse.Namespace) -> Scenario:
+    what: str = arguments.what
+    if what.isdecimal():
+        return draw_scenario(int(what), SimulationSettings(faults=arguments.faults))
+    return scenario_of(what)
+
+
+def _tell(origin: Scenario, shrunk: Shrunk) -> None:
+    end = "nothing more can be taken away" if shrunk.is_smallest else "there may be more to take away: see --runs"
+    print(f"seed {origin.seed}: {shrunk.violation}\n")
+    print(PythonSource().of(shrunk.scenario))
+    print(f"\nbefore: {_size(origin)}\nafter:  {_size(shrunk.scenario)}\n{shrunk.runs} runs; {end}")
+
+
+def _size(scenario: Scenario) -> str:
+    behaviours = scenario.topology.program.behaviours.values()
+    figures = {
+        "job": len(scenario.jobs),
+        "fault": sum(len(plan.faults) for plan in scenario.jobs),
+        "vertex": len(scenario.topology.vertices),
+        "subtask": sum(vertex.parallelism for vertex in scenario.topology.vertices),
+        "row": sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, Source)),
+        "TaskManager": scenario.task_managers,
+    }
+    return ", ".join(f"{count} {_plural(what) if count != 1 else what}" for what, count in figures.items())
+
+
+def _plural(what: str) -> str:
+    return "vertices" if what == "vertex" else f"{what}s"
+
+
+def _reason(what: str, unusable: Exception) -> str:
+    match unusable:
+        case FileNotFoundError() if unusable.filename == what:
+            return f"{what} is no seed, which is a whole number, and there is no such file"
+        case IsADirectoryError():
+            return f"{what} is a folder; a trace is a file"
+        case OSError(filename=str(name), strerror=str(why)):
+            return f"{name}: {why}"
+        case _:
+            return str(unusable)

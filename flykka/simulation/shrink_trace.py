@@ -1,0 +1,34 @@
+"""The scenario that the trace of a simulation carries: the client is told of it before anything else happens."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+from flykka.messages.simulation import SimulationBegun
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.reader import Trace
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.scenario_form import ScenarioError, from_json
+
+_LOOKED_THROUGH = 1_000
+"""It is among so many of the first turns."""
+
+
+def scenario_of(path: str | os.PathLike[str]) -> Scenario:
+    """What was simulated in the trace.
+
+    Raises:
+        TraceError: it is no trace, or not one of a simulation, or the scenario is of another version.
+        OSError: it cannot be read.
+    """
+    for turn in islice(Trace.open(path), _LOOKED_THROUGH):
+        if isinstance(turn.message, SimulationBegun):
+            try:
+                return from_json(turn.message.scenario)
+            except ScenarioError as misfit:
+                raise TraceError(f"{os.fspath(path)}: {misfit}") from misfit
+    raise TraceError(
+        f"{os.fspath(path)} is no trace of a simulation, of which alone a scenario can be made smaller: "
+        "`flykka simulate --record DIR` writes one for each seed that fails"
+    )
