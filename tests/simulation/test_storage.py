@@ -1,0 +1,94 @@
+"""The simulated storage: the product's own code reads and writes it as any other file system."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.errors import CheckpointDirectoryError, CheckpointNotFoundError, CheckpointStateMissingError
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.simulation.rows import Row
+from flykka.simulation.storage import Operation, mounted
+
+JOB = JobId("job-1")
+ROWS = (Row(1, 10, ((7, 70),)),)
+
+
+def checkpoint_of(path: str) -> CompletedCheckpoint:
+    state = OperatorSubtaskState(
+        operator_id=OperatorId("window"), exclusive=(ExclusiveStateHandle(path=path, size_bytes=16),)
+    )
+    entry = TaskStateEntry(
+        vertex_id=JobVertexId("window"),
+        subtask=0,
+        parallelism=1,
+        max_parallelism=8,
+        state=TaskStateSnapshot(operators=(state,)),
+    )
+    return CompletedCheckpoint(job_id=JOB, checkpoint_id=3, timestamp_ms=0, duration_ms=1, task_states=(entry,))
+
+
+def test_a_checkpoint_is_read_as_it_was_written_and_gone_when_it_is_dropped() -> None:
+    with mounted("here") as storage:
+        checkpoints = CheckpointStorage("simulated://here/checkpoints")
+        storage.write("here/checkpoints/job-1/state", ROWS)
+
+        path = checkpoints.write_metadata(checkpoint_of("simulated://here/checkpoints/job-1/state"))
+
+        assert (
+            checkpoints.read_metadata(path).task_states
+            == checkpoint_of("simulated://here/checkpoints/job-1/state").task_states
+        )
+        checkpoints.check_state(checkpoints.read_metadata(path))
+        assert checkpoints.latest(JOB) == path == "simulated://here/checkpoints/job-1/chk-3"
+        checkpoints.dispose([path], ["simulated://here/checkpoints/job-1/state"])
+        assert storage.files == {}
+
+
+def test_state_that_is_gone_is_missed() -> None:
+    with mounted("here"):
+        checkpoints = CheckpointStorage("simulated://here/checkpoints")
+        path = checkpoints.write_metadata(checkpoint_of("simulated://here/checkpoints/job-1/state"))
+
+        with pytest.raises(CheckpointStateMissingError, match="refers to state in"):
+            checkpoints.check_state(checkpoints.read_metadata(path))
+
+
+def test_a_savepoint_is_found_in_its_directory() -> None:
+    with mounted("here"):
+        folder = initialize_savepoint("simulated://here/savepoints", "savepoint-1-2")
+
+        path = CheckpointStorage("simulated://here/checkpoints").write_metadata(checkpoint_of("x"), folder)
+
+        assert CheckpointStorage("simulated://here/savepoints").savepoints() == [path]
+
+
+def test_what_fails_to_get_its_final_name_is_not_there() -> None:
+    with mounted("here") as storage:
+        storage.fails = lambda operation, _path: operation is Operation.FINALISE
+        checkpoints = CheckpointStorage("simulated://here/checkpoints")
+
+        with pytest.raises(OSError, match=r"finalising here/checkpoints/job-1/chk-3/_metadata\.inprogress failed"):
+            checkpoints.write_metadata(checkpoint_of("x"))
+
+        with pytest.raises(CheckpointNotFoundError):
+            checkpoints.read_metadata("simulated://here/checkpoints/job-1/chk-3")
+        assert storage.files == {}
+
+
+def test_one_name_is_mounted_once_and_leads_nowhere_afterwards() -> None:
+    with mounted("here"), pytest.raises(RuntimeError, match="runs already"), mounted("here"):
+        pass
+
+    with pytest.raises(CheckpointNotFoundError):
+        CheckpointStorage("simulated://here/checkpoints").read_metadata("simulated://here/checkpoints/x")
+
+
+def test_a_storage_that_cannot_be_written_refuses_a_savepoint_in_words() -> None:
+    with mounted("here") as storage:
+        storage.write("here/savepoints", b"a file")
+
+        with pytest.raises(CheckpointDirectoryError, match="it is a file"):
+            initialize_savepoint("simulated://here/savepoints", "savepoint-1-2")

@@ -1,0 +1,129 @@
+"""The jobs that are drawn: each can be executed, and what its sinks are to publish is known beforehand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from flykka.actors.graph.validation import check_job_graph
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job_graph import CheckpointingSettings, JobEdge, OperatorKind, ShipStrategy
+from flykka.simulation.drawing import draw_scenario
+from flykka.simulation.job import draw_restart_strategy, job_graph
+from flykka.simulation.operators import Filter, Program, Sink, Source
+from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
+from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology
+from tests.actors.graph.graphs import vertex
+
+SEEDS = range(200)
+
+
+def drawn(seed: int) -> Topology:
+    return draw_topology(Random(seed))
+
+
+def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Source:
+    return Source(
+        number=0,
+        rows=rows,
+        keys=2,
+        step_ms=step_ms,
+        disorder_ms=disorder_ms,
+        rows_per_split=1,
+        splits_per_look=1,
+        interval_ms=50,
+    )
+
+
+def read_twice(source: Source) -> Topology:
+    """A sink that reads both outputs of a source."""
+    program = Program(behaviours={"source": source, "sink": Sink(name="sink")})
+    edges = tuple(
+        JobEdge(source=JobVertexId("source"), source_output=output, ship_strategy=ShipStrategy.REBALANCE)
+        for output in range(2)
+    )
+    sink = replace(vertex("sink", reads=("source",)), inputs=edges)
+    return Topology(vertices=(vertex("source", outputs=2), sink), program=program)
+
+
+def test_every_job_that_is_drawn_can_be_executed() -> None:
+    checkpointing = CheckpointingSettings(directory="simulated://here")
+    for seed in SEEDS:
+        check_job_graph(job_graph(JobId("job"), drawn(seed), checkpointing, draw_restart_strategy(Random(seed))))
+
+
+def test_every_job_has_up_to_three_sources_and_up_to_three_sinks() -> None:
+    for seed in SEEDS:
+        topology = drawn(seed)
+        sources = [each for each in topology.vertices if each.operators[0].kind is OperatorKind.SOURCE]
+
+        assert 1 <= len(sources) <= 3
+        assert 1 <= len(topology.program.sinks) <= MAX_SINKS
+
+
+def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
+    vertices = [vertex for seed in SEEDS for vertex in drawn(seed).vertices]
+    strategies = {edge.ship_strategy for vertex in vertices for edge in vertex.inputs}
+    kinds = {operator.kind for vertex in vertices for operator in vertex.operators}
+
+    assert strategies == set(ShipStrategy) - {ShipStrategy.BROADCAST}
+    assert kinds == set(OperatorKind) - {OperatorKind.LOCAL_WINDOW_AGGREGATE}
+    assert {len(vertex.inputs) for vertex in vertices} >= {0, 1, 2}
+    assert {vertex.parallelism for vertex in vertices} == {1, 2, 3, 4}
+
+
+def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
+    checkpointing = CheckpointingSettings(directory="simulated://here")
+    for seed in SEEDS:
+        topology = drawn(seed).rescaled(lambda parallelism: 5 - parallelism)
+
+        check_job_graph(job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed))))
+
+
+def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:
+    source = source_of(10)
+    parts = Counter(part for row in source.read(0, 10) for part in row.parts)
+
+    truth = read_twice(source).truth()
+
+    assert truth == {"sink": parts + parts}
+
+
+def test_a_filter_lets_the_same_rows_pass_each_time() -> None:
+    source = source_of(100)
+    rows = source.read(0, 100)
+    half = Filter(salt=1, passing_percent=50)
+
+    passed = half.apply(rows)
+
+    assert 25 < len(passed) < 75
+    assert half.apply(passed) == passed
+    assert half.apply(rows[:50]) + half.apply(rows[50:]) == passed
+
+
+@pytest.mark.parametrize("disorder_ms", [0, 50])
+def test_event_times_go_back_by_no_more_than_the_disorder(disorder_ms: int) -> None:
+    source = source_of(50, step_ms=10, disorder_ms=disorder_ms)
+
+    times = [row.time_ms for row in source.read(0, 50)]
+
+    assert all(time >= max(times[: place + 1]) - disorder_ms for place, time in enumerate(times))
+
+
+def test_a_scenario_has_faults_of_the_wanted_kinds_only() -> None:
+    wanted = frozenset({FaultKind.CRASH, FaultKind.STORAGE})
+    scenarios = [draw_scenario(seed, SimulationSettings(faults=wanted)) for seed in SEEDS]
+
+    assert {fault.kind for each in scenarios for job in each.jobs for fault in job.faults} == wanted
+
+
+def test_scenarios_have_faults_of_every_kind_and_settings_that_the_front_door_allows() -> None:
+    scenarios = [draw_scenario(seed, SimulationSettings()) for seed in SEEDS]
+    settings = [job.checkpointing for each in scenarios for job in each.jobs]
+
+    assert {fault.kind for each in scenarios for job in each.jobs for fault in job.faults} == ALL_FAULTS
+    assert all(each.max_concurrent == 1 for each in settings if each.unaligned)
+    assert {each.unaligned for each in settings} == {True, False}
