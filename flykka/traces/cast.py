@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from flykka.runtime.trace.records import Record, Spawn, Turn
 from flykka.traces.diagram import with_short_ids
@@ -25,6 +26,7 @@ class Role(StrEnum):
     OTHER = "other"
 
 
+@lru_cache(maxsize=1 << 16)
 def role_of(path: str) -> Role:
     """The role of the actor at this path."""
     match path.split("/")[2:]:

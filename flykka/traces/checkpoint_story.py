@@ -10,12 +10,15 @@ from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Send, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.cast import Cast, job_of, role_of
+from flykka.traces.cast import Cast, Role, job_of, role_of
 from flykka.traces.checkpoint_steps import ACKNOWLEDGEMENTS, FAILURES, detail_of, outcome_of, step_of, step_of_sent
 from flykka.traces.drawing import begin_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import shortcomings
 from flykka.traces.story import Step, Story
+
+_WHO_BEGIN_AND_END = (Role.COORDINATOR, Role.JOB_MASTER)
+"""They do something about a checkpoint when they are told something else. Others only pass on what they are told."""
 
 
 def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> Story:
@@ -107,6 +110,8 @@ class _Teller:
         inner = said.part("buffer") or said.part("report") or said
         if self._is_meant(inner):
             return _Fact(inner)
+        if role_of(record.recipient.path) not in _WHO_BEGIN_AND_END:
+            return None
         sent = (facts_of(effect.message) for effect in _sends(record))
         found = next((told for told in sent if told is not None and self._is_meant(told.part("buffer") or told)), None)
         return None if found is None else _Fact(found, sent=True)

@@ -183,7 +183,11 @@ class _Comparing:
             self._same += 1
 
     def _unlike(self, one: Record, other: Record) -> Iterator[Unlike]:
-        return self._likeness.differences(_compared(one), _compared(other))
+        left, right = _compared(one), _compared(other)
+        if not self._likeness.ignores("now_ms"):
+            left["now_ms"], right["now_ms"] = one.now_ms, other.now_ms
+        if left != right:
+            yield from self._likeness.differences(left, right)
 
     def _is_settled(self) -> bool:
         """Whether nothing earlier can differ any more: all that the left run has before it was the same."""
@@ -232,7 +236,7 @@ def _place(one: Record | None, other: Record | None) -> int:
 
 def _compared(record: Record) -> dict[str, Any]:
     """What has to be the same."""
-    kind: dict[str, Any] = {"record": type(record).__name__, "now_ms": record.now_ms}
+    kind: dict[str, Any] = {"record": type(record).__name__}
     match record:
         case Turn():
             sender = None if record.sender is None else record.sender.path

@@ -8,7 +8,7 @@ compared is left out by the names of fields.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ import msgpack
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.records import Undecoded
 
-ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}")
+ID = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,})(?![0-9a-zA-Z])")
 """What is an id within a text."""
 
 
@@ -31,6 +31,10 @@ class Unlike:
     path: str
     left: Any
     right: Any
+
+
+_KEPT = 50_000
+"""So many pairs of texts are remembered."""
 
 
 class _Absent(Enum):
@@ -55,6 +59,8 @@ class Likeness:
         self._right_of: dict[str, str] = {}
         self._left_of: dict[str, str] = {}
         self._field_names: dict[type, tuple[str, ...]] = {}
+        self._is_ignored: dict[str, bool] = {}
+        self._same: dict[tuple[str, str], bool] = {}
 
     def differences(self, left: Any, right: Any, path: str = "") -> Iterator[Unlike]:
         """Where the two differ, in the order of their fields."""
@@ -62,45 +68,60 @@ class Likeness:
             return
         if isinstance(left, Undecoded) and isinstance(right, Undecoded):
             left, right = _on_the_wire(left), _on_the_wire(right)
-        if type(left) is not type(right):
+        kind = type(left)
+        if kind is not type(right):
             yield Unlike(path, left, right)
-        elif isinstance(left, str) and not isinstance(left, Enum):
+        elif kind is str:
             if not self._same_text(left, right):
                 yield Unlike(path, left, right)
-        elif isinstance(left, tuple | list):
+        elif kind is tuple or kind is list:
             for index, (one, other) in enumerate(zip_longest(left, right, fillvalue=ABSENT)):
                 yield from self.differences(one, other, f"{path}[{index}]")
-        elif isinstance(left, Mapping):
-            for name in sorted({*left, *right}, key=str):
-                if not self._is_ignored(str(name)):
-                    within = f"{path}.{name}" if path else str(name)
-                    yield from self.differences(left.get(name, ABSENT), right.get(name, ABSENT), within)
+        elif kind is dict:
+            yield from self._of_maps(left, right, path)
         elif isinstance(left, Ref):
             yield from self.differences(left.path, right.path, path)
-            if not self._is_ignored("incarnation") and left.incarnation != right.incarnation:
+            if left.incarnation != right.incarnation and not self.ignores("incarnation"):
                 yield Unlike(f"{path}.incarnation", left.incarnation, right.incarnation)
-        elif is_dataclass(left):
-            for name in self._compared(type(left)):
+        elif is_dataclass(kind):
+            for name in self._compared(kind):
                 within = f"{path}.{name}" if path else name
                 yield from self.differences(getattr(left, name), getattr(right, name), within)
         elif left != right:
             yield Unlike(path, left, right)
 
+    def ignores(self, name: str) -> bool:
+        """Whether fields of this name are left out."""
+        found = self._is_ignored.get(name)
+        if found is None:
+            found = self._is_ignored[name] = any(fnmatchcase(name, pattern) for pattern in self._ignored)
+        return found
+
+    def _of_maps(self, left: dict[Any, Any], right: dict[Any, Any], path: str) -> Iterator[Unlike]:
+        for name in sorted({*left, *right}, key=str):
+            if not self.ignores(str(name)):
+                within = f"{path}.{name}" if path else str(name)
+                yield from self.differences(left.get(name, ABSENT), right.get(name, ABSENT), within)
+
     def _compared(self, kind: type) -> tuple[str, ...]:
         names = self._field_names.get(kind)
         if names is None:
             declared = (field.name for field in fields(kind))
-            names = self._field_names[kind] = tuple(name for name in declared if not self._is_ignored(name))
+            names = self._field_names[kind] = tuple(name for name in declared if not self.ignores(name))
         return names
 
-    def _is_ignored(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self._ignored)
-
     def _same_text(self, left: str, right: str) -> bool:
-        if left == right and not ID.search(left):
-            return True
         if not self._renames:
             return left == right
+        # Which id is which is never unlearned: what was found of two texts once stays true.
+        found = self._same.get((left, right))
+        if found is None:
+            if len(self._same) > _KEPT:
+                self._same.clear()
+            found = self._same[left, right] = self._has_same_words(left, right)
+        return found
+
+    def _has_same_words(self, left: str, right: str) -> bool:
         if ID.split(left) != ID.split(right):
             return False
         pairs = zip(ID.findall(left), ID.findall(right), strict=True)

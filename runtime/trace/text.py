@@ -18,6 +18,7 @@ from flykka.runtime.trace.records import Record, Turn, Undecoded
 _TEXT_LENGTH = 80
 _ITEMS = 3
 _DEPTH = 2
+_names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
 """In nearly every message of a job: the path of who hears it names the one, the turn's own time is near the other."""
 
@@ -58,13 +59,23 @@ def failure_of(record: Record) -> SerializedThrowable | None:
             return None
 
 
-def _carried(item: object, depth: int) -> SerializedThrowable | None:
+def _carried(item: Value | Undecoded, depth: int) -> SerializedThrowable | None:
     if isinstance(item, SerializedThrowable):
         return item
-    if not isinstance(item, Value) or depth == 0:
+    if isinstance(item, Undecoded) or depth == 0:
         return None
-    parts = (getattr(item, field.name) for field in fields(item))  # type: ignore[arg-type]  # declared: a dataclass
-    return next((found for part in parts if (found := _carried(part, depth - 1)) is not None), None)
+    for name in _field_names(type(item)):
+        part = getattr(item, name)
+        if isinstance(part, Value) and (found := _carried(part, depth - 1)) is not None:
+            return found
+    return None
+
+
+def _field_names(kind: type) -> tuple[str, ...]:
+    names = _names.get(kind)
+    if names is None:
+        names = _names[kind] = tuple(field.name for field in fields(kind))
+    return names
 
 
 def failure_text(failure: SerializedThrowable) -> str:
