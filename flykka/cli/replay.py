@@ -15,6 +15,7 @@ _EPILOG = """\
 examples:
   flykka replay run.trace
   flykka replay run.trace --actor /user/job-1/checkpoint-coordinator
+  flykka replay run.trace --import shop.messages
   flykka replay histories/*.trace --junit replay.xml
 
 exit codes:
@@ -39,6 +40,8 @@ def add_replay_command(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     )
     replay.add_argument("--actor", metavar="PATH", help="only this actor, and those that are needed to make it")
     replay.add_argument("--until", metavar="N", type=int, help="only turns up to number N")
+    modules = "import this module first: one that declares messages; may be given several times"
+    replay.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
     form = replay.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="everything, as one JSON object")
     form.add_argument("--junit", metavar="FILE", help="write the results to this file too, as JUnit's XML")

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flykka.cli.replay_junit import junit_xml
@@ -28,14 +29,24 @@ if TYPE_CHECKING:
 
 def replay(arguments: argparse.Namespace) -> int:
     """`flykka replay`; returns the exit code, which is that of the file that went worst."""
+    with _importing_from_here(), _actors_silenced():
+        for name in arguments.modules:
+            try:
+                import_module(name)
+            except ImportError as missing:
+                print(f"flykka replay: {name} cannot be imported: {missing}", file=sys.stderr)
+                return UNREADABLE
+        return _replay(arguments)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
     done = []
     try:
-        with _actors_silenced():
-            for address in arguments.files:
-                replayed = _replayed(address, arguments)
-                done.append(replayed)
-                if not arguments.json:
-                    _show(replayed)
+        for address in arguments.files:
+            replayed = _replayed(address, arguments)
+            done.append(replayed)
+            if not arguments.json:
+                _show(replayed)
         if arguments.json:
             print(json.dumps(report_json(done), indent=2))
         sys.stdout.flush()
@@ -93,6 +104,17 @@ def _written(path: str, text: str) -> int:
         print(f"flykka replay: {path} cannot be written: {refusal.strerror}", file=sys.stderr)
         return BROKEN
     return OK
+
+
+@contextmanager
+def _importing_from_here() -> Iterator[None]:
+    """The modules of the working directory are found, as with `python -m`: recorded actors may be declared there."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flykka.runtime.trace.replay.comparison import DivergenceKind
 from flykka.runtime.trace.replay.replayer import ReplayResult
 
 _SHOWN = 3
@@ -53,7 +54,10 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:
     """One line."""
-    outcome = "as recorded" if result.divergence is None else f"diverged at turn {result.divergence.turn.sequence}"
+    outcome = "as recorded"
+    if result.divergence is not None:
+        cannot = result.divergence.kind is DivergenceKind.UNKNOWN_TYPE
+        outcome = f"{'cannot go on' if cannot else 'diverged'} at turn {result.divergence.turn.sequence}"
     return f"{address}: {outcome}; {result.turns:,} turns, {result.compared:,} of them replayed, in {seconds:.1f} s"
 
 

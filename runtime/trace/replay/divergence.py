@@ -73,7 +73,8 @@ class Divergence:
 
     def _headline(self) -> str:
         turn = self.turn
-        line = f"DIVERGENCE at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
+        what = "UNKNOWN TYPE" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
+        line = f"{what} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
         return line if self.source is None else f"{line}    {self.source}"
 
     def _lines(self) -> list[str]:

@@ -7,10 +7,11 @@ import builtins
 from flykka.messages.codec import decode, encode
 from flykka.messages.errors import CodecError
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message, Value
+from flykka.messages.message import Message, Value, class_of
 from flykka.messages.ref import Resolve
 from flykka.runtime import errors
 from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.text import message_tag
 
 
 class UnknownTypeError(Exception):
@@ -22,6 +23,9 @@ def living(message: Value | Undecoded, resolve: Resolve) -> Message:
     try:
         if isinstance(message, Undecoded) and not message.data:
             raise UnknownTypeError(message.reason)
+        if isinstance(message, Undecoded) and class_of(message_tag(message)) is None:
+            tag = message_tag(message)
+            raise UnknownTypeError(f"no class is known here for messages {tag!r}: import the module that declares it")
         revived = decode(message.data if isinstance(message, Undecoded) else encode(message), resolve)
     except CodecError as refusal:
         raise UnknownTypeError(str(refusal)) from None

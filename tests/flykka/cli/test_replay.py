@@ -160,6 +160,7 @@ def test_a_file_that_cannot_be_written_is_told(flykka: Shell, trace: Path, tmp_p
     assert "cannot be written" in err
 
 
+@pytest.mark.slow
 def test_a_message_of_no_known_type_is_no_divergence(tmp_path: Path) -> None:
     # Its class is known to the process that records, and not to the one that replays.
     script = """
@@ -186,9 +187,19 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
 
     assert replayed.returncode == 2, replayed.stderr
     assert "stranger.word" in replayed.stdout
-    assert "unknown tag" in replayed.stdout
+    assert "no class is known here" in replayed.stdout
 
 
+def test_modules_with_more_messages_may_be_named(flykka: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+
+    assert flykka(trace, "--import", "colorsys")[0] == 0
+    assert "colorsys" in sys.modules
+    code, _, err = flykka(trace, "--import", "no_such_module")
+    assert (code, err) == (2, "flykka replay: no_such_module cannot be imported: No module named 'no_such_module'\n")
+
+
+@pytest.mark.slow
 def test_whoever_has_seen_enough_may_leave(trace: Path) -> None:
     command = f"{sys.executable} -m flykka replay {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
 
