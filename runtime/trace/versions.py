@@ -37,7 +37,7 @@ def module_hashes(name: str) -> dict[str, str]:
     path = None if module is None else getattr(module, "__file__", None)
     if path is not None and Path(path).is_file():
         hashes[name] = _hash(Path(path).read_bytes())
-    package = name.rpartition(".")[0]
+    package = name if hasattr(module, "__path__") else name.rpartition(".")[0]
     if package:
         hashes |= _package_hash(package)
     return hashes

@@ -1,0 +1,20 @@
+"""Hashes of code: who recorded and who replays must come to the same, whichever module they begin with."""
+
+from __future__ import annotations
+
+import flykka.runtime.trace.reader
+from flykka.runtime.trace.versions import module_hashes
+
+PACKAGE = flykka.runtime.trace.__name__
+MODULE = flykka.runtime.trace.reader.__name__
+
+
+def test_a_package_has_the_hash_that_its_modules_tell_of_it() -> None:
+    assert module_hashes(PACKAGE)[PACKAGE] == module_hashes(MODULE)[PACKAGE]
+
+
+def test_a_module_has_a_hash_of_its_own_beside_that_of_its_package() -> None:
+    hashes = module_hashes(MODULE)
+
+    assert hashes.keys() == {MODULE, PACKAGE}
+    assert hashes[MODULE] != hashes[PACKAGE]
