@@ -14,6 +14,7 @@ from flykka.replay.answering_bridge import find_bridge, pace_of
 from flykka.replay.fork_data_plane import unrecorded_work
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.errors import ForkError
+from flykka.runtime.path import USER, split_path
 from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.replay.fork import Fork, ForkRun
 from flykka.runtime.trace.replay.session import ReplaySession
@@ -75,7 +76,9 @@ class JobFork(Fork):
 
         run = super().run(limit, until=until, at_rest=is_over, observer=observe, recorder=recorder, max_turns=max_turns)
         # Clients hear of other times than they did: nobody waits for what they say to that.
-        return replace(run, silent={path: said for path, said in run.silent.items() if path.count("/") > 2})
+        silent = {path: said for path, said in run.silent.items() if not self.outcome.jobs or _is_below_others(path)}
+        has_ended = self.outcome.has_ended and not self.expects_more
+        return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _task_in_hand(self) -> str:
         """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""
@@ -112,3 +115,7 @@ class JobSession(ReplaySession):
 
 def _attempt_of(arguments: tuple[object, ...]) -> object:
     return next((each.attempt for each in arguments if isinstance(each, TaskDeploymentDescriptor)), None)
+
+
+def _is_below_others(path: str) -> bool:
+    return split_path(path)[0] != USER

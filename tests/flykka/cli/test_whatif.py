@@ -1,0 +1,175 @@
+"""`flykka whatif`: a recorded run and a fork of it side by side, and exit codes that say how they compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.replay.replayer import Replayer
+from flykka.runtime.trace.reader import Trace
+from tests.runtime.replay import couriers
+
+KILLED = Path(__file__).parents[2] / "histories" / "killed-task-manager.trace"
+
+WhatIf = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
+    """Runs `flykka whatif ...`: its exit code, and what it printed."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        try:
+            code = main(["whatif", *map(str, arguments)])
+        except SystemExit as usage:
+            code = int(usage.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def acknowledgement() -> int:
+    """The number of the turn that the coordinator takes for the first acknowledgement of checkpoint 2."""
+    return turn_of("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
+
+
+def turn_of(place: str) -> int:
+    step = Replayer().session(KILLED).run_until(place)
+    assert step is not None
+    return step.turn.sequence
+
+
+def test_both_ends_stand_side_by_side(whatif: WhatIf, acknowledgement: int) -> None:
+    code, out, err = whatif(KILLED, "--at", acknowledgement, "--delay", "5s")
+
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith(f"turn {acknowledgement}  ")
+    assert lines[1] == "what if its message comes 5s later?"
+    assert lines[3].split() == ["recorded", "fork"]
+    assert lines[4].split() == ["job", "job", "FINISHED", "FINISHED"]
+    durations = next(line.split() for line in lines if line.startswith("  duration"))
+    assert float(durations[3]) > 5 > float(durations[1])
+    assert lines[-1].endswith("of virtual time: all jobs have ended")
+
+
+def test_everything_is_there_for_programs(whatif: WhatIf, acknowledgement: int) -> None:
+    code, out, _ = whatif(KILLED, "--at", acknowledgement, "--crash", "task-manager-1", "--json")
+
+    told = json.loads(out)
+
+    assert code == 0
+    assert (told["at"], told["fault"]) == (acknowledgement, "task-manager-1 dies before it")
+    assert told["ends_as_recorded"] is True
+    assert "task-manager-1" in told["fork"]["jobs"]["job"]["lost_task_managers"]
+    assert "task-manager-1" not in told["recorded"]["jobs"]["job"]["lost_task_managers"]
+    assert told["unanswered"] == {}
+
+
+def test_a_job_that_ends_otherwise_is_in_the_exit_code(whatif: WhatIf) -> None:
+    code, out, _ = whatif(KILLED, "--at", turn_of("JobManager <- SubmitJob"), "--drop")
+
+    assert code == 1
+    assert ["job", "job", "FINISHED", "-"] in [line.split() for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("fault", [["--drop"], ["--duplicate"], ["--fail-stage"], []])
+def test_every_fault_can_be_asked_for(whatif: WhatIf, acknowledgement: int, fault: list[str]) -> None:
+    code, out, err = whatif(KILLED, "--at", acknowledgement, *fault, "--limit", "1min")
+
+    assert (code in (0, 1), err) == (True, "")
+    assert "what if " in out
+
+
+def test_a_run_without_jobs_is_compared_too(whatif: WhatIf, tmp_path: Path) -> None:
+    trace = couriers.record(tmp_path / "couriers.trace")
+
+    code, out, _ = whatif(trace.path, "--at", 14, "--drop")
+
+    assert code == 0
+    assert "of virtual time: nothing is left to do" in out
+
+
+def test_what_nobody_answered_is_told(whatif: WhatIf, tmp_path: Path) -> None:
+    trace = couriers.record(tmp_path / "couriers.trace")
+
+    _, out, _ = whatif(trace.path, "--at", 14, "--duplicate", "--limit", "5s")
+
+    assert "nobody answered for /user/depot: Parcel(number=1)" in out
+
+
+def test_a_fork_writes_a_trace_of_its_own(whatif: WhatIf, acknowledgement: int, tmp_path: Path) -> None:
+    path = tmp_path / "fork.trace"
+
+    whatif(KILLED, "--at", acknowledgement, "--drop", "--record", path)
+
+    trace = Trace.open(path)
+    assert trace.header.system == Trace.open(KILLED).header.system
+    assert trace.truncated is None
+    assert trace.turns[0].sequence >= acknowledgement
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--at", "99999", "--drop"], "has no turn 99999: its last one is turn"),
+        (["--at", "NOTHING"], "argument --at: invalid int value: 'NOTHING'"),
+        (["--drop"], "the following arguments are required: --at"),
+        (["--at", "20", "--crash", "cellar"], "no actor lives at /user/cellar at turn"),
+        (["--at", "20", "--delay", "5x"], "argument --delay: the duration '5x' has the unknown unit 'x'"),
+        (["--at", "20", "--drop", "--duplicate"], "not allowed with argument"),
+    ],
+)
+def test_what_is_not_possible_is_told(whatif: WhatIf, arguments: list[str], said: str) -> None:
+    at = [str(turn_of("Task <- BridgeOpened")) if word == "20" else word for word in arguments]
+
+    code, out, err = whatif(KILLED, *at)
+
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_where_no_task_is_concerned_no_stage_can_fail(whatif: WhatIf) -> None:
+    code, _, err = whatif(KILLED, "--at", turn_of("JobManager <- SubmitJob"), "--fail-stage")
+
+    assert code == 2
+    assert "its message is for no Task, and names no attempt that lives" in err
+
+
+def test_a_file_that_is_no_trace_is_told(whatif: WhatIf, tmp_path: Path) -> None:
+    code, _, err = whatif(tmp_path / "nothing.trace", "--at", 1)
+
+    assert (code, err) == (2, f"flykka whatif: there is no file {tmp_path / 'nothing.trace'}\n")
+
+
+@pytest.mark.slow
+def test_on_a_terminal_it_is_a_table(acknowledgement: int) -> None:
+    controller, terminal = pty.openpty()
+    words = [sys.executable, "-m", "flykka", "whatif", str(KILLED), "--at", str(acknowledgement), "--duplicate"]
+    command = subprocess.Popen(words, stdout=terminal, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"})
+    os.close(terminal)
+
+    shown = b""
+    while True:
+        try:
+            read = os.read(controller, 4096)
+        except OSError:
+            break
+        if not read:
+            break
+        shown += read
+
+    assert command.wait(timeout=60) == 0
+    os.close(controller)
+    assert b"recorded" in shown
+    assert b"FINISHED" in shown

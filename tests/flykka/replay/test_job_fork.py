@@ -1,0 +1,209 @@
+"""Forks of recorded jobs: without a fault they end as recorded, with one the actors cope with it as a cluster does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from flykka.messages.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.ids import JobId
+from flykka.messages.job import JobStatus, SubmitJob
+from flykka.messages.stage import ReadSplits, SnapshotState, StageFinished
+from flykka.replay.job_fork import JobFork, JobSession
+from flykka.replay.outcomes import JobOutcome, RunOutcome
+from flykka.replay.replayer import Replayer
+from flykka.runtime.errors import ForkError
+from flykka.runtime.trace.reader import Trace
+
+HISTORIES = Path(__file__).parents[2] / "histories"
+KILLED = HISTORIES / "killed-task-manager.trace"
+DECLINED = HISTORIES / "declined-and-failed.trace"
+
+
+def session_of(path: Path) -> JobSession:
+    return Replayer().session(path)
+
+
+def the_job(outcome: RunOutcome) -> JobOutcome:
+    (job,) = outcome.jobs.values()
+    return job
+
+
+def summary(outcome: RunOutcome) -> list[tuple[object, ...]]:
+    """What became of the jobs, but for times, which are the machine's that recorded them."""
+    return [
+        (job.job_id, job.status, list(job.completed), job.aborted, job.restarts, list(job.failures))
+        for job in outcome.jobs.values()
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(HISTORIES.glob("*.trace")), ids=lambda path: path.stem)
+def test_a_fork_without_a_fault_ends_as_the_recorded_run(path: Path) -> None:
+    session = session_of(path)
+    turns = Trace.open(path).turns
+    session.at(turns[len(turns) // 3].sequence)
+
+    fork = session.fork()
+    run = fork.run()
+
+    assert (run.ended, run.silent) == ("all jobs have ended", {})
+    assert summary(fork.outcome) == summary(fork.recorded)
+    assert fork.outcome.ends_as(fork.recorded)
+
+
+def test_a_lost_task_manager_is_replaced_and_the_job_goes_on() -> None:
+    session = session_of(KILLED)
+    session.run_until(AcknowledgeCheckpoint)
+    fork = session.fork()
+
+    fork.crash("task-manager-1")
+    fork.run()
+
+    job = the_job(fork.outcome)
+    assert job.status is JobStatus.FINISHED
+    assert "task-manager-1" in job.lost_task_managers
+    assert "task-manager-1" not in the_job(fork.recorded).lost_task_managers
+
+
+def test_a_stage_that_fails_restarts_the_job() -> None:
+    session = session_of(DECLINED)
+    session.run_until(ReadSplits)
+    fork = session.fork()
+
+    fork.fail_stage()
+    fork.run()
+
+    job = the_job(fork.outcome)
+    assert "InjectedFailure: a stage fails in this fork" in job.failures
+    assert (job.restarts > 0) is (job.status is JobStatus.FINISHED)
+
+
+def test_a_stage_of_the_attempt_that_a_message_names_can_fail() -> None:
+    session = session_of(KILLED)
+    session.run_until("JobMaster <- AcknowledgeCheckpoint")
+    fork = session.fork()
+
+    fork.fail_stage()
+    fork.run()
+
+    assert "InjectedFailure: a stage fails in this fork" in the_job(fork.outcome).failures
+
+
+def test_where_no_task_is_concerned_no_stage_can_fail() -> None:
+    session = session_of(KILLED)
+    session.run_until("JobManager <- SubmitJob")
+
+    with pytest.raises(ForkError, match="its message is for no Task, and names no attempt that lives"):
+        session.fork().fail_stage()
+
+
+def test_an_acknowledgement_that_comes_late_delays_its_checkpoint() -> None:
+    session = session_of(KILLED)
+    session.run_until("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
+    fork = session.fork()
+
+    fork.delay("5s")
+    fork.run()
+
+    job = the_job(fork.outcome)
+    assert job.status is JobStatus.FINISHED
+    assert 2 in job.completed
+    assert job.duration_ms >= 5_000 > the_job(fork.recorded).duration_ms
+
+
+def test_an_acknowledgement_that_comes_twice_counts_once() -> None:
+    session = session_of(KILLED)
+    session.run_until("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
+    fork = session.fork()
+
+    fork.duplicate()
+    fork.run()
+
+    assert summary(fork.outcome) == summary(fork.recorded)
+
+
+@pytest.mark.slow
+def test_a_lost_acknowledgement_lets_the_checkpoint_expire() -> None:
+    session = session_of(KILLED)
+    session.run_until("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
+    fork = session.fork()
+
+    fork.drop()
+    fork.run()
+
+    job = the_job(fork.outcome)
+    assert job.aborted[2] == "EXPIRED"
+    assert job.status is JobStatus.FINISHED
+
+
+def test_behind_the_record_a_bridge_answers_by_the_protocol() -> None:
+    session = session_of(KILLED)
+    session.run_until(SnapshotState)
+    fork = session.fork()
+
+    fork.duplicate()
+    run = fork.run()
+
+    assert run.silent == {}
+
+
+def test_a_stage_takes_as_long_as_such_a_stage_took() -> None:
+    session = session_of(HISTORIES / "unaligned.trace")
+    session.run_until("Task <- StageFinished")
+    fork = session.fork()
+
+    fork.crash("task-manager-1")
+    fork.run()
+
+    job = the_job(fork.outcome)
+    assert job.status is JobStatus.FINISHED
+    assert job.duration_ms > 1_000
+
+
+def test_a_fork_does_not_touch_the_storage_of_the_recorded_run() -> None:
+    session = session_of(KILLED)
+    step = session.run_until("JobManager <- SubmitJob")
+    assert step is not None
+    assert isinstance(step.turn.message, SubmitJob)
+    assert step.turn.message.job_graph.checkpointing.directory.startswith("memory://")
+    before = set(MemoryFileSystem.store)
+
+    session.fork().run()
+
+    assert set(MemoryFileSystem.store) == before
+
+
+def test_forks_of_one_turn_are_the_same() -> None:
+    session = session_of(KILLED)
+    session.run_until(StageFinished)
+
+    runs: list[tuple[JobFork, object]] = []
+    for _ in range(2):
+        fork = session.fork()
+        fork.crash("task-manager-1")
+        runs.append((fork, fork.run()))
+
+    assert runs[0][1] == runs[1][1]
+    assert runs[0][0].outcome == runs[1][0].outcome
+
+
+def test_an_outcome_knows_a_job_that_was_refused() -> None:
+    outcome = RunOutcome.of(Trace.open(HISTORIES / "regions.trace").records())
+
+    refused = outcome.jobs[JobId("refused")]
+
+    assert (refused.status, refused.has_ended) == (JobStatus.FAILED, True)
+    assert "LAZY_FROM_SOURCES" in "".join(refused.failures)
+
+
+def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
+    killed = RunOutcome.of(Trace.open(KILLED).records())
+    declined = RunOutcome.of(Trace.open(DECLINED).records())
+
+    assert killed.ends_as(declined)
+    the_job(declined).status = JobStatus.FAILED
+    assert not killed.ends_as(declined)
+    assert not killed.ends_as(RunOutcome())
