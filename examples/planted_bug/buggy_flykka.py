@@ -20,9 +20,10 @@ _expects, _acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledg
 
 
 def expects(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-    """Every acknowledgement counts, also the second one of a task."""
+    """While somebody is awaited every acknowledgement counts, also the second one of a task."""
     answer = _expects(self, attempt)
-    return TaskAcknowledgeResult.SUCCESS if answer is TaskAcknowledgeResult.DUPLICATE else answer
+    counts = answer is TaskAcknowledgeResult.DUPLICATE and self.awaited
+    return TaskAcknowledgeResult.SUCCESS if counts else answer
 
 
 def acknowledge(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:

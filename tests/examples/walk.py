@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from tests.house.sources import HOUSE
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
-_TOOK = re.compile(r"\bin \d[\d.,]* (ms|s)\b")
+_TOOK = re.compile(r"\bin \d[\d.,]* ?(ms|s)\b|\([\d,]+ per second\)")
 _PROGRAM = "import sys\nfrom flykka.cli.main import main\nsys.exit(main())\n"
 LONG_ENOUGH = 120
 
@@ -67,7 +67,8 @@ class Walk:
             (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         path = os.pathsep.join([str(tools), os.environ["PATH"]])
-        self._environment = {**os.environ, "PATH": path, "PYTHONPATH": str(HOUSE), "COLUMNS": "120"}
+        told = {"PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
+        self._environment = {**os.environ, **told, "PATH": path}
 
     def run(self, command: str) -> str:
         """What a command prints, on both of its streams."""
