@@ -31,6 +31,8 @@ class Heard:
     restarts: Counter[JobId] = field(default_factory=Counter)
     completed: int = 0
     aborted: int = 0
+    given_up_last: set[JobId] = field(default_factory=set)
+    """Jobs of which a checkpoint was given up since the last one was complete."""
 
 
 class SimulationClient(Actor):
@@ -52,9 +54,11 @@ class SimulationClient(Actor):
                 heard.savepoints.append(path)
             case JobStatusChanged(job_id=job_id, status=JobStatus.RESTARTING):
                 heard.restarts[job_id] += 1
-            case CheckpointCompleted():
+            case CheckpointCompleted(job_id=job_id):
                 heard.completed += 1
-            case CheckpointAborted():
+                heard.given_up_last.discard(job_id)
+            case CheckpointAborted(job_id=job_id):
                 heard.aborted += 1
+                heard.given_up_last.add(job_id)
             case _:
                 pass
