@@ -36,6 +36,11 @@ def unreferenced(world: World, job_id: JobId) -> list[str]:
     return sorted(files.keys() - referred)
 
 
+def is_kept(world: World, job_id: JobId) -> bool:
+    """Whether the folder of a job is still there."""
+    return f"{world.name}/checkpoints/{job_id}" not in world.deleted_jobs
+
+
 def staged(world: World, job_id: JobId) -> list[str]:
     """What a job has staged and not published."""
     return world.storage.below(f"{world.name}/staging/{job_id}")

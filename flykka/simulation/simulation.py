@@ -205,7 +205,7 @@ class _Simulation:
         if job.status not in ("FINISHED", "STOPPED") or self._heard.restarts[job_id] or self._injections.leaves_files:
             return
         # What a pending checkpoint might have referred to is kept until the folder goes as a whole.
-        is_settled = kept is not None or job_id not in self._heard.given_up_last
+        is_settled = leftovers.is_kept(world, job_id) or (kept is None and job_id not in self._heard.given_up_last)
         left = {
             "nothing refers to": leftovers.unreferenced(world, job_id) if is_settled else [],
             "nobody has published": leftovers.staged(world, job_id),
