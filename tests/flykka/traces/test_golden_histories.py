@@ -1,0 +1,47 @@
+"""The golden histories, told and drawn: whatever has been recorded of the cast can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.cli.trace_statistics import TraceStatistics
+from flykka.traces.cast import Role, role_of
+from flykka.traces.trace import Trace
+
+HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.trace"))
+FEW = 3
+
+
+@pytest.fixture(params=HISTORIES, ids=lambda path: path.stem)
+def history(request: pytest.FixtureRequest) -> Trace:
+    return Trace.open(request.param)
+
+
+@pytest.mark.slow
+def test_every_job_is_told_to_its_end(history: Trace) -> None:
+    masters = {turn.recipient.path for turn in history if role_of(turn.recipient.path) is Role.JOB_MASTER}
+    jobs = sorted(path.rpartition("/job-")[2] for path in masters)
+
+    stories = [history.story(job=job) for job in jobs]
+
+    assert stories
+    assert {story.outcome for story in stories} <= {"FINISHED", "FAILED", "CANCELED"}
+
+
+@pytest.mark.slow
+def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> None:
+    checkpoints = TraceStatistics.of(history.records()).in_order()[:FEW]
+
+    for checkpoint in checkpoints:
+        story = history.story(checkpoint=checkpoint.checkpoint_id, job=checkpoint.job_id)
+        state = "COMPLETED" if checkpoint.state == "COMPLETED" else f"ABORTED, {checkpoint.state}"
+        assert story.outcome.startswith(state)
+        assert story.lines()[0].phase == "trigger"
+
+
+@pytest.mark.slow
+def test_every_turn_can_be_drawn(history: Trace) -> None:
+    assert history.to_html(collapse=("heartbeats",), last=2_000)
+    assert history.to_mermaid(last=200)

@@ -1,0 +1,44 @@
+"""What a trace does not tell is said, whatever is shown of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flykka.messages.ref import Ref
+from flykka.runtime.envelope import Envelope
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.traces.origin import shortcomings
+from flykka.traces.trace import Trace
+from tests.runtime.players import Say, says
+
+ALICE = Ref("/user/alice", 1)
+
+
+def record(recorder: TraceRecorder, turns: int) -> Trace:
+    recorder.open(system="recorded", seed=0)
+    for number in range(1, turns + 1):
+        recorder.turn(number, 0, ALICE, Envelope(says(f"secret {number}" * 100), None, None), [], None)
+    recorder.close()
+    return Trace.open(recorder.path)
+
+
+def test_a_whole_recording_has_nothing_to_excuse(tmp_path: Path) -> None:
+    assert list(shortcomings(record(TraceRecorder(tmp_path / "run.trace"), 3))) == []
+
+
+def test_messages_that_were_redacted_are_named(tmp_path: Path) -> None:
+    trace = record(TraceRecorder(tmp_path / "run.trace", redact={Say: lambda said: says("***")}), 3)
+
+    assert list(shortcomings(trace)) == ["redacted before they were written: test.say"]
+    assert "redacted before they were written: test.say" in trace.to_html()
+    assert "redacted before they were written: test.say" in trace.to_mermaid()
+    assert "secret" not in trace.to_html()
+
+
+def test_a_recording_that_its_size_has_ended_says_where(tmp_path: Path) -> None:
+    trace = record(TraceRecorder(tmp_path / "run.trace", max_bytes=20_000), 20_000)
+
+    (note,) = shortcomings(trace)
+
+    assert note.startswith("the recording had reached its 19.5 KiB: turn ")
+    assert note.endswith("and all after it are not in it")
