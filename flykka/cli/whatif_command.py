@@ -95,7 +95,7 @@ def _show(trace: Trace, fork: JobFork, run: ForkRun, fault: str) -> None:
     assert fork.turn is not None
     print(turn_line(fork.turn, began_ms))
     print(f"what if {fault}?\n")
-    rows = list(_rows(fork.recorded, fork.outcome))
+    rows = list(side_by_side(fork.recorded, fork.outcome))
     console = Console(highlight=False)
     if console.is_terminal and not console.is_dumb_terminal:
         console.print(_table(rows))
@@ -123,7 +123,8 @@ def _print_plain(rows: list[Row]) -> None:
         print(f"{label:<{widths[0]}}  {recorded:<{widths[1]}}  {forked}".rstrip())
 
 
-def _rows(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
+def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
+    """What came of the jobs and of the run, as it was recorded and in the fork."""
     for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
         here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
         yield f"job {job_id}", here.pop("status"), there.pop("status")

@@ -14,6 +14,8 @@ from flykka.notebook.shell import Bundle, interactive_shell
 
 DISPLAYS = {
     "flykka.runtime.trace.reader:Trace": "flykka.notebook.trace_html:trace_bundle",
+    "flykka.replay.job_fork:JobFork": "flykka.notebook.replay_fork_html:fork_bundle",
+    "flykka.runtime.trace.replay.fork:ForkRun": "flykka.notebook.replay_fork_html:fork_run_bundle",
     "flykka.runtime.trace.records:Turn": "flykka.notebook.trace_html:turn_bundle",
     "flykka.runtime.trace.replay.divergence:Divergence": "flykka.notebook.replay_html:divergence_bundle",
     "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.replay_html:result_bundle",
