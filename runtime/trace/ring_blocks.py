@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from flykka.runtime.life import Life
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace import format as layout
-from flykka.runtime.trace.graphs import NoFormError, learn_opaque
+from flykka.runtime.trace.graph_writer import NoFormError, learn_opaque
 from flykka.runtime.trace.recipes import pack_recipe
 from flykka.runtime.trace.snapshots import IDLE, snapshot_of
 

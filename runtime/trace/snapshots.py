@@ -25,7 +25,8 @@ from flykka.runtime.props import Props
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.stash import Stash
 from flykka.runtime.timers import Repeats, Timer
-from flykka.runtime.trace.graphs import GraphReader, GraphWriter, NoFormError
+from flykka.runtime.trace.graph_reader import GraphReader
+from flykka.runtime.trace.graph_writer import GraphWriter, NoFormError
 from flykka.runtime.trace.recipes import Recipe, pack_recipe, unpack_recipe
 
 if TYPE_CHECKING:
