@@ -38,6 +38,7 @@ examples:
   flykka trace show flight-record.trace        what happened before a failure
   flykka replay run.trace                      a recorded run again, without Spark
   flykka debug run.trace --until 142           what every actor knew, turn by turn
+  flykka whatif run.trace --at 142 --drop      the same run without one message
   flykka simulate --seeds 1000                 clusters in virtual time, with faults
 
 {EXIT_CODES}"""

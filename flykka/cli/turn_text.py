@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.replay.words import effect_line
 from flykka.runtime.trace.state_text import cut
+from flykka.runtime.trace.state_tree import one_line
 from flykka.runtime.trace.text import failure_text, message_text
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.state import Change
 
 _WIDTH = 140
+_SIDE = 60
 
 
 def turn_line(turn: Turn, began_ms: int) -> str:
@@ -33,7 +35,10 @@ def effect_lines(turn: Turn) -> list[str]:
 
 def change_lines(changes: Iterable[Change]) -> list[str]:
     """One line for each change."""
-    return [cut(str(change) if change.path else f"the actor{change}", _WIDTH) for change in changes]
+    return [
+        f"{change.path or 'the actor'}: {cut(one_line(change.before), _SIDE)} -> {cut(one_line(change.after), _SIDE)}"
+        for change in changes
+    ]
 
 
 def cause_lines(causes: Iterable[Cause], began_ms: int) -> list[str]:

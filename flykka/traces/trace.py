@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from flykka.notebook.sequence_diagram import HEIGHT, SequenceDiagram
+from flykka.replay.job_fork import JobSession
+from flykka.replay.replayer import Replayer
 from flykka.runtime.trace import reader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story, concerns_checkpoint
@@ -19,6 +21,16 @@ from flykka.traces.story import Story
 
 class Trace(reader.Trace):
     """A recorded run. Nothing but the header is kept in memory; every iteration reads the file anew."""
+
+    def at(self, number: int) -> JobSession:
+        """The run, replayed up to behind turn `number`: `trace.at(142).state("/user/job-manager")`.
+
+        Raises:
+            SessionError: there is no such turn.
+        """
+        session = Replayer().session(self)
+        session.at(number)
+        return session
 
     def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
         """What concerns one checkpoint, one attempt or one job, in the order in which it came about.

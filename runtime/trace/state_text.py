@@ -27,7 +27,10 @@ def part_of(state: State, path: str) -> State | Absent:
 
 
 def lines_of(state: State, width: int = _WIDTH, depth: int = _DEPTH) -> list[str]:
-    """The state as an indented tree: what fits into `width` stands in one line, what is below `depth` is cut short."""
+    """The state as an indented tree, in which what fits into `width` stands in one line.
+
+    What lies below `depth` is cut short, and so are immutable values: what they hold was told when they were sent.
+    """
     return list(_lines("", state, width, depth))
 
 
@@ -38,7 +41,8 @@ def cut(text: str, width: int = _WIDTH) -> str:
 
 def _lines(name: str, state: State, width: int, depth: int) -> Iterator[str]:
     line = name + one_line(state)
-    if not isinstance(state, list | dict) or len(line) <= width or depth == 0:
+    is_value = isinstance(state, Fields) and state.checksum is not None and name != ""
+    if not isinstance(state, list | dict) or len(line) <= width or depth == 0 or is_value:
         yield cut(line, width)
         return
     yield name + (state.kind if isinstance(state, Fields) else f"{len(state)} items")

@@ -14,8 +14,9 @@ from flykka.messages.stage import ReadSplits, SnapshotState, StageFinished
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
-from flykka.runtime.errors import ForkError
+from flykka.runtime.errors import ForkError, SessionError
 from flykka.runtime.trace.reader import Trace
+from flykka.traces.trace import Trace as FrontTrace
 
 HISTORIES = Path(__file__).parents[2] / "histories"
 KILLED = HISTORIES / "killed-task-manager.trace"
@@ -207,3 +208,14 @@ def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
     the_job(declined).status = JobStatus.FAILED
     assert not killed.ends_as(declined)
     assert not killed.ends_as(RunOutcome())
+
+
+def test_a_trace_of_the_front_door_knows_what_actors_knew_at_a_turn() -> None:
+    step = session_of(KILLED).run_until("CheckpointCoordinator <- AcknowledgeCheckpoint")
+    assert step is not None
+
+    session = FrontTrace.open(KILLED).at(step.turn.sequence)
+
+    assert session.state("job-manager/job-job/checkpoint-coordinator") == step.after
+    with pytest.raises(SessionError, match="has no turn 99999"):
+        FrontTrace.open(KILLED).at(99_999)

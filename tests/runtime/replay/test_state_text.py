@@ -1,0 +1,72 @@
+"""A state is read as a tree of lines, and each part of it by the path that a change names."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.message import Value, value
+from flykka.runtime.trace.state import Absent, changes, describe
+from flykka.runtime.trace.state_text import cut, lines_of, part_of
+
+
+@value("test.parcel_note")
+class Note(Value):
+    text: str
+
+
+class Shelf:
+    def __init__(self, *notes: str) -> None:
+        self.notes = {number: Note(text=note) for number, note in enumerate(notes)}
+        self.names = ["/user/a", "b.c"]
+
+
+def test_what_fits_stands_in_one_line() -> None:
+    assert lines_of(describe(Shelf("a"))) == ["Shelf(names=[/user/a, b.c], notes={0: Note(text=a)})"]
+
+
+def test_what_does_not_fit_is_a_tree() -> None:
+    assert lines_of(describe(Shelf("a", "b" * 60)), width=50) == [
+        "Shelf",
+        "  names: [/user/a, b.c]",
+        "  notes: 2 items",
+        "    [0]: Note(text=a)",
+        f"    [1]: Note(text={'b' * 28}...",
+    ]
+
+
+def test_what_is_too_deep_is_cut_short() -> None:
+    deep = {"a": {"b": {"c": {"d": "e" * 100}}}}
+
+    assert lines_of(describe(deep), width=30, depth=2) == [
+        "1 items",
+        "  [a]: 1 items",
+        "    [b]: {c: {d: eeeeeeeeee...",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("notes[0].text", "a"),
+        ("names[1]", "b.c"),
+        ("names[2]", Absent.ABSENT),
+        ("names.x", Absent.ABSENT),
+        ("notes[0].text.x", Absent.ABSENT),
+        ("nothing", Absent.ABSENT),
+    ],
+)
+def test_a_part_is_found_by_its_path(path: str, part: object) -> None:
+    assert part_of(describe(Shelf("a", "b")), path) == part
+
+
+def test_what_a_change_names_is_there() -> None:
+    before, after = describe(Shelf("a")), describe(Shelf("b"))
+
+    (change,) = changes(before, after)
+
+    assert part_of(before, change.path) == change.before == "a"
+    assert part_of(after, change.path) == change.after == "b"
+
+
+def test_a_text_is_cut_where_it_is_too_long() -> None:
+    assert (cut("abcdef", 6), cut("abcdefg", 6)) == ("abcdef", "abc...")
