@@ -134,7 +134,7 @@ def test_every_ready_field_is_among_the_options(name: str) -> None:
     assert is_named(name)
 
 
-COMMANDS = ["run", "plan", "replay", "debug", "simulate"]
+COMMANDS = ["run", "plan", "replay", "debug", "whatif", "simulate", "shrink"]
 OF_TRACES = ["show", "stats", "story", "diagram", "diff"]
 
 
