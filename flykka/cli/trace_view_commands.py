@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.text import Text
+
 from flykka.cli.trace_file import OK, UNREADABLE, run_on_trace
 from flykka.runtime.trace.reader import Trace
 from flykka.traces.attempt_story import attempt_story
@@ -34,7 +37,7 @@ def story(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps(told.to_json(everything=arguments.all), indent=2))
         else:
-            sys.stdout.write(told.text(everything=arguments.all))
+            _print(told.text(everything=arguments.all))
         return OK
 
     return run_on_trace("flykka trace", arguments.file, tell)
@@ -51,6 +54,17 @@ def diagram(arguments: argparse.Namespace) -> int:
         return _written(arguments.output, parts)
 
     return run_on_trace("flykka trace", arguments.file, draw)
+
+
+def _print(text: str) -> None:
+    """On a terminal what tells of a failure is red, and what heads the rest is bold."""
+    console = Console(highlight=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        sys.stdout.write(text)
+        return
+    for line in text.splitlines():
+        style = "red" if line.startswith("!") else "" if line.startswith(" ") else "bold"
+        console.print(Text(line, style=style), soft_wrap=True)
 
 
 def _written(output: str, parts: Iterable[str]) -> int:

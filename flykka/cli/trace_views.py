@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from flykka.cli.arguments import at_least_one
 
@@ -106,6 +107,8 @@ def _story(arguments: argparse.Namespace) -> int:
 
 
 def _diagram(arguments: argparse.Namespace) -> int:
+    if arguments.output is None and arguments.format != "mermaid" and sys.stdout.isatty():
+        arguments.parser.error(f"{arguments.format} is not for a terminal: say where to write it with -o FILE")
     from flykka.cli.trace_view_commands import diagram
 
     return diagram(arguments)

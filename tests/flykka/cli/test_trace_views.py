@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,30 @@ def test_a_trace_that_is_cut_off_is_read_to_where_it_ends_and_that_is_said(
 
     assert (code, err) == (0, "")
     assert "the trace ends at byte" in out
+
+
+@pytest.mark.parametrize("name", ["html", "perfetto"])
+def test_what_no_terminal_can_show_is_not_printed_there(
+    flykka: Shell, trace: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    code, out, err = flykka("diagram", trace, "--format", name)
+
+    assert (code, out) == (2, "")
+    assert f"{name} is not for a terminal: say where to write it with -o FILE" in err
+
+
+def test_on_a_terminal_failures_are_red(trace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen = StringIO()
+    monkeypatch.setattr("sys.stdout", screen)
+
+    code = main(["trace", "story", str(other), "--checkpoint", "2"])
+
+    given_up = next(line for line in screen.getvalue().splitlines() if "given up" in line)
+    assert code == 0
+    assert given_up.startswith("\x1b[31m!")
