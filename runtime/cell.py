@@ -110,7 +110,7 @@ class Cell(pykka.Actor):
         # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
         self.system = system
         self.termination = Termination(system.driver)
-        self.mailbox = system.mailbox(self, props)
+        self.mailbox = system.mailbox(self, props, path)
         self.ref = ActorRef(system, path, incarnation, self.mailbox)
         self.actor_urn = self.ref.actor_urn
         self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.

@@ -302,8 +302,8 @@ class ActorSystem:
         assert isinstance(received, Message)
         return received
 
-    def mailbox(self, cell: Cell, props: Props) -> Mailbox:
-        """What a new cell gets its messages by."""
+    def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
+        """What a new cell at `path` gets its messages by."""
         return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
     def incarnation(self, path: str, following: int) -> int:

@@ -38,7 +38,7 @@ def add_replay_command(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     replay.add_argument(
         "files", metavar="FILE", nargs="+", help="a trace; an address such as s3://bucket/run.trace too"
     )
-    replay.add_argument("--actor", metavar="PATH", help="only this actor, and those that are needed to make it")
+    replay.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
     replay.add_argument("--until", metavar="N", type=int, help="only turns up to number N")
     modules = "import this module first: one that declares messages; may be given several times"
     replay.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)

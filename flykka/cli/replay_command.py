@@ -19,7 +19,6 @@ from flykka.cli.replay_report import Replayed, lines_of, report_json
 from flykka.cli.trace_file import BROKEN, DIFFERENT, OK, UNREADABLE, opened, reason
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.replay.comparison import DivergenceKind
 from flykka.traces.origin import beforehand
 
@@ -63,8 +62,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
     began = time.perf_counter()
     try:
         with opened(address) as trace:
-            actor = None if arguments.actor is None else _actor_of(trace, arguments.actor)
-            result = Replayer().replay(trace, actor=actor, until=arguments.until)
+            result = Replayer().replay(trace, actor=arguments.actor, until=arguments.until)
             notes = tuple(beforehand(trace))
     except (TraceError, OSError, ImportError) as unreadable:
         return Replayed(address=address, code=UNREADABLE, error=reason(address, unreadable))
@@ -79,14 +77,6 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
         # A trace from elsewhere was replayed from a copy, which is gone.
         result = replace(result, divergence=replace(divergence, trace=address))
     return Replayed(address=address, code=code, result=result, seconds=time.perf_counter() - began, notes=notes)
-
-
-def _actor_of(trace: Trace, path: str) -> str:
-    """The whole path of an actor. Raises `TraceError` where the trace has no turn of it."""
-    path = path if path.startswith("/") else f"/user/{path}"
-    if not any(turn.recipient.path == path for turn in trace):
-        raise TraceError(f"{trace.path} has no turn of an actor {path}; `flykka trace stats` names those that it has")
-    return path
 
 
 def _show(replayed: Replayed) -> None:

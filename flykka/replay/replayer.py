@@ -41,9 +41,9 @@ class Replayer(KernelReplayer):
     def engine(self, trace: Trace | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
         """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
         opened = trace if isinstance(trace, Trace) else Trace.open(trace)
-        only = None if actor is None else frozenset([actor])
         actors = {**_bridges(opened), **self._actors}
-        return ReplayEngine(opened, actors, {**stand_ins(opened), **self._stand_ins}, only=only)
+        standing_in = {**stand_ins(opened), **self._stand_ins}
+        return ReplayEngine(opened, actors, standing_in, only=self._only(opened, actor))
 
     def session(self, trace: Trace | str | os.PathLike[str]) -> JobSession:
         """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""

@@ -124,8 +124,8 @@ class SimulatedSystem(ActorSystem):
         self.schedule = PausingDispatcher(seed, self.manual_clock)
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
-    def mailbox(self, cell: Cell, props: Props) -> Mailbox:
-        """What a new cell gets its messages by: the network is before each."""
+    def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
+        """What a new cell at `path` gets its messages by: the network is before each."""
         return Mailbox(cell, _Lane(self.network, props.actor_class))
 
     def advance(self, ms: int) -> None:

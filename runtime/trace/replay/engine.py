@@ -28,7 +28,7 @@ from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.replay.explanation import explain
 from flykka.runtime.trace.replay.forms import Forms
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of
-from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
+from flykka.runtime.trace.replay.mailbox import DeafMailbox, Entry, ReplayMailbox
 from flykka.runtime.trace.replay.noted import effect_of
 from flykka.runtime.trace.replay.older import as_in_first_format
 from flykka.runtime.trace.replay.quiet import quiet
@@ -66,7 +66,7 @@ class ReplayEngine:
         only: frozenset[str] | None = None,
     ) -> None:
         self.trace = trace
-        self.system = ReplaySystem(trace.header.system, trace.header.seed)
+        self.system = ReplaySystem(trace.header.system, trace.header.seed, only)
         self.position = 0
         """The sequence number of the last record that was replayed, 0 at the beginning."""
         self.turns = 0
@@ -155,7 +155,7 @@ class ReplayEngine:
         return system.attach(props, ref)
 
     def _is_wanted(self, ref: Ref) -> bool:
-        return self._only is None or any(ref.path == each or each.startswith(f"{ref.path}/") for each in self._only)
+        return self.system.is_wanted(ref.path)
 
     def _leave_out(self, ref: Ref, reason: str) -> Cell:
         self.boundary.setdefault(ref.path, reason)
@@ -169,8 +169,9 @@ class ReplayEngine:
         cell = self._cell_of(turn)
         if turn.kind == "signal":
             self._note_end_of_boundary(turn)
-        if cell.props is BOUNDARY:
-            self.boundary.setdefault(cell.ref.path, "a stand-in takes its place")
+        if _is_boundary(cell):
+            reason = "a stand-in takes its place" if cell.props is BOUNDARY else _NOT_WANTED
+            self.boundary.setdefault(cell.ref.path, reason)
             self._skip(turn, cell)
             return
         self.compared += 1
@@ -314,8 +315,12 @@ class ReplayEngine:
         if isinstance(message, DeathWatchNotification | Failed):
             ended = message.ref if isinstance(message, DeathWatchNotification) else None
             cell = None if ended is None else self.system.cells.find(ended.path)
-            if cell is not None and cell.ref == ended and cell.props is BOUNDARY:
+            if cell is not None and cell.ref == ended and _is_boundary(cell):
                 self.system.cells.end(cell)
+
+
+def _is_boundary(cell: Cell) -> bool:
+    return isinstance(cell.mailbox, DeafMailbox)
 
 
 def _state_of(cell: Cell) -> str:

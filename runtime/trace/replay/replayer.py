@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from flykka.runtime.errors import TraceError
+from flykka.runtime.path import USER
 from flykka.runtime.trace.reader import Damage, Trace
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.replay.engine import ReplayEngine
@@ -61,8 +64,7 @@ class Replayer:
     def engine(self, trace: Trace | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
         """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
         opened = trace if isinstance(trace, Trace) else Trace.open(trace)
-        only = None if actor is None else frozenset([actor])
-        return ReplayEngine(opened, self._actors, self._stand_ins, only=only)
+        return ReplayEngine(opened, self._actors, self._stand_ins, only=self._only(opened, actor))
 
     def session(self, trace: Trace | str | os.PathLike[str]) -> ReplaySession:
         """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
@@ -81,12 +83,13 @@ class Replayer:
 
         Args:
             trace: a trace, or the path of one.
-            actor: replay this actor only, and those above it; all others are boundaries.
+            actor: replay this actor only, and those above it, that it can be made; all others are boundaries. Its path
+                may be without `/user/`, and `*` and `?` in it stand for any text.
             until: the number of the last turn to be replayed.
             raise_on_divergence: for tests.
 
         Raises:
-            TraceError: the file is no trace, or one of a later version.
+            TraceError: the file is no trace, or one of a later version; or no `actor` in it has taken a turn.
             DivergenceError: with `raise_on_divergence`, where there is a divergence.
         """
         engine = self.engine(trace, actor=actor)
@@ -104,6 +107,19 @@ class Replayer:
             boundary=tuple(f"{path}: {reason}" for path, reason in engine.boundary.items()),
             truncated=engine.trace.truncated,
         )
+
+    def _only(self, trace: Trace, actor: str | None) -> frozenset[str] | None:
+        """The paths of the actors to be replayed, None for all."""
+        if actor is None:
+            return None
+        pattern = actor if actor.startswith(("/", "*")) else f"{USER}/{actor}"
+        paths = {turn.recipient.path for turn in trace}
+        found = frozenset(path for path in paths if fnmatchcase(path, pattern))
+        if not found:
+            raise TraceError(
+                f"{trace.path} has no turn of an actor {pattern}; `flykka trace stats` names those that it has"
+            )
+        return found
 
     def _guilt(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
         """What the diverging actor has done that no replay can repeat: looked for in a second replay, which is slow."""

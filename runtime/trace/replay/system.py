@@ -100,7 +100,8 @@ class ReplayPromise(PromiseRef):
 class ReplaySystem(ActorSystem):
     """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, only: frozenset[str] | None = None) -> None:
+        self._only = only
         self.replay_clock = ReplayClock()
         self.taken = TakenTurn()
         self.schedule = ReplayDispatcher(seed, self.replay_clock, self.taken, self.resolve)
@@ -135,11 +136,16 @@ class ReplaySystem(ActorSystem):
         """That of the recorded turn; in a fork those behind it."""
         return self.number if self.fork is None else super().next_sequence()
 
-    def mailbox(self, cell: Cell, props: Props) -> Mailbox:
+    def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
         """One that waits for the recorded turns; in a fork an ordinary one."""
         if self.fork is not None:
-            return super().mailbox(cell, props)
-        return DeafMailbox(cell) if props is BOUNDARY else ReplayMailbox(cell)
+            return super().mailbox(cell, props, path)
+        return ReplayMailbox(cell) if props is not BOUNDARY and self.is_wanted(path) else DeafMailbox(cell)
+
+    def is_wanted(self, path: str) -> bool:
+        """Whether the actor at `path` is to be replayed: one that was asked for, or one above it."""
+        only = self._only
+        return only is None or path in only or any(each.startswith(f"{path.rstrip('/')}/") for each in only)
 
     def kill(self, ref: Ref) -> None:
         """A kill in a turn is put off until its record comes: others may have gone on in between."""
