@@ -55,6 +55,9 @@ class Trace:
             later = () if fields["version"] == 1 else small_frames(file, _ADDED_TO_HEADER)
             return cls(location, header_of(fields, later))
 
+    def __repr__(self) -> str:
+        return f"<Trace {str(self.path)!r} of actor system {self.header.system!r}>"
+
     def __iter__(self) -> Iterator[Turn]:
         return (record for record in self.records() if isinstance(record, Turn))
 
