@@ -175,7 +175,7 @@ class Future(pykka.Future[T], Generic[T]):
                 with self._lock:
                     self._awaiting -= 1
         try:
-            value = self.get(timeout=0)
+            value = Future.get(self, timeout=0)
         except BaseException as failure:
             note_outcome(RUNNING.cell, None, failure, self.promise)
             raise

@@ -16,6 +16,7 @@ from flykka.runtime.errors import (
 )
 from flykka.runtime.future import Future
 from flykka.runtime.path import TEMP
+from flykka.runtime.recording import note_outcome
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -49,6 +50,19 @@ class Reply(Future["Message"]):
     def promise(self) -> Ref:
         """Its ref, as an address."""
         return Ref(f"{TEMP}/{self._number}", self._number)
+
+    def get(self, *, timeout: float | None = None) -> Message:
+        """The reply, waiting for it at most `timeout` seconds. Raises as any future does."""
+        cell = RUNNING.cell
+        if cell is None:
+            return super().get(timeout=timeout)
+        try:
+            reply = super().get(timeout=timeout)
+        except BaseException as failure:
+            note_outcome(cell, None, failure, self.promise)
+            raise
+        note_outcome(cell, reply, None, self.promise)
+        return reply
 
     def _complete(self, value: Message | None, failure: Failure | None) -> bool:
         self._promises.pop(self._number, None)

@@ -184,7 +184,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
 
     def _answer(self, promise: PromiseRef, seconds: float) -> Message:
         try:
-            return promise.future.get(timeout=seconds)
+            return Future.get(promise.future, timeout=seconds)
         except AskTimeoutError:
             # The promise is closed, so that a late reply becomes visible as a dead letter.
             if promise.future.cancel():

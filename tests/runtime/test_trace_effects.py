@@ -44,6 +44,7 @@ from flykka.runtime.trace.records import (
     Unbecome,
     Unsubscribe,
 )
+from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Deed, Say, fails, in_turn, player, replies, says
 
 PLAYER = "tests.runtime.players:Player"
@@ -224,6 +225,23 @@ def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_pa
     assert question.message == says("question")
     assert question.promise is not None
     assert answer == Awaited(now_ms=0, message=says("reply"), failure=None, promise=question.promise)
+
+
+def test_replies_that_a_turn_gets_later_stand_where_it_got_them(tmp_path: Path) -> None:
+    def asks_two(context: ActorContext) -> None:
+        found = context.system.find("/user/b")
+        assert found is not None
+        first, second = (found.ask(says("question"), block=False) for _ in range(2))
+        second.get(timeout=1)
+        first.get(timeout=1)
+
+    _, first, second, *awaited = effects_of(tmp_path / "run.trace", asks_two)
+
+    assert isinstance(first, Send)
+    assert isinstance(second, Send)
+    promises = [each.promise for each in awaited if isinstance(each, Awaited)]
+    assert promises == [second.promise, first.promise]
+    assert Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True).compared > 0
 
 
 @pytest.mark.parametrize(("word", "failure"), [("fail", "AskFailedError"), ("nothing", "AskTimeoutError")])
