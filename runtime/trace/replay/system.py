@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.ref import Ref
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
+from flykka.runtime.dead_end import DeadEnd
+from flykka.runtime.envelope import SignalEnvelope
 from flykka.runtime.future import Future
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Message
     from flykka.runtime.cell import Cell
+    from flykka.runtime.envelope import Envelope
     from flykka.runtime.mailbox import Mailbox
     from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
@@ -95,6 +98,26 @@ class ReplayPromise(PromiseRef):
         """As in every system; the reply may have been told already."""
         if not self._is_answered:
             super().refuse_returned(outcome)
+
+
+class LateEnd(DeadEnd):
+    """Behind a ref that was made before its actor, as in the snapshots that begin a ring: the actor, if it lives."""
+
+    def reject(self, envelope: Envelope) -> None:
+        """Hand it on, or make it a dead letter."""
+        cell = self._system.cells.find(self.ref.path)
+        if cell is not None and cell.ref == self.ref:
+            cell.mailbox.put(envelope)
+        else:
+            super().reject(envelope)
+
+    def reject_signal(self, envelope: Envelope) -> None:
+        """Hand it on, or tell a watcher what it wants to know."""
+        cell = self._system.cells.find(self.ref.path)
+        if cell is not None and cell.ref == self.ref and isinstance(envelope, SignalEnvelope):
+            cell.mailbox.put_signal(envelope)
+        else:
+            super().reject_signal(envelope)
 
 
 class ReplaySystem(ActorSystem):
@@ -182,6 +205,10 @@ class ReplaySystem(ActorSystem):
     def forget_promise(self, promise: ReplayPromise) -> None:
         """It was answered; whoever still waits for it holds its future."""
         self._promises.pop(promise.incarnation, None)
+
+    def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
+        """A ref behind which no one stands, unless the actor comes later."""
+        return LateEnd(self, path, incarnation).ref
 
     def resolve(self, path: str, incarnation: int) -> Ref:
         """As every system; but an ask from outside, or of an actor that is not replayed, is awaited for ever."""

@@ -160,6 +160,19 @@ def is_terminated(turn: Turn) -> bool:
     return isinstance(turn.message, Terminated)
 
 
+def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
+    trace = couriers.record(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
+    session = Replayer(stand_ins={SCALES: Scales()}).session(trace)
+    session.step(3)
+    fork = session.fork()
+
+    run = fork.run()
+
+    assert trace.header.ring is not None
+    assert (run.ended, run.silent) == ("nothing is left to do", {})
+    assert kept(fork) == KEPT
+
+
 def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
     trace = couriers.record(tmp_path / "slow.trace", lost=1)
     session = Replayer(stand_ins={SCALES: Scales()}).session(trace)
