@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.cli.trace_file import DIFFERENT, OK, run_on_trace
 from flykka.messages.message import Value
-from flykka.runtime.trace.diff import VARYING, Cause, Comparison, Difference, first_difference
+from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
+from flykka.runtime.trace.diff_side import Cause
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.likeness import Unlike
 from flykka.runtime.trace.order import recipient_of

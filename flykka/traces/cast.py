@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from flykka.runtime.trace.records import Record, Spawn, Turn
-from flykka.traces.diagram import with_short_ids
 from flykka.traces.facts import Facts, facts_of
+from flykka.traces.names import with_short_ids
 
 _TOLD_TO_TASKS = ("checkpoint.trigger", "checkpoint.notify_complete", "checkpoint.notify_aborted", "task.cancel")
 _ATTEMPT_PARTS = 3

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
-from flykka.traces.diagram import Arrow, Collapsed, Diagram, short_names, with_short_ids
+from flykka.traces.diagram import Arrow, Collapsed, Diagram
+from flykka.traces.names import short_names, with_short_ids
 
 _TEXT_LENGTH = 100
 # What Mermaid's grammar takes for its own within a text, among them the word that ends its blocks.

@@ -14,7 +14,8 @@ from typing import Any
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.records import Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
-from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line, short_names, with_short_ids
+from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line
+from flykka.traces.names import short_names, with_short_ids
 from flykka.traces.record_json import plain
 
 _SCRIPTS = ("model.js", "canvas.js", "controls.js")

@@ -14,27 +14,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from flykka.runtime.trace.likeness import ID, Likeness, Unlike
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.diff_side import LOOKED_AHEAD, Cause, Side
+from flykka.runtime.trace.likeness import Likeness, Unlike
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
-from flykka.runtime.trace.text import message_name
 
 VARYING: Final = ("*_ms", "incarnation")
 """The fields that differ between any two runs: times, and which of the actors at a path it was."""
 
-_REMEMBERED = 100_000
-"""So many turns are remembered as causes."""
-_LOOKED_AHEAD = 5_000
 _CHECKED_EVERY = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A turn in the chain that led to another: its number, who took it, and what the message was."""
-
-    turn: int
-    recipient: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,55 +52,6 @@ class Comparison:
     difference: Difference | None
 
 
-class _Side:
-    """One of the two runs: what was read of it and has no counterpart yet."""
-
-    def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
-        self._records = iter(records)
-        self._wanted = wanted
-        self._names: dict[str, str] = {}
-        # Of each turn its cause, and what there is to say of it: turns themselves would be a hundred times as large.
-        self._turns: dict[int, tuple[int | None, str, str]] = {}
-        self.waiting: dict[str, deque[Record]] = {}
-        self.ended = False
-
-    def read(self) -> tuple[str, Record] | None:
-        """The next record that is compared, with the actor's name in both runs; None at the end."""
-        for record in self._records:
-            if isinstance(record, Turn):
-                self._turns[record.sequence] = (record.cause, record.recipient.path, message_name(record.message))
-                if len(self._turns) > _REMEMBERED:
-                    del self._turns[next(iter(self._turns))]
-            if self._wanted(record):
-                return self._name(recipient_of(record).path), record
-        self.ended = True
-        return None
-
-    def causes(self, record: Record | None) -> tuple[Cause, ...]:
-        """What led to a record, the nearest first."""
-        chain: list[Cause] = []
-        turn = record.cause if isinstance(record, Turn) else None
-        while turn is not None and turn in self._turns:
-            earlier, recipient, message = self._turns[turn]
-            chain.append(Cause(turn, recipient, message))
-            turn = earlier
-        return tuple(chain)
-
-    def ahead(self, actor: str) -> Iterator[Record]:
-        """What is still to come of an actor, as far as it is worth looking."""
-        yield from self.waiting.get(actor, ())
-        for _ in range(_LOOKED_AHEAD):
-            found = self.read()
-            if found is None:
-                return
-            if found[0] == actor:
-                yield found[1]
-
-    def _name(self, path: str) -> str:
-        """The path, with the ids in it numbered as they come: in another run they are others."""
-        return ID.sub(lambda found: self._names.setdefault(found[0], f"<id {len(self._names) + 1}>"), path)
-
-
 def first_difference(
     left: Iterable[Record],
     right: Iterable[Record],
@@ -131,13 +69,11 @@ def first_difference(
         ignored: patterns of the names of fields that are not.
         renames: whether ids may be others in the other run, as long as they are so throughout.
     """
-    return _Comparing(
-        _Side(left, wanted), _Side(right, wanted), Likeness(ignored=tuple(ignored), renames=renames)
-    ).run()
+    return _Comparing(Side(left, wanted), Side(right, wanted), Likeness(ignored=tuple(ignored), renames=renames)).run()
 
 
 class _Comparing:
-    def __init__(self, left: _Side, right: _Side, likeness: Likeness) -> None:
+    def __init__(self, left: Side, right: Side, likeness: Likeness) -> None:
         self._left = left
         self._right = right
         self._likeness = likeness
@@ -161,12 +97,12 @@ class _Comparing:
         self._note_what_is_left()
         return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
 
-    def _take(self, side: _Side, actor: str, record: Record) -> None:
+    def _take(self, side: Side, actor: str, record: Record) -> None:
         waiting = side.waiting.setdefault(actor, deque())
         if actor not in self._found:
             waiting.append(record)
             self._match(actor)
-        elif len(waiting) < _LOOKED_AHEAD:
+        elif len(waiting) < LOOKED_AHEAD:
             # What follows tells whether only the order is another.
             waiting.append(record)
 
