@@ -10,10 +10,13 @@ from flykka.runtime.trace.replay.causes import Cause
 from flykka.runtime.trace.replay.session import ReplaySession, Step
 from flykka.runtime.trace.replay.words import effect_line
 from flykka.runtime.trace.state import Fields, one_line
-from flykka.runtime.trace.state_text import lines_of
+from flykka.runtime.trace.state_text import cut, lines_of
 from flykka.runtime.trace.text import message_text
 
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5
+SHOWN_CHANGES, SHOWN_LINES = 30, 300
+"""A job may have thousands of tasks, and an actor know something of each."""
+_CUT = 400
 _CHANGES = (("changed", "code"), ("before", "code wide"), ("behind it", "code wide"))
 _TURNS = (("", ""), ("turn", "number"), ("actor", ""), ("message", "wide"))
 _HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) further; state(path), why() tell more"
@@ -21,15 +24,12 @@ _HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) 
 
 def session_bundle(session: ReplaySession) -> Bundle:
     """The turns around the place where the session stands, and the last one with what it changed."""
-    behind, ahead = session.recent(SHOWN_BEHIND), session.upcoming(SHOWN_AHEAD)
-    here = session.here
+    behind, ahead, here = session.recent(SHOWN_BEHIND), session.upcoming(SHOWN_AHEAD), session.here
     where = "at the beginning" if here is None else f"behind turn {here.turn.sequence}"
     diverged = session.divergence
     parts = [
         head(session.trace.path.name, state=(GREY if diverged is None else RED, where)),
-        table(
-            _TURNS, [_row(turn, "▸" if turn is behind[-1] else "") for turn in behind] + [_row(t, "") for t in ahead]
-        ),
+        table(_TURNS, [_row(turn, "▸" if turn is session.turn else "") for turn in (*behind, *ahead)]),
     ]
     lines = [f"{session.trace.path} {where}"]
     if here is not None:
@@ -55,7 +55,9 @@ def state_bundle(state: Fields) -> Bundle:
 
 def state_text(state: Fields) -> str:
     """What an actor knows, as the lines of a tree."""
-    return "\n".join(lines_of(state))
+    lines = lines_of(state)
+    more = len(lines) - SHOWN_LINES
+    return "\n".join([*lines[:SHOWN_LINES], *([f"... {more:,} more lines"] if more > 0 else [])])
 
 
 def cause_text(cause: Cause) -> str:
@@ -65,12 +67,18 @@ def cause_text(cause: Cause) -> str:
 
 
 def _step_html(step: Step) -> str:
-    changed = [(each.path, one_line(each.before), one_line(each.after)) for each in step.changes]
-    return turn_html(step.turn) + (table(_CHANGES, changed) or note("nothing changed in the actor"))
+    changes = step.changes
+    rows = [(each.path, cut(one_line(each.before), _CUT), cut(one_line(each.after), _CUT)) for each in changes]
+    shown = table(_CHANGES, rows[:SHOWN_CHANGES]) or note("nothing changed in the actor")
+    more = len(rows) - SHOWN_CHANGES
+    return turn_html(step.turn) + shown + (note(f"... {more:,} more changes") if more > 0 else "")
 
 
 def _step_text(step: Step) -> str:
-    return "\n".join([turn_text(step.turn), *(f"  changed {each}" for each in step.changes)])
+    changes = step.changes
+    more = len(changes) - SHOWN_CHANGES
+    lines = [f"  changed {cut(str(each), _CUT)}" for each in changes[:SHOWN_CHANGES]]
+    return "\n".join([turn_text(step.turn), *lines, *([f"  ... {more:,} more changes"] if more > 0 else [])])
 
 
 def _row(turn: Turn, mark: str) -> tuple[str, str, str, str]:

@@ -17,6 +17,7 @@ from flykka.runtime.trace.text import failure_text, message_text
 from flykka.traces.origin import origin
 
 SHOWN_RECORDS = 20
+SHOWN_EFFECTS = 40
 _COLUMNS = (
     ("turn", "number"),
     ("s", "number"),
@@ -48,7 +49,7 @@ def turn_html(turn: Turn) -> str:
     """One turn as a part of a display: who was told what by whom, and what came of it."""
     state = (GREY, turn.kind) if turn.failure is None else (RED, "failed")
     parts = [head(f"{turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}", _came(turn), state=state)]
-    parts.append(told("\n".join(map(effect_line, turn.effects)) or "nothing came of it"))
+    parts.append(told("\n".join(_effects(turn)) or "nothing came of it"))
     if turn.failure is not None:
         parts.append(told(failure_text(turn.failure), bad=True))
     return "".join(parts)
@@ -57,7 +58,7 @@ def turn_html(turn: Turn) -> str:
 def turn_text(turn: Turn) -> str:
     """One turn as plain text."""
     lines = [f"turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"]
-    lines += filter(None, [_came(turn), *map(effect_line, turn.effects)])
+    lines += filter(None, [_came(turn), *_effects(turn)])
     if turn.failure is not None:
         lines.append(f"FAILED {failure_text(turn.failure)}")
     return "\n  ".join(lines)
@@ -74,6 +75,11 @@ def records_lines(records: Sequence[Record]) -> Iterable[str]:
         turn, time, recipient, said, came = _cells(row)
         rest = "".join(f"  | {part}" for part in (came, _outcome(row)) if part)
         yield f"{turn:>7} {time:>10}  {recipient} <- {said}{rest}"
+
+
+def _effects(turn: Turn) -> list[str]:
+    more = len(turn.effects) - SHOWN_EFFECTS
+    return [*map(effect_line, turn.effects[:SHOWN_EFFECTS]), *([f"... {more:,} more effects"] if more > 0 else [])]
 
 
 def _rows(records: Sequence[Record]) -> list[Row]:

@@ -46,6 +46,17 @@ class Counter(Echo):
         self._words.append(message.text)
 
 
+class Crowded(Echo):
+    """Knows a thousand things behind its first word."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def handle_message(self, message: Message) -> None:
+        """One word."""
+        self._known = {f"thing {number}": "x" * 1_000 for number in range(1_000)}
+
+
 class ReadsTheClock(Echo):
     """Says what time it is, by the real clock."""
 

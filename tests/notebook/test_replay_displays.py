@@ -12,7 +12,7 @@ from flykka.notebook.shell import Bundle
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.replay.session import ReplaySession
 from flykka.runtime.trace.state import Fields
-from tests.bad_input.recorded import Counter, Echo, Note, ReadsTheClock, record
+from tests.bad_input.recorded import Counter, Crowded, Echo, Note, ReadsTheClock, record
 from tests.notebook.html_reader import Reader
 
 
@@ -109,3 +109,17 @@ def test_a_cause_is_a_line_with_what_led_on(tmp_path: Path) -> None:
     (cause,) = session.why()
 
     assert cause_text(cause).startswith(f"turn {cause.turn.sequence}  /user/actor <- Note(text=one)  by  send")
+
+
+def test_of_many_changes_and_a_large_state_the_first_are_shown_and_how_many_more_there_are(tmp_path: Path) -> None:
+    session = Replayer().session(record(tmp_path / "run.trace", Crowded))
+    step = session.run_until(Note)
+    assert step is not None
+
+    shown, state = step_bundle(step), session.state("actor")
+    assert isinstance(state, Fields)
+
+    assert "... 970 more changes" in shown["text/plain"]
+    assert "... 970 more changes" in html(shown).text
+    assert "more lines" in state_bundle(state)["text/plain"]
+    assert len(shown["text/html"]) + len(state_bundle(state)["text/html"]) < 100_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: Trace) -> None:
 
     assert "send  /user/actor <- Note(text=" in turn_bundle(first)["text/plain"]
     assert "send  /user/actor <- Note(text=" in html(turn_bundle(first)).text
+
+
+def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: Trace) -> None:
+    turn = next(turn for turn in trace if turn.effects)
+
+    bundle = turn_bundle(replace(turn, effects=turn.effects * 1_000))
+
+    assert "... 960 more effects" in bundle["text/plain"]
+    assert "... 960 more effects" in html(bundle).text
+    assert len(bundle["text/html"]) < 20_000
 
 
 @pytest.mark.parametrize("bundle", [trace_bundle, lambda trace: turn_bundle(trace.turns[3])], ids=["trace", "turn"])
