@@ -88,6 +88,9 @@ def _print_summary(summary: Summary, seconds: float, faults: list[str]) -> None:
     print(f" ({summary.turns / max(seconds, 0.001):,.0f} per second)")
     print(f"  checkpoints  {checkpoints.completed:,} completed, {checkpoints.aborted:,} given up", end="")
     print(f", {checkpoints.savepoints:,} savepoints that clients asked for")
+    if checkpoints.reasons:
+        reasons = {reason.lower().replace("_", " "): count for reason, count in checkpoints.reasons.items()}
+        print(f"  given up     {_counted(reasons)}")
     print(f"  jobs         {_counted(summary.jobs)}; {_many(summary.restarts, 'restart')}")
     print(f"  output       {_many(summary.rows, 'row')}, of which {summary.late_rows:,} came late")
     print(f"  faults       {_counted(summary.faults) if faults else 'none were drawn'}")
@@ -108,6 +111,7 @@ def _as_json(summary: Summary, arguments: argparse.Namespace) -> dict[str, Any]:
         "turns": summary.turns,
         "checkpoints_completed": summary.checkpoints.completed,
         "checkpoints_aborted": summary.checkpoints.aborted,
+        "reasons": dict(sorted(summary.checkpoints.reasons.items())),
         "savepoints": summary.checkpoints.savepoints,
         "restarts": summary.restarts,
         "jobs": dict(sorted(summary.jobs.items())),

@@ -30,7 +30,8 @@ class Heard:
     answers: Counter[type[Message]] = field(default_factory=Counter)
     restarts: Counter[JobId] = field(default_factory=Counter)
     completed: int = 0
-    aborted: int = 0
+    aborted: Counter[str] = field(default_factory=Counter)
+    """Checkpoints that were given up, by the reason."""
     given_up_last: set[JobId] = field(default_factory=set)
     """Jobs of which a checkpoint was given up since the last one was complete."""
 
@@ -57,8 +58,8 @@ class SimulationClient(Actor):
             case CheckpointCompleted(job_id=job_id):
                 heard.completed += 1
                 heard.given_up_last.discard(job_id)
-            case CheckpointAborted(job_id=job_id):
-                heard.aborted += 1
+            case CheckpointAborted(job_id=job_id, reason=reason):
+                heard.aborted[reason.value] += 1
                 heard.given_up_last.add(job_id)
             case _:
                 pass

@@ -37,7 +37,7 @@ class SimulatedDataPlane:
         """The discovery of a source operator."""
         source = self._world.program[operator.ref.uid]
         assert isinstance(source, Source), f"{operator.ref.uid} is no source"
-        return SimulatedDiscovery(source, operator.operator_id)
+        return SimulatedDiscovery(source, operator.operator_id, self._world)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """There is nothing to be done once."""
@@ -62,13 +62,15 @@ class SimulatedDataPlane:
 class SimulatedDiscovery:
     """Finds some splits of a source at each look, until it has found all."""
 
-    def __init__(self, source: Source, operator_id: OperatorId) -> None:
+    def __init__(self, source: Source, operator_id: OperatorId, world: World) -> None:
         self.interval_ms = source.interval_ms
         self._source = source
         self._operator_id = operator_id
+        self._world = world
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """The next splits; a position is the number of the first row that is not in one."""
+        """The next splits; a position is the number of the first row that is not in one. Raises `OSError`."""
+        self._world.storage.look(f"{self._world.name}/input/{self._operator_id}")
         source, first = self._source, int(position or b"0")
         last = min(first + source.splits_per_look * source.rows_per_split, source.rows)
         splits = tuple(

@@ -21,7 +21,7 @@ from flykka.simulation.world import World
 
 _PAUSES_MS = (1, 20, 300, 3_000, 12_000)
 _SLOW_MS = (300, 3_000, 8_000)
-_STORAGE_MS = (20, 500, 4_000)
+_STORAGE_MS = (20, 300, 2_000)
 _JUMPS_MS = (500, 5_000, 60_000)
 
 

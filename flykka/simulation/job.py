@@ -42,7 +42,7 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
 def draw_restart_strategy(chance: Random) -> RestartStrategyConfiguration:
     """How often a job is restarted: mostly without end."""
     attempts = chance.choice((None, None, None, None, 0, 2))
-    return RestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((10, 100, 500)))
+    return RestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))
 
 
 def job_graph(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flykka.monitors.monitor import Violation
@@ -11,17 +11,19 @@ from flykka.monitors.monitor import Violation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointTally:
-    """How checkpoints ended, and how many savepoints there were among them."""
+    """How checkpoints ended, and how many savepoints there were among them; `reasons` are those of the aborted ones."""
 
     completed: int = 0
     aborted: int = 0
     savepoints: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: CheckpointTally) -> CheckpointTally:
         return CheckpointTally(
             completed=self.completed + other.completed,
             aborted=self.aborted + other.aborted,
             savepoints=self.savepoints + other.savepoints,
+            reasons=self.reasons + other.reasons,
         )
 
 

@@ -228,7 +228,10 @@ class _Simulation:
             faults=faults,
             turns=self._system.next_sequence() - 1,
             checkpoints=CheckpointTally(
-                completed=heard.completed, aborted=heard.aborted, savepoints=len(heard.savepoints)
+                completed=heard.completed,
+                aborted=heard.aborted.total(),
+                savepoints=len(heard.savepoints),
+                reasons=heard.aborted,
             ),
             restarts=heard.restarts.total(),
             jobs=tuple(job.status for job in self._jobs if job.status),

@@ -28,6 +28,7 @@ class Operation(StrEnum):
     WRITE = "writing"
     FINALISE = "finalising"
     DELETE = "discarding"
+    LOOK = "looking into"
 
 
 class Storage:
@@ -46,6 +47,10 @@ class Storage:
         """Make a file whole, or not at all. Raises `OSError`."""
         self._may_fail(Operation.WRITE, path)
         self.files[path] = content
+
+    def look(self, path: str) -> None:
+        """See what there is. Raises `OSError`."""
+        self._may_fail(Operation.LOOK, path)
 
     def read_rows(self, path: str) -> Rows:
         """The rows of a file. Raises `FileNotFoundError`."""
