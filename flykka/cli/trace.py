@@ -11,7 +11,8 @@ _EPILOG = """\
 exit codes:
   0  read, to the last whole record where the file is cut off
   1  two runs are not the same
-  2  there is no such file, it is no trace, or a newer flykka wrote it
+  2  there is no such file, it is no trace, a newer flykka wrote it, or it has
+     nothing of what was asked for
   3  an error of this command itself
 """
 
@@ -23,7 +24,7 @@ Elsewhere than on a terminal the lines are plain, for grep.
 examples:
   flykka trace show run.trace --actor '*checkpoint-coordinator'
   flykka trace show run.trace --type '*Checkpoint*' --from 1000 --limit 50
-  flykka trace show run.trace --without 'Heartbeat*' --without '*Metrics*'
+  flykka trace show run.trace --without heartbeats --without metrics
   flykka trace show run.trace --json | jq 'select(.failure)'
 """
 
@@ -47,7 +48,7 @@ def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     show.add_argument("file", metavar="FILE", help="a trace; an address such as s3://bucket/run.trace too")
     show.add_argument("--actor", metavar="PATH", help="only turns of this actor; * and ? stand for any text")
     show.add_argument("--type", metavar="TYPE", help="only messages of this class or tag; * and ? stand for any text")
-    without = "no messages of this class or tag; may be given several times"
+    without = "no heartbeats, metrics, credits, or messages of this class or tag; may be given several times"
     show.add_argument("--without", metavar="TYPE", action="append", default=[], help=without)
     show.add_argument("--from", dest="first", metavar="N", type=int, help="only turns from number N on")
     show.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")

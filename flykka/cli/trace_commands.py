@@ -19,7 +19,7 @@ from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, cut_off
 from flykka.traces.record_json import record_json
-from flykka.traces.selection import Counted, Selection
+from flykka.traces.selection import Counted, Selection, patterns_of
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +45,7 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
         Selection(
             actor=arguments.actor,
             type=arguments.type,
-            without=tuple(arguments.without),
+            without=patterns_of(arguments.without),
             first=arguments.first,
             last=arguments.last,
             limit=arguments.limit,

@@ -18,10 +18,9 @@ from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn, Undecoded
 from flykka.runtime.trace.text import message_text
-from flykka.traces.diagram import COLLAPSIBLE
 from flykka.traces.origin import shortcomings
 from flykka.traces.record_json import plain, record_json
-from flykka.traces.selection import is_at, is_called
+from flykka.traces.selection import is_at, is_called, patterns_of
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +55,7 @@ def _compare(left: Trace, right: Trace, arguments: argparse.Namespace) -> int:
 
 
 def _wanted(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
-    patterns = [pattern for name in without for pattern in COLLAPSIBLE.get(name, (name,))]
+    patterns = patterns_of(without)
 
     def wanted(record: Record) -> bool:
         if actor is not None and not is_at(recipient_of(record), actor):

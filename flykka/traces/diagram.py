@@ -9,20 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name
-from flykka.traces.selection import is_at, is_called
-
-COLLAPSIBLE: Final = {
-    "heartbeats": ("Heartbeat*",),
-    "metrics": ("*Metrics*",),
-    "credits": ("AddCredit", "BacklogAnnouncement"),
-}
-"""What is known by a name of its own; anything else is a pattern of a message's class or tag."""
+from flykka.traces.selection import is_at, is_called, patterns_of
 
 Concerns = Callable[[Record], bool]
 
@@ -32,7 +24,7 @@ class View:
     """What of a trace is drawn.
 
     `actors` are patterns of paths: drawn is what these actors were told and what they told others; all, where there are
-    none. `collapse` are names of `COLLAPSIBLE` or patterns of message types.
+    none. `collapse` are names of `KINDS` or patterns of message types.
     """
 
     actors: tuple[str, ...] = ()
@@ -98,7 +90,7 @@ class Diagram:
 
 def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = None) -> Iterator[Line]:
     """The lines of what is to be seen, of records in the order in which they began."""
-    patterns = [pattern for name in view.collapse for pattern in COLLAPSIBLE.get(name, (name,))]
+    patterns = patterns_of(view.collapse)
     run: _Run | None = None
     for record in records:
         if view.last is not None and record.sequence > view.last:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
-from flykka.traces.diagram import COLLAPSIBLE, Concerns, Diagram, Line, View, diagram, lines_of
+from flykka.traces.diagram import Concerns, Diagram, Line, View, diagram, lines_of
 from flykka.traces.origin import origin, shortcomings
+from flykka.traces.selection import KINDS
 
 MERMAID_LINES = 300
 """More of them no renderer takes, and nobody reads."""
@@ -25,7 +26,7 @@ def drawn(trace: Trace, view: View, *, most: int, concerns: Concerns | None = No
     lines = lines_of(exactly_in_order(trace), view, concerns)
     found = diagram(origin(trace), tuple(shortcomings(trace)), begin_of(trace), lines, most)
     if found.hidden:
-        names = ", ".join(f"'{name}'" for name in COLLAPSIBLE)
+        names = ", ".join(f"'{name}'" for name in KINDS)
         raise TraceSelectionError(
             f"{trace.path}: {len(found.lines) + found.hidden:,} turns are too many for this diagram, which takes "
             f"{most:,}: draw fewer with --from and --to, --actors, --checkpoint or --collapse ({names} or a TYPE)"

@@ -6,11 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice, takewhile
+from typing import Final
 
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name, message_tag
+
+KINDS: Final = {
+    "heartbeats": ("Heartbeat*",),
+    "metrics": ("*Metrics*",),
+    "credits": ("AddCredit", "BacklogAnnouncement"),
+}
+"""Kinds of messages by names of their own: there are many of these, and few tell anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,11 @@ class Counted:
 def is_at(ref: Ref, pattern: str) -> bool:
     """Whether an actor has this path; `/user/` may be left out."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
+
+
+def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
+    """The patterns that names of `KINDS` stand for; anything else is a pattern of a message's class or tag."""
+    return tuple(pattern for name in names for pattern in KINDS.get(name, (name,)))
 
 
 def is_called(record: Record, pattern: str) -> bool:

@@ -187,6 +187,7 @@ def test_what_is_left_out_is_not_compared(flykka: Shell, tmp_path: Path) -> None
         recording.turn(TASK_MANAGER, says(name))
         paths.append(recording.closed().path)
 
+    assert flykka("show", paths[1], "--without", "heartbeats")[1].count("\n") == 1
     assert flykka("diff", *paths)[0] == 1
     assert flykka("diff", *paths, "--without", "heartbeats")[0] == 1
     assert flykka("diff", *paths, "--without", "heartbeats", "--ignore", "text")[0] == 0
