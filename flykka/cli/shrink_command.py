@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from flykka.runtime.errors import TraceError
+from flykka.simulation.campaign import quietly
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.operators import Source
 from flykka.simulation.scenario import Scenario
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     """`flykka shrink`; returns the exit code."""
     try:
         origin = _scenario(arguments)
-        shrunk = shrink(origin, runs=arguments.runs)
+        with quietly():
+            shrunk = shrink(origin, runs=arguments.runs)
         if shrunk is None:
             print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
             return OK

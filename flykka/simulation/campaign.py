@@ -67,7 +67,7 @@ def trace_of(seed: int, record: Path) -> Path:
 
 
 def _run(seed: int, settings: SimulationSettings, record: Path | None) -> SimulationOutcome:
-    with _quietly():
+    with quietly():
         if record is None:
             return simulate(seed, settings)
         trace = trace_of(seed, record)
@@ -79,7 +79,7 @@ def _run(seed: int, settings: SimulationSettings, record: Path | None) -> Simula
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """What the actors would warn of was done to them on purpose."""
     logger = logging.getLogger("flykka")
     before = logger.level
