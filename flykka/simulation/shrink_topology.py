@@ -25,6 +25,26 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
         smaller = _trimmed(topology, {gone.vertex_id})
         if smaller is not None:
             yield smaller
+    for gone in topology.vertices:
+        readers = [edge for vertex in topology.vertices for edge in vertex.inputs if edge.source == gone.vertex_id]
+        is_sink = any(isinstance(topology.program[operator.ref.uid], Sink) for operator in gone.operators)
+        if gone.inputs and len(readers) == 1 and not is_sink:
+            yield _with_program(
+                topology, tuple(_past(gone, vertex) for vertex in topology.vertices if vertex is not gone)
+            )
+
+
+def _past(gone: JobVertex, vertex: JobVertex) -> JobVertex:
+    """A vertex that reads what another one has read, where it has read that one."""
+    inputs: list[JobEdge] = []
+    for edge in vertex.inputs:
+        if edge.source == gone.vertex_id:
+            # Neighbours may be of different widths now.
+            strategy = ShipStrategy.REBALANCE if edge.ship_strategy is ShipStrategy.FORWARD else edge.ship_strategy
+            inputs += (replace(former, ship_strategy=strategy) for former in gone.inputs)
+        else:
+            inputs.append(edge)
+    return replace(vertex, inputs=tuple(inputs))
 
 
 def _trimmed(topology: Topology, gone: set[JobVertexId]) -> Topology | None:

@@ -1,0 +1,204 @@
+"""Mistakes planted in the real machines, each in one rule: what a tired hand would write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from flykka.actors.checkpoint.completion import CheckpointCompletion
+from flykka.actors.checkpoint.effects import CoordinatorEffect
+from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.exchange.credits import ChannelCredits
+from flykka.actors.exchange.input_gate import InputGate
+from flykka.actors.execution.effects import TaskEffect, TellBridge
+from flykka.actors.execution.split_reader import SplitReader
+from flykka.actors.execution.stream_task import StreamTask
+from flykka.actors.execution.task_outputs import TaskOutputs
+from flykka.messages.exchange import EndOfPartition, Event
+from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.stage import CommitCheckpoint, ReleaseBatches, RunStage, StateSnapshotted
+from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.simulation.drawing import draw_scenario
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.settings import FaultKind, SimulationSettings
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _as_drawn(scenario: Scenario) -> Scenario:
+    return scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedBug:
+    """A mistake, and the monitor that sees it first.
+
+    `settings` are the faults that bring it to light soonest. It is looked for from the seed `begin` on, so that the
+    search is short, in scenarios that are `narrowed` to those that it matters in.
+    """
+
+    plant: Plant
+    monitor: str
+    settings: SimulationSettings = field(default_factory=lambda: SimulationSettings(faults=frozenset()))
+    begin: int = 0
+    narrowed: Callable[[Scenario], Scenario] = _as_drawn
+
+    def __str__(self) -> str:
+        return self.plant.__name__
+
+    def scenarios(self, count: int) -> Iterator[Scenario]:
+        """So many scenarios in which it may come to light."""
+        return (self.narrowed(draw_scenario(seed, self.settings)) for seed in range(self.begin, self.begin + count))
+
+
+def an_acknowledgement_counts_twice(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements are counted, and it is not looked at whose they are."""
+    expects, acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledge
+
+    def count(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
+        expected = expects(self, attempt)
+        counts = expected is TaskAcknowledgeResult.DUPLICATE and bool(self.awaited)
+        return TaskAcknowledgeResult.SUCCESS if counts else expected
+
+    def strike_off(
+        self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None
+    ) -> PlannedTask:
+        return acknowledge(self, attempt if attempt in self.awaited else min(self.awaited), state)
+
+    patch.setattr(PendingCheckpoint, "expects", count)
+    patch.setattr(PendingCheckpoint, "acknowledge", strike_off)
+
+
+def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
+    """A task publishes as soon as its own state is durable."""
+    on_snapshotted = StreamTask._on_snapshotted
+
+    def eager(self: StreamTask, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        effects = on_snapshotted(self, snapshotted)
+        return [*effects, TellBridge(message=CommitCheckpoint(checkpoint_id=snapshotted.checkpoint_id))]
+
+    patch.setattr(StreamTask, "_on_snapshotted", eager)
+
+
+def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
+    """A task lets go of a batch when its stage begins, not when it is over."""
+    read_input = StreamTask._read_input
+
+    def hasty(self: StreamTask, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        effects = read_input(self, now, has_room=has_room)
+        match effects:
+            case [TellBridge(message=RunStage(batch=batch)), *_]:
+                return [TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,))), *effects]
+        return effects
+
+    patch.setattr(StreamTask, "_read_input", hasty)
+
+
+def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is given up, and nobody deletes what was written for it."""
+
+    def keep(_self: CheckpointCompletion, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
+        return iter(())
+
+    patch.setattr(CheckpointCompletion, "_discard", keep)
+
+
+def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """The last consumer is not told that nothing follows."""
+    broadcast = TaskOutputs.broadcast
+
+    def all_but_one(self: TaskOutputs, event: Event) -> list[TaskEffect]:
+        effects = broadcast(self, event)
+        return effects[:-1] if isinstance(event, EndOfPartition) else effects
+
+    patch.setattr(TaskOutputs, "broadcast", all_but_one)
+
+
+def a_barrier_does_not_hold_its_channel_back(patch: pytest.MonkeyPatch) -> None:
+    """What comes behind an aligned barrier is read before the other barriers are there."""
+
+    def read_on(_self: InputGate, _channel: int) -> None: ...
+
+    patch.setattr(InputGate, "block", read_on)
+
+
+def a_restored_reader_begins_one_split_too_far(patch: pytest.MonkeyPatch) -> None:
+    """The first split that a checkpoint found unread counts as read."""
+    restore = SplitReader.restore
+
+    def skip(self: SplitReader, states: Iterable[OperatorSubtaskState]) -> None:
+        restore(self, states)
+        self.next()
+
+    patch.setattr(SplitReader, "restore", skip)
+
+
+def credit_is_given_twice(patch: pytest.MonkeyPatch) -> None:
+    """A consumer announces each free buffer two times."""
+    take_announcement = ChannelCredits.take_announcement
+
+    def doubled(self: ChannelCredits) -> int:
+        return 2 * take_announcement(self)
+
+    patch.setattr(ChannelCredits, "take_announcement", doubled)
+
+
+def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.MonkeyPatch) -> None:
+    """State that several checkpoints share is counted as if one did."""
+    register = SharedStateRegistry.register
+
+    def once(self: SharedStateRegistry, state_ids: Iterable[str]) -> None:
+        register(self, [state_id for state_id in state_ids if not self.references(state_id)])
+
+    def forgiving(self: SharedStateRegistry, state_ids: Iterable[str]) -> None:
+        unregister(self, [state_id for state_id in state_ids if self.references(state_id)])
+
+    unregister = SharedStateRegistry.unregister
+    patch.setattr(SharedStateRegistry, "register", once)
+    patch.setattr(SharedStateRegistry, "unregister", forgiving)
+
+
+def _unaligned(scenario: Scenario) -> Scenario:
+    """Checkpoints that have state of their own, the batches in flight, and that may fail without an end of the job."""
+    plan = scenario.jobs[0]
+    settings = replace(
+        plan.checkpointing,
+        unaligned=True,
+        aligned_timeout_ms=0,
+        tolerable_failures=1_000,
+        timeout_ms=2_000,
+        alignment_limit_bytes=None,
+    )
+    return replace(scenario, jobs=(replace(plan, checkpointing=settings),))
+
+
+STAGES_FAIL = SimulationSettings(faults=frozenset({FaultKind.STAGE}), max_faults=10)
+DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}))
+LOST = SimulationSettings(faults=frozenset({FaultKind.LOSS}), max_faults=6)
+
+PLANTED_BUGS = (
+    PlantedBug(plant=an_acknowledgement_counts_twice, monitor="checkpoints", settings=DOUBLED, begin=3),
+    PlantedBug(plant=a_commit_comes_before_the_completion, monitor="commits"),
+    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches"),
+    PlantedBug(
+        plant=the_state_of_a_declined_checkpoint_is_kept,
+        monitor="storage",
+        settings=LOST,
+        begin=17,
+        narrowed=_unaligned,
+    ),
+    PlantedBug(plant=the_end_of_a_partition_is_lost, monitor="exchange", begin=1),
+    PlantedBug(plant=credit_is_given_twice, monitor="failures"),
+    PlantedBug(plant=a_restored_reader_begins_one_split_too_far, monitor="output", settings=STAGES_FAIL, begin=9),
+    PlantedBug(plant=a_barrier_does_not_hold_its_channel_back, monitor="output", settings=STAGES_FAIL, begin=0),
+    PlantedBug(
+        plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
+        monitor="storage",
+        settings=STAGES_FAIL,
+        begin=36,
+    ),
+)
