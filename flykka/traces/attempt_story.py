@@ -19,7 +19,7 @@ from flykka.traces.story import Step, Story
 
 _WORK: Final = "work"
 
-_STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
+STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
     "task.submit": (Role.OTHER, "deploys it", None),
     "stage.open_bridge": (Role.BRIDGE, "makes its chain ready", None),
     "stage.bridge_opened": (Role.TASK, "has its chain ready", None),
@@ -38,7 +38,7 @@ _STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
     "stage.bridge_closed": (Role.TASK, "has nothing running any more", None),
     "exchange.error_response": (Role.TASK, "cannot have one of its inputs", None),
 }
-_CHECKPOINTS: Final = {
+CHECKPOINTS: Final = {
     "checkpoint.trigger": (Role.TASK, "triggered"),
     "exchange.checkpoint_barrier": (Role.TASK, "barrier"),
     "exchange.cancel_checkpoint_marker": (Role.TASK, "cancelled upstream"),
@@ -144,12 +144,12 @@ def _told(story: _Heard, turn: Turn, said: Facts, cast: Cast) -> Step:
     role, inner = role_of(turn.recipient.path), said.part("buffer") or said
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
-    if inner.tag in _CHECKPOINTS:
-        heard_by, text = _CHECKPOINTS[inner.tag]
+    if inner.tag in CHECKPOINTS:
+        heard_by, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
         return _step(turn, cast, text, why, group=group, failed=bool(why), hop=role is not heard_by)
     unknown = (None, f"is told {inner.name}", None)
-    at, text, kind = _STEPS.get(inner.tag, unknown)
+    at, text, kind = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)
     if inner.tag == "task.update_execution_state" and role is Role.JOB_MASTER:
         story.outcome = f"{detail}{f', {why}' if why else ''}" if detail in _ENDED else f"{detail} when the trace ends"

@@ -18,7 +18,7 @@ NOTIFICATIONS: Final = "notifications"
 COMMITS: Final = "commits"
 AFTERWARDS: Final = "afterwards"
 
-_STEPS: Final = {
+STEPS: Final = {
     "checkpoint.snapshot_coordinators": (Role.JOB_MASTER, TRIGGER, "notes where the split enumerators are"),
     "checkpoint.coordinators_snapshotted": (Role.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
     "coordination.master_hooks_triggered": (Role.COORDINATOR, TRIGGER, "the master hooks have run"),
@@ -67,9 +67,9 @@ _ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
 
 def step_of(said: Facts, role: Role) -> tuple[str, str, bool]:
     """Phase and words of what an actor of this role is told, and whether it is only a hop."""
-    if said.tag not in _STEPS:
+    if said.tag not in STEPS:
         return AFTERWARDS if said.tag == _RESTORED else END, f"is told {said.name}", True
-    at, phase, text = _STEPS[said.tag]
+    at, phase, text = STEPS[said.tag]
     return phase, text, at is not role
 
 

@@ -18,7 +18,7 @@ from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import shortcomings
 from flykka.traces.story import Step, Story
 
-_TOLD: Final = {
+TOLD: Final = {
     "job.submit": (Role.JOB_MANAGER, "is asked to run it"),
     "job_control.accepted": (Role.JOB_MANAGER, "has stored it"),
     "job_control.refused": (Role.JOB_MANAGER, "refuses it"),
@@ -81,14 +81,14 @@ def _not_one(trace: Trace, job: str, names: list[str], *, found: bool) -> str:
 
 def _listen(heard: dict[str, _Heard], turn: Turn, cast: Cast) -> None:
     role, said = role_of(turn.recipient.path), facts_of(turn.message)
-    if said is not None and said.tag in _TOLD and _TOLD[said.tag][0] is role:
+    if said is not None and said.tag in TOLD and TOLD[said.tag][0] is role:
         job = _job_in(said) or cast.job_at(turn.recipient.path)
         if job is not None:
             story = heard.setdefault(job, _Heard())
             failure = failure_of(turn)
             why = "" if failure is None else failure_text(failure)
             detail = ", ".join(filter(None, (_detail(said), why)))
-            story.steps.append(_step(turn, cast, _TOLD[said.tag][1], detail, failed=bool(why)))
+            story.steps.append(_step(turn, cast, TOLD[said.tag][1], detail, failed=bool(why)))
     if role is Role.JOB_MASTER:
         for announced in _announced(turn):
             story = heard.setdefault(str(announced.get("job_id")), _Heard())
@@ -118,11 +118,11 @@ def _announced(turn: Turn) -> Iterator[Facts]:
             continue
         told.append(effect.message)
         said = facts_of(effect.message)
-        if said is not None and said.tag in _ANNOUNCEMENTS:
+        if said is not None and said.tag in ANNOUNCEMENTS:
             yield said
 
 
-_ANNOUNCEMENTS: Final = (
+ANNOUNCEMENTS: Final = (
     "job.status_changed",
     "job.execution_state_changed",
     "job.checkpoint_completed",

@@ -1,0 +1,45 @@
+"""Stories know messages by their tags, those too that this process has no class of: so a tag must be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+
+import flykka.messages
+from flykka.messages.message import registered
+from flykka.traces import attempt_story, checkpoint_steps, job_story
+from flykka.traces.selection import KINDS, patterns_of
+
+
+@pytest.fixture(scope="module")
+def tags() -> set[str]:
+    for module in iter_modules(flykka.messages.__path__):
+        import_module(f"flykka.messages.{module.name}")
+    return set(registered())
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        attempt_story.STEPS,
+        attempt_story.CHECKPOINTS,
+        checkpoint_steps.STEPS,
+        checkpoint_steps.FAILURES,
+        job_story.TOLD,
+        job_story.ANNOUNCEMENTS,
+    ],
+    ids=["attempt", "checkpoints of attempts", "checkpoint", "failures", "job", "announcements"],
+)
+def test_every_tag_is_that_of_a_message(told: Iterable[str], tags: set[str]) -> None:
+    assert set(told) <= tags
+
+
+def test_every_kind_of_messages_has_some(tags: set[str]) -> None:
+    classes = {kind.__name__ for kind in registered().values()}
+
+    for name in KINDS:
+        starts = [pattern.strip("*") for pattern in patterns_of([name])]
+        assert all(any(start in known for known in classes) for start in starts)
