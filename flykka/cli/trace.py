@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from flykka.cli.arguments import at_least_one
+from flykka.cli.trace_check import add_check
 from flykka.cli.trace_views import add_diagram, add_diff, add_story
 
 _EPILOG = """\
@@ -36,7 +37,7 @@ failures, dead letters and kills.
 
 
 def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `trace show`, `stats`, `story`, `diagram` and `diff`. Their `run` is to be called with the arguments."""
+    """Add the commands of `trace`. Their `run` is to be called with the arguments."""
     raw = argparse.RawDescriptionHelpFormatter
     text = "read traces: what every actor was told, and what it did"
     trace = subparsers.add_parser(
@@ -65,6 +66,7 @@ def add_trace_commands(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     add_story(commands, _EPILOG)
     add_diagram(commands, _EPILOG)
     add_diff(commands, _EPILOG)
+    add_check(commands)
 
 
 def _show(arguments: argparse.Namespace) -> int:

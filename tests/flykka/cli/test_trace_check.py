@@ -1,0 +1,91 @@
+"""`flykka trace check`: a recorded run that broke a law is told from one that did not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.cli.main import main
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.actors.cast import Stage
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return record(tmp_path)
+
+
+def record(folder: Path) -> Path:
+    with SeededSystem(0, recorder=TraceRecorder(folder / "run.trace")) as system:
+        stage = Stage(system, folder)
+        stage.submit()
+        stage.run(seconds=3)
+    return folder / "run.trace"
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run in which one acknowledgement is enough."""
+    acknowledge = PendingCheckpoint.acknowledge
+
+    def for_all(self: PendingCheckpoint, attempt: object, state: object) -> object:
+        while self.awaited - {attempt}:
+            acknowledge(self, min(self.awaited - {attempt}), state)  # type: ignore[arg-type]
+        return acknowledge(self, attempt, state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PendingCheckpoint, "acknowledge", for_all)
+    return record(tmp_path)
+
+
+def test_a_run_that_is_right_is_said_to_be(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "check", str(trace)]) == 0
+    assert capsys.readouterr().out.endswith("records: no law is broken\n")
+
+
+def test_a_run_that_is_wrong_names_its_turns(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "check", str(broken)]) == 1
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("turn ")
+    assert "checkpoint 1 completes without the acknowledgement of" in first
+    assert "broken" in last
+
+
+def test_what_is_wrong_is_told_to_programs_too(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "check", str(broken), "--json"]) == 1
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"monitor", "turn", "text"} == told[0].keys()
+    assert told[0]["monitor"] == "checkpoints"
+
+
+def test_of_a_flight_record_nothing_is_expected_that_came_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = FlightRecorder(turns=300)
+    with SeededSystem(0, recorder=recorder) as system:
+        stage = Stage(system, tmp_path)
+        stage.submit()
+        stage.run(seconds=3)
+        recorder.dump(tmp_path / "ring.trace")
+
+    assert main(["trace", "check", str(tmp_path / "ring.trace")]) == 0
+    assert "# of what came before this trace nothing is known\n" in capsys.readouterr().out
+
+
+def test_a_trace_that_is_cut_off_is_looked_at_up_to_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace.write_bytes(trace.read_bytes()[:-10])
+
+    assert main(["trace", "check", str(trace)]) == 0
+    assert "no law is broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["nowhere.trace", "text.trace"])
+def test_what_is_no_trace_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text.trace").write_text("no trace", encoding="utf-8")
+
+    assert main(["trace", "check", str(tmp_path / name)]) == 2
+    assert capsys.readouterr().err.startswith("flykka trace check: ")
