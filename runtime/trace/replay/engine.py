@@ -9,40 +9,33 @@ An actor that cannot be made again is a boundary: its turns are skipped, and wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.ref import Ref
-from flykka.runtime.async_cell import AsyncCell
 from flykka.runtime.signals import DeathWatchNotification, Failed
-from flykka.runtime.testing.nondeterminism import Nondeterminism, watched
-from flykka.runtime.trace.chunk_reader import Content
+from flykka.runtime.testing.nondeterminism import Nondeterminism
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Record, Spawn, Spawned, Turn
 from flykka.runtime.trace.replay.ahead import Ahead
 from flykka.runtime.trace.replay.casting import Casting, CastingError
-from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, compare, compare_failures
-from flykka.runtime.trace.replay.delivery import entry_of
+from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.replay.explanation import explain
-from flykka.runtime.trace.replay.forms import Forms
+from flykka.runtime.trace.replay.judge import Judge
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of
-from flykka.runtime.trace.replay.mailbox import DeafMailbox, Entry, ReplayMailbox
-from flykka.runtime.trace.replay.noted import effect_of
-from flykka.runtime.trace.replay.older import as_in_first_format
+from flykka.runtime.trace.replay.mailbox import DeafMailbox
 from flykka.runtime.trace.replay.quiet import quiet
 from flykka.runtime.trace.replay.ring import RingStart
 from flykka.runtime.trace.replay.system import BOUNDARY, ReplaySystem
-from flykka.runtime.trace.state import digest
+from flykka.runtime.trace.replay.turn_taker import TurnTaker
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
     from flykka.runtime.actor import Actor
     from flykka.runtime.cell import Cell
     from flykka.runtime.props import Props
-    from flykka.runtime.recording import Effect as Noted
 
 _NOT_WANTED = "not asked for"
 
@@ -76,14 +69,9 @@ class ReplayEngine:
         """Why an actor is not replayed, by its path."""
         self._casting = Casting(actors, stand_ins)
         self._only = only
-        self._forms = Forms()
         self.records = Ahead(exactly_in_order(trace))
         """What is not replayed yet."""
-        self._kills: dict[Ref, int] | None = None
-        self._suspended: dict[int, tuple[Turn, Cell]] = {}
-        """Turns that are coroutines and wait, by their numbers."""
-        self._observed: str | None = None
-        self._findings: list[Nondeterminism] = []
+        self._taker = TurnTaker(self.system, Judge(trace))
         if trace.header.ring is not None:
             RingStart(self.system, self._casting, self._leave_out).fill(trace.snapshots(), self._is_wanted)
 
@@ -106,8 +94,7 @@ class ReplayEngine:
 
     def observe(self, path: str) -> list[Nondeterminism]:
         """Look out for what the actor at `path` does from here on that no replay can repeat; found in this list."""
-        self._observed, self._findings = path, []
-        return self._findings
+        return self._taker.observe(path)
 
     def instance(self, path: str) -> Actor | None:
         """The replayed actor at `path`; None where nobody lives there, or a boundary."""
@@ -122,13 +109,13 @@ class ReplayEngine:
         system = self.system
         for record in self.records:
             system.number = self.position = record.sequence
-            if self._suspended:
+            if self._taker.has_more:
                 self._go_on(record.now_ms)
             if type(record) is Turn:
                 self._take(record)
                 return record
             self._follow(record)
-        if self._suspended:
+        if self._taker.has_more:
             self._go_on(system.replay_clock.now_ms())
         return None
 
@@ -176,102 +163,16 @@ class ReplayEngine:
             return
         self.compared += 1
         try:
-            difference = self._run(turn, cell)
+            difference = self._taker.take(turn, cell)
         except UnknownTypeError as unknown:
             difference = Difference(DivergenceKind.UNKNOWN_TYPE, reason=str(unknown))
         if difference is not None:
             self._diverge(turn, cell, difference)
 
-    def _run(self, turn: Turn, cell: Cell) -> Difference | None:
-        taken, mailbox = self.system.taken, cell.mailbox
-        assert isinstance(mailbox, ReplayMailbox)
-        entry = entry_of(turn, cell, self.system)
-        if entry is None:
-            return Difference(DivergenceKind.DELIVERY, reason="the timer of this message does not run")
-        taken.begin(turn)
-        if cell.ref.path == self._observed:
-            with watched(self._findings.append):
-                self._play(turn, cell, mailbox, entry)
-        else:
-            self._play(turn, cell, mailbox, entry)
-        if turn.sequence in self._suspended:
-            return None
-        if taken.effects is None:
-            mailbox.withdraw()
-            return Difference(DivergenceKind.DELIVERY, reason=f"{cell.ref} cannot take it: {_state_of(cell)}")
-        return self._compared(turn, cell, taken.effects, taken.failure)
-
-    def _play(self, turn: Turn, cell: Cell, mailbox: ReplayMailbox, entry: Entry) -> None:
-        mailbox.force(entry)
-        if not isinstance(cell, AsyncCell):
-            cell.run()
-            return
-        system = self.system
-        if turn.kind != "signal" and cell.turn_in_hand is not None:
-            self._go_on(turn.now_ms, cell)
-        system.loop.run_within(cell.run)
-        system.coroutines.settle()
-        if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
-            # It was obeyed behind the end of the coroutine, which this signal or another one has cancelled.
-            cell.turn_in_hand.cancel()
-            system.coroutines.settle()
-        held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
-        if held is not None:
-            mailbox.force(held)
-            system.loop.run_within(cell.run)
-            system.coroutines.settle()
-        in_hand = cell.turn_in_hand
-        if system.taken.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
-            system.taken.suspend()
-            self._suspended[turn.sequence] = (turn, cell)
-
-    def _go_on(self, now_ms: int, ended: Cell | None = None) -> None:
-        """Have coroutines go on that have waited for what is known by now; that of `ended` has come to its end."""
-        self.system.coroutines.settle()
-        self.system.coroutines.pass_time(now_ms, ended)
-        come_to_end, self.system.taken.ended = self.system.taken.ended, []
-        for sequence, effects, failure in come_to_end:
-            turn, cell = self._suspended.pop(sequence)
-            difference = self._compared(turn, cell, effects, failure)
+    def _go_on(self, now_ms: int) -> None:
+        for turn, cell, difference in self._taker.go_on(now_ms):
             if difference is not None:
                 self._diverge(turn, cell, difference)
-
-    def _compared(
-        self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
-    ) -> Difference | None:
-        content = turn.unread
-        if (
-            not isinstance(content, Content)
-            or failure is not None
-            or content.has_failed
-            or not content.has_effects(noted, self._forms.is_form_of)
-        ):
-            difference = self._looked_at(turn, noted, failure)
-            if difference is not None:
-                return difference
-        if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
-            return Difference(DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
-        return None
-
-    def _looked_at(self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None) -> Difference | None:
-        now = [effect_of(each) for each in noted]
-        if self.trace.header.format_version == 1:
-            now = as_in_first_format(now)
-        difference = compare(turn.effects, now) or compare_failures(turn.failure, failure)
-        if difference is not None and self._was_cut_short(turn):
-            return compare(turn.effects, now, is_cut_short=True)
-        return difference
-
-    def _was_cut_short(self, turn: Turn) -> bool:
-        """Whether the actor was killed while it took this turn, perhaps: then nothing behind the kill was recorded."""
-        if self._kills is None:
-            kills = (record for record in self.trace.records() if isinstance(record, Killed))
-            self._kills = {kill.ref: kill.sequence for kill in kills}
-        return self._kills.get(turn.recipient, 0) > turn.sequence and self._is_last(turn)
-
-    def _is_last(self, turn: Turn) -> bool:
-        later = (record for record in self.trace.records() if isinstance(record, Turn))
-        return all(each.sequence <= turn.sequence for each in later if each.recipient == turn.recipient)
 
     def _diverge(self, turn: Turn, cell: Cell, difference: Difference) -> NoReturn:
         divergence = Divergence(
@@ -321,7 +222,3 @@ class ReplayEngine:
 
 def _is_boundary(cell: Cell) -> bool:
     return isinstance(cell.mailbox, DeafMailbox)
-
-
-def _state_of(cell: Cell) -> str:
-    return f"it is {cell.life.name}" if cell.end_reason is None else f"it has been {cell.end_reason.lower()}"

@@ -103,6 +103,11 @@ class TakenTurn:
         if told is not None:
             self._waiting[told.turn.sequence] = told
 
+    def take_ended(self) -> list[tuple[int, list[Effect], SerializedThrowable | None]]:
+        """The coroutines of earlier turns that have ended since this was last asked, by their numbers."""
+        ended, self.ended = self.ended, []
+        return ended
+
     @property
     def told(self) -> Told | None:
         """What the turn that runs is told."""

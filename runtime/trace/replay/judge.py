@@ -1,0 +1,73 @@
+"""Holds a turn that was taken again against its record: quickly where it is the same, closely where it may not be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from flykka.runtime.trace.chunk_reader import Content
+from flykka.runtime.trace.records import Effect, Killed, Turn
+from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, compare, compare_failures
+from flykka.runtime.trace.replay.forms import Forms
+from flykka.runtime.trace.replay.noted import effect_of
+from flykka.runtime.trace.replay.older import as_in_first_format
+from flykka.runtime.trace.replay.redacted import without_redacted
+from flykka.runtime.trace.state import digest
+
+if TYPE_CHECKING:
+    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.ref import Ref
+    from flykka.runtime.cell import Cell
+    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.trace.reader import Trace
+
+
+class Judge:
+    """Judges the turns of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._forms = Forms()
+        self._kills: dict[Ref, int] | None = None
+
+    def difference(
+        self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
+    ) -> Difference | None:
+        """In what a turn differs from its record: these are its effects, as it has noted them, and its failure."""
+        content = turn.unread
+        if (
+            not isinstance(content, Content)
+            or failure is not None
+            or content.has_failed
+            or not content.has_effects(noted, self._forms.is_form_of)
+        ):
+            difference = self._looked_at(turn, noted, failure)
+            if difference is not None:
+                return difference
+        if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
+            return Difference(DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
+        return None
+
+    def _looked_at(self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None) -> Difference | None:
+        header = self._trace.header
+        recorded: Sequence[Effect] = turn.effects
+        now: Sequence[Effect] = [effect_of(each) for each in noted]
+        if header.format_version == 1:
+            now = as_in_first_format(now)
+        if header.redacted:
+            recorded, now = without_redacted(recorded, header.redacted), without_redacted(now, header.redacted)
+        difference = compare(recorded, now) or compare_failures(turn.failure, failure)
+        if difference is not None and self._was_cut_short(turn):
+            return compare(recorded, now, is_cut_short=True)
+        return difference
+
+    def _was_cut_short(self, turn: Turn) -> bool:
+        """Whether the actor was killed while it took this turn, perhaps: then nothing behind the kill was recorded."""
+        if self._kills is None:
+            kills = (record for record in self._trace.records() if isinstance(record, Killed))
+            self._kills = {kill.ref: kill.sequence for kill in kills}
+        return self._kills.get(turn.recipient, 0) > turn.sequence and self._is_last(turn)
+
+    def _is_last(self, turn: Turn) -> bool:
+        later = (record for record in self._trace.records() if isinstance(record, Turn))
+        return all(each.sequence <= turn.sequence for each in later if each.recipient == turn.recipient)
