@@ -15,7 +15,7 @@ from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, run_on_trace
 from flykka.cli.turn_text import turn_line
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import SessionError, TraceError
 from flykka.runtime.trace.recorder import TraceRecorder
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ def _recorded(trace: Trace, path: str | None) -> Iterator[TraceRecorder | None]:
         yield None
         return
     recorder = TraceRecorder(path)
-    recorder.open(system=trace.header.system, seed=trace.header.seed)
+    try:
+        recorder.open(system=trace.header.system, seed=trace.header.seed)
+    except OSError as refusal:
+        raise TraceError(f"{path} cannot be written: {refusal.strerror}") from refusal
     try:
         yield recorder
     finally:

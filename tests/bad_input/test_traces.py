@@ -175,3 +175,22 @@ def test_a_fork_at_a_turn_that_is_not_there_says_which_is_the_last(flykka: Shell
 
     assert (code, out) == (UNREADABLE, "")
     assert f"{trace} has no turn 999: its last one is turn " in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["whatif", "TRACE", "--at", "5", "--drop", "--record", "OUTPUT"],
+        ["trace", "diagram", "TRACE", "--output", "OUTPUT"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_output_that_cannot_be_written_is_named_and_not_the_input(
+    flykka: Shell, trace: Path, tmp_path: Path, words: list[str]
+) -> None:
+    files = {"TRACE": trace, "OUTPUT": tmp_path / "nowhere" / "out"}
+
+    code, _, err = flykka(*(files.get(word, word) for word in words))
+
+    assert code == UNREADABLE
+    assert err.endswith(f"{files['OUTPUT']} cannot be written: No such file or directory\n")
