@@ -196,7 +196,7 @@ canvas.onpointerup = (event) => {
   canvas.classList.remove("dragging");
   if (!clicked) return;
   const place = placeAt(event.offsetY);
-  if (place !== null) return select(shown.rows[place]);
+  if (place !== null || event.offsetY > headHeight()) return select(place === null ? null : shown.rows[place]);
   const actor = shown.lanes[Math.floor((event.offsetX - GUTTER - OUTSIDE + view.left) / view.lane)];
   filters.actor = actor === undefined || filters.actor === actor ? null : actor;
   refresh();
