@@ -10,6 +10,7 @@ from tests.examples.walk import Walk, steps
 from tests.house.sources import HOUSE
 
 PAGE = HOUSE / "docs" / "finding_a_bug.md"
+ANEW = "if that is as it should be: python -m tests.examples.walk docs/finding_a_bug.md"
 
 
 @pytest.mark.slow
@@ -19,4 +20,4 @@ def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> 
     for step in steps(PAGE):
         printed = walk.run(step.command)
 
-        assert step.prints(printed), f"$ {step.command}\n{printed}"
+        assert step.prints(printed), f"$ {step.command}\n{printed}\n{ANEW}"
