@@ -1,0 +1,66 @@
+"""A divergence names the line that handles the message: the `case` of its class, or else the handler."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import TYPE_CHECKING
+
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import ReceiveTimeout, Terminated
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.replay.source import source_of
+from tests.runtime.players import Say, says
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flykka.runtime.cell import Cell
+
+
+class Matches(Actor):
+    """Handles some messages each on a line of its own."""
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Say(text="become"):
+                self.context.become(self.other)
+            case Terminated() | ReceiveTimeout():
+                pass
+
+    def other(self, message: Message) -> None:
+        """Another behaviour, without a case."""
+
+
+def cell_of(ref: ActorRef) -> Cell:
+    cell: Cell = ref.actor_inbox.owner  # type: ignore[assignment]
+    return cell
+
+
+def place(function: Callable[..., object], line: int) -> str:
+    return f"{os.path.relpath(__file__)}:{inspect.getsourcelines(function)[1] + line}"
+
+
+def test_the_line_is_that_of_the_case_which_names_the_class(system: SeededSystem) -> None:
+    ref = system.spawn(Props(Matches), "a")
+    system.run_until_idle()
+
+    assert source_of(cell_of(ref), says("x")) == place(Matches.handle_message, 2)
+    assert source_of(cell_of(ref), ReceiveTimeout()) == place(Matches.handle_message, 4)
+
+
+def test_without_a_case_it_is_that_of_the_handler(system: SeededSystem) -> None:
+    ref = system.spawn(Props(Matches), "a")
+    ref.tell(says("become"))
+    system.run_until_idle()
+
+    assert source_of(cell_of(ref), says("x")) == place(Matches.other, 0)
+
+
+def test_an_actor_without_an_instance_has_none(system: SeededSystem) -> None:
+    ref = system.spawn(Props(Matches), "a")
+
+    assert source_of(cell_of(ref), says("x")) is None

@@ -1,0 +1,59 @@
+"""Records come in the order in which their turns began, however late these ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.replay.replayer import Replayer
+from tests.runtime.players import Say, player, says
+
+WORDS = 3_000
+
+
+class Sleeper(Actor):
+    """Takes a minute for each message."""
+
+    async def handle_message(self, message: Message) -> None:
+        await self.context.sleep("1m")
+        self.context.parent.tell(message)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "run.trace"
+    with SeededSystem(3, recorder=TraceRecorder(path), serialize_messages=False) as system:
+        system.spawn(Props(Sleeper), "sleeper").tell(says("long"))
+        busy = system.spawn(player([], {}), "busy")
+        system.run_until_idle()
+        for number in range(WORDS):
+            busy.tell(says(str(number)))
+        system.advance(120_000)
+    return path
+
+
+def test_a_turn_that_ended_thousands_of_turns_later_comes_in_its_place(path: Path) -> None:
+    trace = Trace.open(path)
+    written = [record.sequence for record in trace.records()]
+    long = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/sleeper")
+
+    ordered = list(exactly_in_order(trace))
+
+    assert written.index(long.sequence) > WORDS
+    assert [record.sequence for record in ordered] == sorted(written) == sorted(trace.sequences())
+    assert sum(isinstance(record, Turn) for record in ordered) > WORDS
+
+
+def test_and_is_replayed_there(path: Path) -> None:
+    result = Replayer().replay(path, raise_on_divergence=True)
+
+    assert result.compared == result.turns > WORDS

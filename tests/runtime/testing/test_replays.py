@@ -1,0 +1,71 @@
+"""Traces as tests: each is replayed, and a folder without any is no test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.runtime.errors import TraceError
+from flykka.runtime.testing import assert_replays, replay_cases
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.divergence import DivergenceError
+from flykka.runtime.trace.replay.replayer import Replayer
+from tests.runtime.players import player, says
+
+
+def record(path: Path) -> Path:
+    with SeededSystem(3, recorder=TraceRecorder(path)) as system:
+        system.spawn(player([], {}), "a").tell(says("x"))
+        system.spawn(player([], {"x": lambda c: c.parent.tell(says("y"))}), "b").tell(says("x"))
+        system.run_until_idle()
+    return path
+
+
+def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
+    path = record(tmp_path / "run.trace")
+    part = {"x": lambda c: c.parent.tell(says("y"))}
+    good = Replayer(actors={"/user/b": player([], part)})
+    bad = Replayer(actors={"/user/b": player([])})
+
+    assert assert_replays(path, good, whole=True).compared > 0
+    with pytest.raises(DivergenceError, match="expected  send  /user <- Say"):
+        assert_replays(path, bad)
+
+
+def test_what_is_not_replayed_is_held_against_a_whole_replay(tmp_path: Path) -> None:
+    path = record(tmp_path / "run.trace")
+
+    assert_replays(path)
+    with pytest.raises(AssertionError, match="not replayed: /user/b: "):
+        assert_replays(path, whole=True)
+
+
+def test_what_is_cut_off_is_held_against_a_whole_replay(tmp_path: Path) -> None:
+    path = record(tmp_path / "run.trace")
+    path.write_bytes(path.read_bytes()[:-3])
+    part = {"x": lambda c: c.parent.tell(says("y"))}
+
+    with pytest.raises(AssertionError, match="offset="):
+        assert_replays(path, Replayer(actors={"/user/b": player([], part)}), whole=True)
+
+
+def test_no_trace_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run.trace").write_text("none")
+
+    with pytest.raises(TraceError):
+        assert_replays(tmp_path / "run.trace")
+
+
+def test_the_cases_of_a_folder_come_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    for name in ("b.trace", "a.trace", "below/c.trace", "no-trace.txt"):
+        (tmp_path / name).touch()
+
+    assert [path.name for path in replay_cases(tmp_path)] == ["a.trace", "b.trace", "c.trace"]
+
+
+def test_a_folder_without_traces_is_no_test(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no \*.trace in"):
+        replay_cases(tmp_path)
