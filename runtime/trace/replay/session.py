@@ -17,8 +17,9 @@ from flykka.runtime.errors import SessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 from flykka.runtime.trace.replay.causes import Cause, causes_of
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
-from flykka.runtime.trace.replay.fork import BeyondWork, Fork
+from flykka.runtime.trace.replay.fork import Fork
 from flykka.runtime.trace.replay.role import Beyond
+from flykka.runtime.trace.replay.surroundings import BeyondWork
 from flykka.runtime.trace.state import Absent, Change, State, changes, describe
 
 if TYPE_CHECKING:

@@ -160,6 +160,20 @@ def is_terminated(turn: Turn) -> bool:
     return isinstance(turn.message, Terminated)
 
 
+def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession) -> None:
+    outside.run_until("depot <- Weighed")
+    fork = outside.fork()
+
+    for fault in (fork.duplicate, lambda: fork.delay("1s")):
+        with pytest.raises(ForkError, match=r"handles what /user/depot told itself .* only dropped"):
+            fault()
+    fork.drop()
+    run = fork.run()
+
+    assert run.silent == {}
+    assert brought(fork) == [PARCELS, PARCELS]
+
+
 def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
     trace = couriers.record(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
     session = Replayer(stand_ins={SCALES: Scales()}).session(trace)
