@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from flykka.messages.job_graph import CheckpointingMode as CheckpointingMode
     from flykka.messages.job_graph import ExternalizedCheckpointRetention as ExternalizedCheckpointRetention
     from flykka.messages.job_graph import MonotonyViolationHandler as MonotonyViolationHandler
+    from flykka.monitors.monitor import Violation as Violation
+    from flykka.monitors.monitors import all_monitors as all_monitors
+    from flykka.monitors.recorder import MonitoringRecorder as MonitoringRecorder
     from flykka.replay.replayer import Replayer as Replayer
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
@@ -68,6 +71,7 @@ _MODULES = {
     "LocalCluster": "local_cluster",
     "LongCounter": "spark_bridge.accumulators",
     "MasterTriggerRestoreHook": "actors.master_hooks",
+    "MonitoringRecorder": "monitors.recorder",
     "MonotonyViolationHandler": "messages.job_graph",
     "OutputTag": "streams.output_tag",
     "Replayer": "replay.replayer",
@@ -81,8 +85,10 @@ _MODULES = {
     "Trace": "traces.trace",
     "TraceRecorder": "runtime.trace.recorder",
     "TumblingEventTimeWindows": "streams.windows",
+    "Violation": "monitors.monitor",
     "WatermarkStrategy": "streams.watermark_strategy",
     "WindowedStream": "streams.data_stream",
+    "all_monitors": "monitors.monitors",
     "simulate": "simulation.simulation",
 }
 
