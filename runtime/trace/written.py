@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from flykka.messages.annotations import class_form
+from flykka.messages.blocking_work import BlockingWork
 from flykka.messages.codec import encode
 from flykka.messages.errors import CodecError
 from flykka.messages.forms import Misfit
@@ -31,7 +32,8 @@ class Written:
     """The forms of messages, and the names that have come up since they were last asked for."""
 
     def __init__(self, redact: Redact | None = None) -> None:
-        self._redact = dict(redact or {})
+        # What is not to be written is not to be written as what somebody works with either.
+        self._redact: dict[type, Callable[[Any], Value]] = {BlockingWork: _name_alone, **redact} if redact else {}
         self._pack: Callable[[object], bytes] = msgpack.Packer().pack
         self._to_wire: dict[type, Callable[[Any], object]] = {}
         """Of the classes that are written as they are, which most are."""
@@ -109,8 +111,11 @@ class Written:
         redact = self._redact.get(type(value))
         if redact is None:
             return value
-        assert isinstance(value, Message)
         redacted = redact(value)
         if type(redacted) is not type(value):
             raise TypeError(f"redact made a {type(redacted).__qualname__} of it")
         return redacted
+
+
+def _name_alone(work: BlockingWork) -> BlockingWork:
+    return BlockingWork(function=work.function)

@@ -10,25 +10,30 @@ from flykka.runtime.envelope import Envelope, FaultEnvelope, SignalEnvelope, Tim
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutEnvelope
 from flykka.runtime.signals import BackoffEnded, PipeFailed, ReceiveTimeout
+from flykka.runtime.trace.replay.differences import same
 from flykka.runtime.trace.replay.living import error_of, living
 from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flykka.runtime.cell import Cell
     from flykka.runtime.timers import Timer
     from flykka.runtime.trace.records import Turn
     from flykka.runtime.trace.replay.system import ReplaySystem
 
 
-def entry_of(turn: Turn, cell: Cell, system: ReplaySystem) -> Entry | None:
-    """What to put into the hands of `cell`; None for a timer that does not run.
+def entry_of(
+    turn: Turn, cell: Cell, system: ReplaySystem, like: Callable[[object, object], bool] = same
+) -> Entry | None:
+    """What to put into the hands of `cell`, told by a replayed turn or `like` it; None for a timer that does not run.
 
     Raises:
         UnknownTypeError: the message comes from outside of all replayed turns, and cannot be read.
     """
     mailbox = cell.mailbox
     assert isinstance(mailbox, ReplayMailbox)
-    told = mailbox.take(turn)
+    told = mailbox.take(turn, like)
     if told is not None:
         return told
     if turn.kind == "timer":

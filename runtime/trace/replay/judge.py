@@ -11,7 +11,7 @@ from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, c
 from flykka.runtime.trace.replay.forms import Forms
 from flykka.runtime.trace.replay.noted import effect_of
 from flykka.runtime.trace.replay.older import as_in_first_format
-from flykka.runtime.trace.replay.redacted import without_redacted
+from flykka.runtime.trace.replay.redacted import like_but_redacted, without_redacted
 from flykka.runtime.trace.state import digest
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Judge:
         self._trace = trace
         self._forms = Forms()
         self._kills: dict[Ref, int] | None = None
+        self.is_like = like_but_redacted(trace.header.redacted)
+        """Whether a message that was told is the recorded one, as far as that can be known."""
 
     def difference(
         self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flykka.runtime.envelope import Envelope, SignalEnvelope, Told, TurnKind
@@ -82,8 +82,8 @@ class ReplayMailbox(Mailbox):
         self._pour()
         super().close()
 
-    def take(self, turn: Turn) -> Entry | None:
-        """What a turn has told that was recorded as this; None where no replayed turn has."""
+    def take(self, turn: Turn, like: Callable[[object, object], bool] = same) -> Entry | None:
+        """What a turn has told that was recorded as this, or is `like` it; None where no replayed turn has."""
         lane = self._signals if turn.kind == "signal" else self._told
         waiting = lane.get(turn.cause)
         if waiting is None:
@@ -97,7 +97,7 @@ class ReplayMailbox(Mailbox):
         for place, entry in enumerate(waiting):
             if _sender(entry) != sender or _kind(entry) != turn.kind:
                 continue
-            if is_sure or same(turn.message, _message(entry)):
+            if is_sure or like(turn.message, _message(entry)):
                 del waiting[place]
                 if not waiting:
                     del lane[turn.cause]

@@ -45,7 +45,7 @@ class TurnTaker:
         """Take a turn again, as its record has it: in what it differs. Raises `UnknownTypeError`."""
         taken, mailbox = self._system.taken, cell.mailbox
         assert isinstance(mailbox, ReplayMailbox)
-        entry = entry_of(turn, cell, self._system)
+        entry = entry_of(turn, cell, self._system, self._judge.is_like)
         if entry is None:
             return Difference(DivergenceKind.DELIVERY, reason="the timer of this message does not run")
         taken.begin(turn)

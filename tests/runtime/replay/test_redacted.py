@@ -1,0 +1,104 @@
+"""Traces in which messages were changed before they were written: what nobody may read is not asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from flykka.messages.message import Message, message
+from flykka.messages.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.comparison import DivergenceKind
+from flykka.runtime.trace.replay.replayer import Replayer
+
+PASSWORD = "open sesame"
+
+
+@message("redacted.login")
+class Login(Message):
+    """test -> Door: somebody comes in."""
+
+    password: str
+
+
+@message("redacted.opened")
+class Opened(Message):
+    """Door -> Guest: come in."""
+
+    guest: str = "somebody"
+
+
+class Guest(Actor):
+    """Hears."""
+
+    def handle_message(self, message: Message) -> None:
+        """Nothing is done about it."""
+
+
+class Door(Actor):
+    """Hands the login on, and has the password looked up."""
+
+    def __init__(self, guest: Ref) -> None:
+        self._guest = guest
+
+    def handle_message(self, message: Message) -> None:
+        """A login."""
+        if isinstance(message, Login):
+            self._guest.tell(replace(message, password=message.password.upper()))
+            self.context.pipe_to_self(
+                partial(_is_known, message.password), lambda _: Opened(), lambda _: Opened(guest="nobody")
+            )
+        else:
+            self._guest.tell(message)
+
+
+class RudeDoor(Door):
+    """Asks somebody else."""
+
+    def handle_message(self, message: Message) -> None:
+        """Says another thing."""
+        self._guest.tell(Opened())
+
+
+def _is_known(password: str) -> bool:
+    return password == PASSWORD
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    path = tmp_path / "login.trace"
+    recorder = TraceRecorder(path, redact={Login: lambda _: Login(password="")})
+    with SeededSystem(1, recorder=recorder) as system:
+        guest = system.spawn(Props(Guest), "guest")
+        system.spawn(Props(Door, guest), "door").tell(Login(password=PASSWORD))
+        system.run_until_idle()
+    return path
+
+
+def test_of_a_redacted_message_the_class_is_compared(recorded: Path) -> None:
+    Replayer().replay(recorded, raise_on_divergence=True)
+
+    other = Replayer(actors={"/user/door": Props(RudeDoor, Ref("/user/guest", 1))}).replay(recorded)
+    assert other.divergence is not None
+    assert other.divergence.kind is DivergenceKind.MISSING_SEND
+
+
+def test_what_is_redacted_is_not_written_as_what_an_actor_works_with(tmp_path: Path) -> None:
+    path = tmp_path / "plain.trace"
+    recorder = TraceRecorder(path, redact={Opened: lambda opened: opened})
+    with SeededSystem(1, recorder=recorder) as system:
+        guest = system.spawn(Props(Guest), "guest")
+        system.spawn(Props(Door, guest), "door").tell(Login(password=PASSWORD))
+        system.run_until_idle()
+
+    door = [turn for turn in Trace.open(path) if isinstance(turn.message, Login)]
+
+    assert "_is_known" in repr(door[0].effects)
+    assert repr(door[0].effects).count(PASSWORD) == 0
