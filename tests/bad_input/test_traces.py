@@ -19,7 +19,7 @@ from tests.bad_input.recorded import record
 Shell = Callable[..., tuple[int, str, str]]
 
 READ, UNREADABLE = 0, 2
-READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["replay"], ["debug"])
+READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
 """Commands that read any trace, and take nothing but its name."""
 OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3", "--drop"], ["shrink"])
 """These too say first whether there is a trace."""

@@ -135,7 +135,7 @@ def test_every_ready_field_is_among_the_options(name: str) -> None:
 
 
 COMMANDS = ["run", "plan", "replay", "debug", "whatif", "simulate", "shrink"]
-OF_TRACES = ["show", "stats", "story", "diagram", "diff"]
+OF_TRACES = ["show", "stats", "story", "diagram", "diff", "check"]
 
 
 @pytest.mark.parametrize(
