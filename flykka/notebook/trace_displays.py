@@ -27,6 +27,7 @@ DISPLAYS = {
 """Of each class the function that makes its display, both as module:name."""
 
 LINES = {
+    "flykka.monitors.monitor:Violation": "builtins:str",
     "flykka.runtime.trace.replay.causes:Cause": "flykka.notebook.replay_session_html:cause_text",
     "flykka.runtime.trace.state_tree:Change": "builtins:str",
     # A dict, of which IPython has a text of its own.
