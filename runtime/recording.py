@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 Effect = tuple[Any, ...]
-"""What a turn did, as it is noted in passing: a kind and its operands, as `trace.format` reads them.
+"""What a turn did, as it is noted in passing: a kind and its operands, as `trace.effect_forms` has them.
 
 Plain tuples, because one is made for every message sent while a recorder is on.
 """

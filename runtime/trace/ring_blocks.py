@@ -64,9 +64,12 @@ class RingBlocks:
         self.waiting_bytes = 0
 
     def open(self, system: str, seed: int) -> None:
-        """The system begins. Raises `OSError` where the file cannot be written: better now than at the end."""
+        """The system begins. Raises `OSError` where the file cannot be written: better now than at the end.
+
+        What the file held is gone: after a crash nobody shall take the last run for this one.
+        """
         self._origin = (system, seed)
-        self._path.open("ab").close()
+        self._path.open("wb").close()
 
     def before_turn(self, cell: Cell) -> None:
         """Keep a snapshot of the actor if this is its first turn in a generation."""

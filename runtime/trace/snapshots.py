@@ -2,6 +2,8 @@
 
 A ring of turns begins somewhere in the midst of a run, so that it begins with snapshots: whoever takes a turn in it has
 one of the moment before the first. A replay makes the cell, puts the snapshot into it, and goes on from there.
+
+This file knows the insides of a cell's parts, so that none of them has to know of snapshots.
 """
 
 from __future__ import annotations
