@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from agency import BookTrip, TravelAgent
+from agency import BookTrip, TravelAgent  # type: ignore[import-not-found]  # The module beside this one.
 
 from flykka import TraceRecorder
 from flykka.runtime import Props
