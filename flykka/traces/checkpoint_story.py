@@ -107,13 +107,15 @@ class _Teller:
         said = facts_of(record.message)
         if said is None:
             return None
-        inner = said.part("buffer") or said.part("report") or said
-        if self._is_meant(inner):
-            return _Fact(inner)
+        meant = next(filter(self._is_meant, _within(said)), None)
+        if meant is not None:
+            return _Fact(meant)
         if role_of(record.recipient.path) not in _WHO_BEGIN_AND_END:
             return None
         sent = (facts_of(effect.message) for effect in _sends(record))
-        found = next((told for told in sent if told is not None and self._is_meant(told.part("buffer") or told)), None)
+        found = next(
+            (each for told in sent if told is not None for each in _within(told) if self._is_meant(each)), None
+        )
         return None if found is None else _Fact(found, sent=True)
 
     def _is_meant(self, said: Facts) -> bool:
@@ -151,6 +153,15 @@ class _Teller:
             failed=failure is not None or said.tag in FAILURES or isinstance(record, DeadLetterRecord),
             hop=hop,
         )
+
+
+def _within(said: Facts) -> Iterator[Facts]:
+    """What a message brings, where it brings others: what goes through a channel, what a bridge hands on, a batch."""
+    several = said.get("messages")
+    if isinstance(several, tuple):
+        yield from map(Facts, several)
+    else:
+        yield said.part("buffer") or said.part("report") or said
 
 
 def _sends(record: Turn | DeadLetterRecord) -> Iterator[Send]:

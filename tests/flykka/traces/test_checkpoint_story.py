@@ -12,6 +12,7 @@ from flykka.messages.checkpoint import (
     DeclineCheckpoint,
     NotifyCheckpointComplete,
     SnapshotOperatorCoordinators,
+    TaskCheckpointMessages,
 )
 from flykka.messages.exchange import BufferResponse, CheckpointBarrier
 from flykka.messages.failure import SerializedThrowable
@@ -239,3 +240,13 @@ def test_where_there_are_several_jobs_what_may_be_of_either_is_left_out_and_coun
     story = recording.closed().story(checkpoint=1, job=JOB)
 
     assert story.notes == ("1 steps are left out: the trace does not tell of which job they are",)
+
+
+def test_what_several_tasks_are_told_in_one_message_is_on_its_way_too(recording: Recording) -> None:
+    record_checkpoint(recording, 1)
+    notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=1, timestamp_ms=BEGIN_MS)
+    recording.turn(TASK_MANAGER, TaskCheckpointMessages(messages=(notify, notify)), sender=coordinator())
+
+    story = recording.closed().story(checkpoint=1)
+
+    assert story.lines(everything=True)[-1].text == "task-manager-1: hears that it is complete"
