@@ -12,7 +12,8 @@ from flykka.simulation.settings import ALL_FAULTS
 _DESCRIPTION = """\
 Makes a simulation that fails smaller: jobs, faults, vertices, rows and settings are
 taken away, one after the other, as long as the same law is broken. What is left can
-be read, and written as a test that needs nothing but flykka.
+be read, and written as a test that needs nothing but flykka. Ctrl-C ends the search
+with what is found by then.
 """
 
 _EPILOG = """\

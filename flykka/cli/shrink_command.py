@@ -28,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         origin = _scenario(arguments)
         with quietly():
-            shrunk = shrink(origin, runs=arguments.runs)
+            shrunk = shrink(origin, runs=arguments.runs, told=_show_progress)
+        _show_progress(None, 0)
         if shrunk is None:
             print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
             return OK
@@ -51,6 +52,13 @@ def _scenario(arguments: argparse.Namespace) -> Scenario:
     if what.isdecimal():
         return draw_scenario(int(what), SimulationSettings(faults=arguments.faults))
     return scenario_of(what)
+
+
+def _show_progress(scenario: Scenario | None, runs: int) -> None:
+    """On a terminal, one line that is written anew; nothing is left of it in the end."""
+    if sys.stderr.isatty():
+        text = "" if scenario is None else f"{runs} runs, by now {_size(scenario)}"
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def _tell(origin: Scenario, shrunk: Shrunk) -> None:

@@ -47,35 +47,53 @@ def law_of(violation: Violation) -> tuple[str, str]:
     return violation.monitor, " ".join(words[:4])
 
 
-def shrink(scenario: Scenario, *, runs: int = DEFAULT_RUNS, violations_of: Run = violations_of) -> Shrunk | None:
+def shrink(
+    scenario: Scenario,
+    *,
+    runs: int = DEFAULT_RUNS,
+    violations_of: Run = violations_of,
+    told: Callable[[Scenario, int], None] = lambda _scenario, _runs: None,
+) -> Shrunk | None:
     """The smallest scenario that breaks the same law; None where this one breaks none.
 
-    After so many `runs` what is found by then is returned.
+    After so many `runs`, or a Ctrl-C, what is found by then is returned. Before each run `told` hears what the smallest
+    is so far, and how many runs that took.
     """
     found = violations_of(scenario)
-    return None if not found else _Search(scenario, found[0], runs, violations_of).search()
+    return None if not found else _Search(scenario, found[0], runs, violations_of, told).search()
 
 
 class _Search:
-    def __init__(self, scenario: Scenario, violation: Violation, runs: int, violations_of: Run) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        violation: Violation,
+        runs: int,
+        violations_of: Run,
+        told: Callable[[Scenario, int], None],
+    ) -> None:
         self._scenario = scenario
         self._violation = violation
         self._law = law_of(violation)
         self._limit = runs
         self._runs = 1
         self._violations_of = violations_of
+        self._told = told
 
     def search(self) -> Shrunk:
         """Take away what can be taken away, until nothing can."""
-        has_helped = True
-        while has_helped and self._has_runs:
-            # Every step is taken, also behind one that has helped.
-            has_helped = sum(map(self._exhaust, _STEPS)) > 0
+        is_done = False
+        try:
+            while not is_done and self._has_runs:
+                # Every step is taken, also behind one that has helped.
+                is_done = not sum(map(self._exhaust, _STEPS))
+        except KeyboardInterrupt:
+            is_done = False
         return Shrunk(
             scenario=self._scenario,
             violation=self._violation,
             runs=self._runs,
-            is_smallest=self._has_runs,
+            is_smallest=is_done and self._has_runs,
         )
 
     @property
@@ -94,6 +112,7 @@ class _Search:
         for seed in dict.fromkeys((self._scenario.seed, *range(_SEEDS - 1))):
             if not self._has_runs:
                 return False
+            self._told(self._scenario, self._runs)
             self._runs += 1
             tried = replace(smaller, seed=seed)
             for violation in self._violations_of(tried):

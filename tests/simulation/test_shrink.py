@@ -82,6 +82,23 @@ def test_it_ends_when_there_are_no_runs_left() -> None:
     assert (shrunk.runs, shrunk.is_smallest) == (5, False)
 
 
+def test_an_interrupt_ends_the_search_with_what_is_found() -> None:
+    runs = 0
+
+    def impatient(scenario: Scenario) -> tuple[Violation, ...]:
+        nonlocal runs
+        runs += 1
+        if runs == 4:
+            raise KeyboardInterrupt
+        return breaks_with_a_crash_and_three_rows(scenario)
+
+    shrunk = shrink(large_scenario(), violations_of=impatient)
+
+    assert shrunk is not None
+    assert not shrunk.is_smallest
+    assert breaks_with_a_crash_and_three_rows(shrunk.scenario) == (shrunk.violation,)
+
+
 @pytest.mark.parametrize(
     ("text", "law"),
     [
