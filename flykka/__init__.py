@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flykka.simulation.settings import FaultKind as FaultKind
     from flykka.simulation.settings import SimulationSettings as SimulationSettings
     from flykka.simulation.simulation import simulate as simulate
+    from flykka.runtime.trace.replay.divergence import DivergenceError as DivergenceError
     from flykka.spark_bridge.accumulators import DoubleCounter as DoubleCounter
     from flykka.spark_bridge.accumulators import Histogram as Histogram
     from flykka.spark_bridge.accumulators import IntCounter as IntCounter
@@ -56,6 +57,7 @@ _MODULES = {
     "ConsoleSink": "spark_bridge.sinks.console_sink",
     "DataGenSource": "spark_bridge.sources.datagen_source",
     "DataStream": "streams.data_stream",
+    "DivergenceError": "runtime.trace.replay.divergence",
     "DoubleCounter": "spark_bridge.accumulators",
     "ExternalizedCheckpointRetention": "messages.job_graph",
     "FaultKind": "simulation.settings",
