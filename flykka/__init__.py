@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from flykka.replay.replayer import Replayer as Replayer
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
+    from flykka.runtime.trace.replay.divergence import DivergenceError as DivergenceError
     from flykka.simulation.outcome import SimulationOutcome as SimulationOutcome
     from flykka.simulation.settings import FaultKind as FaultKind
     from flykka.simulation.settings import SimulationSettings as SimulationSettings
     from flykka.simulation.simulation import simulate as simulate
-    from flykka.runtime.trace.replay.divergence import DivergenceError as DivergenceError
     from flykka.spark_bridge.accumulators import DoubleCounter as DoubleCounter
     from flykka.spark_bridge.accumulators import Histogram as Histogram
     from flykka.spark_bridge.accumulators import IntCounter as IntCounter
