@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flykka.replay.replayer import Replayer
-from tests.histories.mutations import MUTATIONS, Mutation, planted
+from tests.histories.mutations import MUTATIONS
+from tests.histories.planting import Mutation, planted
 from tests.histories.record import FOLDER
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 
 from flykka.messages.blocking_work import BlockingWork, LiveObject
 from flykka.messages.codec import decode, encode
@@ -14,6 +13,11 @@ from flykka.runtime.pipe import described
 
 class Colour(StrEnum):
     RED = "red"
+
+
+class Storage:
+    def write(self, *arguments: object) -> None:
+        """What it does for others."""
 
 
 def write(*arguments: object, keep: bool = False) -> None:
@@ -32,9 +36,9 @@ def test_a_partial_tells_what_it_is_given() -> None:
 
 
 def test_live_objects_are_not_kept() -> None:
-    work = described(partial(Path("/somewhere").joinpath, "x", object(), ((((1,),),),)))
+    work = described(partial(Storage().write, "x", object(), ((((1,),),),)))
 
-    assert work == BlockingWork(function="joinpath", arguments=("x", LiveObject(), (((LiveObject(),),),)))
+    assert work == BlockingWork(function="write", arguments=("x", LiveObject(), (((LiveObject(),),),)))
     assert decode(encode(work)) == work
 
 
