@@ -45,6 +45,11 @@ class AttemptLife:
         return self.state is ExecutionState.RUNNING and self._end is None
 
     @property
+    def is_finishing(self) -> bool:
+        """The attempt waits for its bridge, which has something in hand, and then it has FINISHED."""
+        return self._end is not None and self._end.state is ExecutionState.FINISHED
+
+    @property
     def may_consume(self) -> bool:
         """The attempt reads partitions or is about to: what becomes of their producers concerns it."""
         return self.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING) and self._end is None

@@ -152,6 +152,9 @@ class StreamTask:
                 return self._inputs.resize(buffers) + self._read_on(now)
             case ChannelStateWritten():
                 return self._checkpoints.on_durable(event)
+            case StageFinished() if self._life.is_finishing:
+                # A snapshot that was begun behind the final one: behind it waits the end of the partitions.
+                return self._on_stage_finished(event, now)
             case _ if not self._life.is_running:
                 return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
             case _:

@@ -73,6 +73,17 @@ def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
     assert to_bridge(effects)[-1] == CloseBridge(cancel=False)
 
 
+def test_what_waits_behind_a_savepoint_goes_down_although_the_task_finishes_meanwhile() -> None:
+    task = source()
+    task.feed(trigger(1, is_final=True), finished(0), durable(1), trigger(2))
+
+    finishing = task.feed(CheckpointCommitted(checkpoint_id=1))
+    effects = task.feed(finished(1))
+
+    assert to_bridge(finishing) == [CloseBridge(cancel=False)]
+    assert down(effects) == [barrier(2), EndOfPartition()]
+
+
 def test_a_source_reads_on_when_its_last_checkpoint_was_given_up() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), splits("a"), finished(0))
