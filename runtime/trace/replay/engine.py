@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.ref import Ref
-from flykka.runtime.signals import DeathWatchNotification, Failed
+from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.testing.nondeterminism import Nondeterminism
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
@@ -213,10 +213,9 @@ class ReplayEngine:
 
     def _note_end_of_boundary(self, turn: Turn) -> None:
         message = turn.message
-        if isinstance(message, DeathWatchNotification | Failed):
-            ended = message.ref if isinstance(message, DeathWatchNotification) else None
-            cell = None if ended is None else self.system.cells.find(ended.path)
-            if cell is not None and cell.ref == ended and _is_boundary(cell):
+        if isinstance(message, DeathWatchNotification):
+            cell = self.system.cells.find(message.ref.path)
+            if cell is not None and cell.ref == message.ref and _is_boundary(cell):
                 self.system.cells.end(cell)
 
 
