@@ -103,6 +103,9 @@ class FlightRecorder:
         for effect in effects:
             places.append(len(effect))
             places += effect
+            if effect[0] == "pipe":
+                # What is sent is weighed where it is handled; what somebody works with comes up here alone.
+                carried += weight(effect[1])
         places[0] = len(places) - 1
         self._note(carried, places)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.blocking_work import BlockingWork
 from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
 from flykka.runtime.envelope import Envelope
@@ -83,6 +84,18 @@ def test_heavy_messages_push_older_ones_out(tmp_path: Path) -> None:
     recorder.dump(tmp_path / "ring.trace")
 
     assert [word[0] for word in words(tmp_path / "ring.trace")] == ["y", "z", "w"]
+
+
+def test_heavy_work_pushes_older_turns_out(tmp_path: Path) -> None:
+    recorder = begun(payload_bytes=1_000)
+    work = BlockingWork(function="upload", arguments=(b"x" * 600,))
+    for number in range(1, 6):
+        recorder.turn(number, number, SOMEONE, Envelope(says("go"), None, None), [("pipe", work)], None)
+
+    recorder.dump(tmp_path / "last.trace")
+
+    assert [turn.sequence for turn in Trace.open(tmp_path / "last.trace").turns][-1] == 5
+    assert len(Trace.open(tmp_path / "last.trace").turns) < 5
 
 
 def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
