@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from flykka.cli.arguments import at_least_one
+
 if TYPE_CHECKING:
     from flykka.runtime.trace.reader import Trace
     from flykka.runtime.trace.records import Record
@@ -29,6 +31,7 @@ exit codes:
 examples:
   flykka trace check run.trace
   flykka trace check flight-record.trace --json | jq .text
+  flykka trace check run.trace --progress-within 60
 """
 
 
@@ -43,6 +46,8 @@ def add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     check.add_argument("file", metavar="FILE", help="a trace; an address such as s3://bucket/run.trace too")
     check.add_argument("--json", action="store_true", help="what is wrong as JSON, one object per line")
+    within = "a job must make progress within so many seconds (default: it may wait for data for ever)"
+    check.add_argument("--progress-within", type=at_least_one, metavar="SECONDS", help=within)
     check.set_defaults(run=_check)
 
 
@@ -50,25 +55,27 @@ def _check(arguments: argparse.Namespace) -> int:
     # Imported when it is wanted: `flykka --help` is to be there at once.
     from flykka.cli.trace_file import run_on_trace
 
-    return run_on_trace("flykka trace check", arguments.file, lambda trace: _shown(trace, as_json=arguments.json))
+    return run_on_trace("flykka trace check", arguments.file, lambda trace: _shown(trace, arguments))
 
 
-def _shown(trace: Trace, *, as_json: bool) -> int:
+def _shown(trace: Trace, arguments: argparse.Namespace) -> int:
     from flykka.cli.trace_file import DIFFERENT, OK
     from flykka.monitors.monitors import all_monitors, check
     from flykka.traces.origin import cut_off
 
     count = _Count()
     is_whole = trace.header.ring is None or not trace.header.ring.not_kept
+    within = arguments.progress_within
+    monitors = all_monitors(is_whole=is_whole, progress_within_ms=None if within is None else within * 1_000)
     found = 0
-    for violation in check(count.of(trace.records()), all_monitors(is_whole=is_whole)):
+    for violation in check(count.of(trace.records()), monitors):
         found += 1
-        if as_json:
+        if arguments.json:
             told = {"monitor": violation.monitor, "turn": violation.turn, "text": violation.text}
             print(json.dumps(told))
         else:
             print(violation)
-    if not as_json:
+    if not arguments.json:
         laws = "no law is broken" if not found else f"laws are broken {found} times" if found > 1 else "a law is broken"
         print(f"# {count.records:,} records: {laws}")
         if not is_whole:

@@ -10,19 +10,22 @@ from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.monitors.commits import CommitMonitor
 from flykka.monitors.exchange import ExchangeMonitor
 from flykka.monitors.failures import FailureMonitor
+from flykka.monitors.liveness import LivenessMonitor
 from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
 from flykka.monitors.states import StateMonitor
 from flykka.runtime.trace.order import in_order
 from flykka.runtime.trace.records import Record
 
 
-def all_monitors(*, is_whole: bool = True) -> tuple[Monitor, ...]:
-    """One of each kind that needs nothing but the records.
+def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None) -> tuple[Monitor, ...]:
+    """One of each kind, in their first state: they are of one run.
 
     `is_whole` is whether the run is shown from its beginning: of one that is not, nothing is expected that may have
-    come before.
+    come before. Whether jobs make progress is watched where it is said within which time they must.
     """
+    liveness = () if progress_within_ms is None else (LivenessMonitor(progress_within_ms),)
     return (
+        *liveness,
         CheckpointMonitor(is_whole=is_whole),
         AttemptMonitor(),
         CommitMonitor(),

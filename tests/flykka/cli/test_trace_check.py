@@ -62,6 +62,11 @@ def test_what_is_wrong_is_told_to_programs_too(broken: Path, capsys: pytest.Capt
     assert told[0]["monitor"] == "checkpoints"
 
 
+def test_a_job_that_reads_makes_progress(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "check", str(trace), "--progress-within", "60"]) == 0
+    assert "no law is broken" in capsys.readouterr().out
+
+
 def test_of_a_flight_record_nothing_is_expected_that_came_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
