@@ -9,6 +9,7 @@ ever called: a trace may come from anywhere.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
@@ -25,6 +26,8 @@ from flykka.messages.ref import Ref
 
 if TYPE_CHECKING:
     from flykka.runtime.props import Props
+
+logger = logging.getLogger("flykka.runtime")
 
 MAX_RECIPE_BYTES = 16 * 1024 * 1024
 """A larger one is not written: who replays has to say how the actor is made."""
@@ -84,13 +87,18 @@ def name_of(kind: object) -> str:
 
 
 def pack_recipe(props: Props) -> bytes | None:
-    """The recipe as bytes, taken now: what the arguments hold may change later. None where it is too large."""
+    """The recipe as bytes, taken now: what the arguments hold may change later.
+
+    None where it is too large, or where an argument cannot even be looked at: no spawning fails for that.
+    """
     try:
         packed = _Packing().pack(
             [name_of(props.factory), props.args, props.kwargs, props.dispatcher, props.stash_capacity]
         )
-    except (ValueError, RecursionError):
-        return None  # msgpack's own limits: of nesting, and of the length of what it packs.
+    except Exception:
+        # Of msgpack's limits, or of whatever code an argument runs when it is looked at.
+        logger.debug("no recipe can be made of %r", props, exc_info=True)
+        return None
     return packed if len(packed) <= MAX_RECIPE_BYTES else None
 
 

@@ -212,4 +212,9 @@ class TraceRecorder:
         """The state behind the turn, in which this is called; None where the turn has left no instance."""
         cell = recipient.actor_inbox.owner if isinstance(recipient, ActorRef) else None
         instance = getattr(cell, "instance", None)
-        return None if instance is None else digest(instance)
+        try:
+            return None if instance is None else digest(instance)
+        except Exception:
+            # Of code that its objects run when they are looked at, and not of the turn that has just ended.
+            logger.exception("the state of %s cannot be put into a digest", recipient)
+            return None

@@ -82,6 +82,8 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
         return recipe, GraphWriter(cell).pack(cell.props, _state(cell)), None
     except NoFormError as refusal:
         return recipe, None, str(refusal)
+    except Exception as error:  # noqa: BLE001 - of code that its objects run when they are looked at: not the turn's.
+        return recipe, None, f"what it holds cannot be looked at ({type(error).__name__}: {error})"
 
 
 class Restoring:

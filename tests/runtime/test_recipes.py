@@ -156,6 +156,24 @@ def test_equal_sets_make_equal_recipes() -> None:
     assert pack_recipe(Props(Worker, set(names))) == pack_recipe(Props(Worker, {*names[::-1]}))
 
 
+@dataclass
+class Grumpy:
+    """Does not like to be looked at."""
+
+    name: str = "grumpy"
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "name":
+            raise RuntimeError("leave me alone")
+        return super().__getattribute__(name)
+
+
+def test_an_argument_that_cannot_be_looked_at_leaves_no_recipe() -> None:
+    grumpy = object.__new__(Grumpy)
+
+    assert pack_recipe(Props(Worker, grumpy)) is None
+
+
 @pytest.mark.slow
 def test_a_recipe_that_is_too_large_is_none() -> None:
     assert pack_recipe(Props(Worker, bytes(MAX_RECIPE_BYTES))) is None

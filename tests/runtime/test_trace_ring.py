@@ -181,6 +181,39 @@ def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -
     assert any("/user/locked" in each for each in Replayer().replay(path).boundary)
 
 
+class Prickly:
+    """Cannot be shown, which is asked of it as a key."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        raise RuntimeError("do not show me")
+
+
+class Handler(Actor):
+    """Holds it."""
+
+    def __init__(self) -> None:
+        self._by_key = {Prickly(): "x"}
+
+    def handle_message(self, message: Message) -> None:
+        """Nothing."""
+
+
+def test_what_cannot_even_be_looked_at_harms_no_turn(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
+        ref = system.spawn(Props(Handler), "handler")
+        for _ in range(50):
+            ref.tell(says("x"))
+        system.run_until_idle()
+        assert ref.is_alive()
+
+    (handler,) = [each for each in Trace.open(path).snapshots() if each.ref == ref]
+    assert handler.reason is not None
+    assert "cannot be looked at (RuntimeError: do not show me)" in handler.reason
+
+
 def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     recorder = TraceRecorder(path, ring=50)
