@@ -50,8 +50,6 @@ class _Generation:
 class RingBlocks:
     """Where a recorder puts chunks that it may have to forget. Stands where a `BlockWriter` stands otherwise."""
 
-    ended = False
-
     def __init__(self, path: Path, limit: int) -> None:
         self._path = path
         self._limit = limit
@@ -62,6 +60,8 @@ class RingBlocks:
         self._origin: tuple[str, int] | None = None
         self._system: ActorSystem | None = None
         self.waiting_bytes = 0
+        self.ended = False
+        """Whether nothing is kept any more."""
 
     def open(self, system: str, seed: int) -> None:
         """The system begins. Raises `OSError` where the file cannot be written: better now than at the end.
@@ -117,7 +117,8 @@ class RingBlocks:
 
     def close(self) -> None:
         """Write the file, if the system has begun."""
-        if self._origin is not None:
+        if self._origin is not None and not self.ended:
+            self.ended = True
             self.write(self._path)
 
     def write(self, path: Path) -> None:
