@@ -37,21 +37,25 @@ class ReplayMailbox(Mailbox):
         self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._told: defaultdict[int | None, list[Entry]] = defaultdict(list)
         self._several: set[int | None] = set()
-        """The turns that have told more than once, until all of it is taken."""
+        """The turns that have told more than one message, until all of them are taken."""
 
     def put(self, entry: Entry) -> None:
         """Keep a message that a turn has told."""
         if self._is_live or self.closed:
             super().put(entry)
         elif RUNNING.cell is not None:
-            self._keep(self._told, _cause(entry), entry)
+            cause = _cause(entry)
+            waiting = self._told[cause]
+            waiting.append(entry)
+            if len(waiting) > 1:
+                self._several.add(cause)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
         """Keep a signal that a turn has sent."""
         if self._is_live or self.closed:
             super().put_signal(envelope)
         elif RUNNING.cell is not None:
-            self._keep(self._signals, envelope.cause, envelope)
+            self._signals[envelope.cause].append(envelope)
 
     def prepend(self, entries: Sequence[Entry]) -> None:
         """Keep messages once more that were put aside."""
@@ -84,14 +88,14 @@ class ReplayMailbox(Mailbox):
 
     def take(self, turn: Turn, like: Callable[[object, object], bool] = same) -> Entry | None:
         """What a turn has told that was recorded as this, or is `like` it; None where no replayed turn has."""
-        lane = self._signals if turn.kind == "signal" else self._told
+        is_signal, sender = turn.kind == "signal", turn.sender
+        lane = self._signals if is_signal else self._told
         waiting = lane.get(turn.cause)
         if waiting is None:
             return None
-        sender = turn.sender
         # What a turn told somebody but once, that one has got from it: the message need not be looked at. Of several,
         # one may have come twice or never, as messages do where faults are injected.
-        is_sure = turn.cause not in self._several and sender is not None and sender != turn.recipient
+        is_sure = not (is_signal or turn.cause in self._several or sender is None or sender == turn.recipient)
         if is_sure and type(waiting[0]) is tuple and waiting[0][1] == sender and len(waiting) == 1:
             return lane.pop(turn.cause)[0]  # As nearly always.
         for place, entry in enumerate(waiting):
@@ -101,7 +105,8 @@ class ReplayMailbox(Mailbox):
                 del waiting[place]
                 if not waiting:
                     del lane[turn.cause]
-                    self._several.discard(turn.cause)
+                    if not is_signal:
+                        self._several.discard(turn.cause)
                 return entry
         return None
 
@@ -134,12 +139,6 @@ class ReplayMailbox(Mailbox):
         if queue is not None:
             self.messages = queue
         self._pour()
-
-    def _keep(self, lane: dict[int | None, list[Entry]], cause: int | None, entry: Entry) -> None:
-        waiting = lane[cause]
-        waiting.append(entry)
-        if len(waiting) > 1:
-            self._several.add(cause)
 
     def _pour(self) -> None:
         for signal in _in_order(self._signals):

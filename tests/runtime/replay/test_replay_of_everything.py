@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import KernelError
+from flykka.runtime.mailboxes.bounded import BoundedMailbox
+from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.replay.replayer import Replayer
+from tests.runtime.players import player, says
 from tests.runtime.replay.troupe import Question, begin
 
 SEEDS = 20
@@ -52,3 +56,24 @@ def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None
     result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert (result.compared, result.boundary) == (result.turns, ())
+
+
+def test_of_two_messages_of_one_turn_the_second_is_taken_where_the_first_was_lost(tmp_path: Path) -> None:
+    small = player([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
+    with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        part = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}
+        system.spawn(player([], part), "big")
+        system.run_until_idle()
+
+    result = Replayer(actors={"/user/big": player([], part)}).replay(tmp_path / "run.trace", raise_on_divergence=True)
+
+    assert result.compared == result.turns
+
+
+def tell_all(ref: ActorRef, *words: str) -> None:
+    for word in words:
+        ref.tell(says(word))
+
+
+def replies_to_parent(context: ActorContext) -> None:
+    context.parent.tell(says("heard the second"))
