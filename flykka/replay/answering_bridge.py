@@ -20,6 +20,7 @@ from flykka.messages.job_graph import ShipStrategy
 from flykka.messages.message import Message
 from flykka.messages.simulation import StageOver
 from flykka.messages.stage import (
+    AbortCheckpoint,
     AdvanceWatermark,
     BridgeClosed,
     BridgeOpened,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.replay.role import Heard, PlayOn, Vacancy
 
 _Stage = OpenBridge | ReadSplits | RunStage | AdvanceWatermark | SnapshotState
-_STAGES = (OpenBridge, ReadSplits, RunStage, AdvanceWatermark, SnapshotState)
 _KEPT_TIMES = 1_000
 
 Pace = Mapping[str, int]
@@ -95,10 +95,16 @@ class AnsweringBridge:
             for output in descriptor.outputs
             if not _is_split(output)
         }
-        said = [effect.message for heard in vacancy.past for effect in heard.effects if isinstance(effect, Send)]
+        said = [effect.message for each in vacancy.past for effect in each.effects if isinstance(effect, Send)]
         self._is_deaf = any(isinstance(message, StageFailed) for message in said)
+        heard = (each.message for each in vacancy.past)
+        self._aborted = {message.checkpoint_id for message in heard if isinstance(message, AbortCheckpoint)}
+        finished = {message.stage for message in said if isinstance(message, StageFinished)}
         for command in _owed(vacancy.past):
-            self(command)
+            if isinstance(command, SnapshotState) and command.stage in finished:
+                self._tell_snapshotted(command.checkpoint_id)
+            else:
+                self(command)
 
     def __call__(self, message: Message) -> None:
         """A command of the Task, or the time is over that a stage takes."""
@@ -113,9 +119,11 @@ class AnsweringBridge:
                 self._finish(self._stages.popleft())
                 if self._stages:
                     self._begin()
-            case WriteChannelState(checkpoint_id=checkpoint_id):
+            case WriteChannelState(checkpoint_id=checkpoint_id) if checkpoint_id not in self._aborted:
                 state = OperatorSubtaskState(operator_id=self._descriptor.vertex.operators[0].operator_id)
                 self._tell(ChannelStateWritten(checkpoint_id=checkpoint_id, state=state, size_bytes=0))
+            case AbortCheckpoint(checkpoint_id=checkpoint_id):
+                self._aborted.add(checkpoint_id)
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
                 self._tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
             case CloseBridge():
@@ -123,12 +131,7 @@ class AnsweringBridge:
                 self._stages.clear()
                 self._tell(BridgeClosed())
             case _:
-                return  # What is held, let go or taken back has no rows here.
-
-    def fail(self, failure: StageFailed) -> None:
-        """A stage fails, and nothing else is answered."""
-        self._is_deaf = True
-        self._tell(failure)
+                return  # What is held or let go has no rows here.
 
     def _begin(self) -> None:
         takes_ms = self._pace.get(type(self._stages[0]).__name__, 0)
@@ -146,16 +149,21 @@ class AnsweringBridge:
                 self._tell(self._finished(number, 0))
             case SnapshotState(stage=number, checkpoint_id=checkpoint_id):
                 self._tell(self._finished(number, 0))
-                self._tell(
-                    StateSnapshotted(
-                        checkpoint_id=checkpoint_id,
-                        state=TaskStateSnapshot(),
-                        size_bytes=0,
-                        incremental_bytes=0,
-                        sync_ms=0,
-                        async_ms=0,
-                    )
-                )
+                self._tell_snapshotted(checkpoint_id)
+
+    def _tell_snapshotted(self, checkpoint_id: int) -> None:
+        if checkpoint_id in self._aborted or self._is_deaf:
+            return
+        self._tell(
+            StateSnapshotted(
+                checkpoint_id=checkpoint_id,
+                state=TaskStateSnapshot(),
+                size_bytes=0,
+                incremental_bytes=0,
+                sync_ms=0,
+                async_ms=0,
+            )
+        )
 
     def _finished(self, stage: int, rows: int) -> StageFinished:
         outputs = tuple(self._outputs(stage, rows)) if rows else ()

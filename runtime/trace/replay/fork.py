@@ -189,6 +189,7 @@ class Fork:
             if cell.life is Life.STARTING and not self._is_begun(cell):
                 # It was spawned from outside, which no turn has told it.
                 mailbox.control.appendleft(SignalEnvelope(Create(), None, None))
+        self._around.put_in_flight()
         for each in self._before:
             each()
         if self.turn is not None and 0 not in self._copies:
@@ -231,9 +232,7 @@ class Fork:
 
     def _take_in_hand(self, turn: Turn) -> Tell:
         """Take the message of the turn out of where it waits; the function that tells it."""
-        from_outside = self._around.world.from_outside
-        if turn in from_outside:
-            from_outside.remove(turn)
+        if self._around.world.take(turn):
             return self._around.told(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:

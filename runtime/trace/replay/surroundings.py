@@ -75,6 +75,11 @@ class Surroundings:
                 assert isinstance(actor, BoundaryActor)
                 self._role(actor)
 
+    def put_in_flight(self) -> None:
+        """Put into the mailboxes what lay in them then, from or for somebody who is not replayed."""
+        for turn in self.world.in_flight:
+            self.told(turn, turn.cause)()
+
     def begin(self) -> None:
         """Have time bring what comes of itself."""
         for role in list(self._roles.values()):

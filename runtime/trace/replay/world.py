@@ -44,6 +44,8 @@ class RecordedWorld:
     ) -> None:
         self.from_outside: list[FromOutside] = []
         """In their order; the shutdown of the recorded system is none of them."""
+        self.in_flight: list[Turn] = []
+        """Whose message one had told another where the fork begins, of whom at least one is not replayed."""
         self.parts: defaultdict[Ref, list[Turn]] = defaultdict(list)
         """The turns of each actor."""
         self.outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
@@ -57,6 +59,16 @@ class RecordedWorld:
             if _is_shutdown(record):
                 break
             self._sort(record)
+
+    def take(self, turn: Turn) -> bool:
+        """Take out what would bring the message of a turn; False where nothing here does."""
+        if turn in self.in_flight:
+            self.in_flight.remove(turn)
+        elif turn in self.from_outside:
+            self.from_outside.remove(turn)
+        else:
+            return False
+        return True
 
     def killer_of(self, ref: Ref) -> Ref | None:
         """Who killed an actor, or one above it, in a turn; None where that was done from outside."""
@@ -84,7 +96,10 @@ class RecordedWorld:
         begun_in = None if turn.cause is None else self._turns.get(turn.cause)
         if begun_in is None:
             if self._is_from_outside(turn):
-                self.from_outside.append(turn)
+                is_told = (
+                    turn.kind == "message" and turn.cause is not None and turn.sender not in (None, turn.recipient)
+                )
+                (self.in_flight if is_told else self.from_outside).append(turn)
         elif self._is_outcome(turn, begun_in):
             works = self._pipes[begun_in.sequence]
             delay_ms = max(0, turn.now_ms - begun_in.now_ms)

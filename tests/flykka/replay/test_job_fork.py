@@ -140,6 +140,19 @@ def test_a_lost_acknowledgement_lets_the_checkpoint_expire() -> None:
     assert job.status is JobStatus.FINISHED
 
 
+@pytest.mark.slow
+def test_what_was_on_its_way_to_a_bridge_comes_before_what_is_told_later() -> None:
+    session = session_of(HISTORIES / "crowded.trace")
+    session.run_until("Task <- TriggerCheckpoint(checkpoint_id=4)")
+    fork = session.fork()
+
+    fork.drop()
+    fork.run()
+
+    assert fork.outcome.failed_turns == 0
+    assert fork.outcome.ends_as(fork.recorded)
+
+
 def test_behind_the_record_a_bridge_answers_by_the_protocol() -> None:
     session = session_of(KILLED)
     session.run_until(SnapshotState)
