@@ -40,12 +40,19 @@ def bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
-    code, out, _ = simulate("--seeds", "3", "--from-seed", "20")
+    code, out, _ = simulate("--seeds", "3", "--from-seed", "20", "--faults", "none")
 
     first, *rest = out.splitlines()
     assert code == 0
     assert first.startswith("3 seeds, ")
     assert [line.split()[0] for line in rest] == ["checkpoints", "jobs", "output", "faults", "no"]
+
+
+def test_why_checkpoints_were_given_up_is_counted(simulate: Shell) -> None:
+    _, out, _ = simulate("--seeds", "6", "--faults", "crash,kill")
+
+    [reasons] = [line for line in out.splitlines() if line.startswith("  given up")]
+    assert "job failover region" in reasons
 
 
 def test_without_faults_none_is_drawn(simulate: Shell) -> None:
