@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _shown(trace: Trace, arguments: argparse.Namespace) -> int:
     from flykka.cli.trace_file import DIFFERENT, OK
     from flykka.monitors.monitors import all_monitors, check
-    from flykka.traces.origin import cut_off
+    from flykka.traces.origin import shortcomings
 
     count = _Count()
     is_whole = trace.header.ring is None or not trace.header.ring.not_kept
@@ -75,13 +76,12 @@ def _shown(trace: Trace, arguments: argparse.Namespace) -> int:
             print(json.dumps(told))
         else:
             print(violation)
-    if not arguments.json:
-        laws = "no law is broken" if not found else f"laws are broken {found} times" if found > 1 else "a law is broken"
-        print(f"# {count.records:,} records: {laws}")
-        if not is_whole:
-            print("# of what came before this trace nothing is known")
-        if (damage := trace.truncated) is not None:
-            print(f"# {cut_off(damage)}")
+    laws = "no law is broken" if not found else f"laws are broken {found} times" if found > 1 else "a law is broken"
+    notes = [f"{count.records:,} records: {laws}", *shortcomings(trace)]
+    if not is_whole:
+        notes.append("of what came before it nothing is known")
+    for note in notes:
+        print(f"# {note}", file=sys.stderr if arguments.json else sys.stdout)
     return DIFFERENT if found else OK
 
 

@@ -78,14 +78,16 @@ def test_of_a_flight_record_nothing_is_expected_that_came_before(
         recorder.dump(tmp_path / "ring.trace")
 
     assert main(["trace", "check", str(tmp_path / "ring.trace")]) == 0
-    assert "# of what came before this trace nothing is known\n" in capsys.readouterr().out
+    assert "# of what came before it nothing is known\n" in capsys.readouterr().out
 
 
 def test_a_trace_that_is_cut_off_is_looked_at_up_to_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace.write_bytes(trace.read_bytes()[:-10])
 
     assert main(["trace", "check", str(trace)]) == 0
-    assert "no law is broken" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "no law is broken" in told
+    assert "# the trace ends at byte" in told
 
 
 @pytest.mark.parametrize("name", ["nowhere.trace", "text.trace"])
