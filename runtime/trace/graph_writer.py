@@ -16,7 +16,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import count
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -196,8 +196,12 @@ def _attributes(item: object) -> list[tuple[str, object]]:
     kind: type = type(item)
     slots = [(name, getattr(item, name)) for name in _slots(kind) if hasattr(item, name)]
     # Of an object of a generic class, typing notes down as what it was made. Nobody reads it.
+    left_out = {"__orig_class__"}
+    if getattr(kind, "outside_state", False):
+        # What reaches the world outside does so anew, with what it was made of.
+        left_out |= {name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)}
     own = getattr(item, "__dict__", {}).items()
-    return [*slots, *((name, value) for name, value in own if name != "__orig_class__")]
+    return [*slots, *((name, value) for name, value in own if name not in left_out)]
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 
@@ -179,6 +180,47 @@ def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -
     assert locked.reason is not None
     assert "_secret[0] is a builtins:function" in locked.reason
     assert any("/user/locked" in each for each in Replayer().replay(path).boundary)
+
+
+class Lookout:
+    """Looks at the world outside, when it is first asked to."""
+
+    outside_state = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def view(self) -> Callable[[], str]:
+        """What no trace can keep."""
+        return lambda: self.name
+
+
+class Watchman(Actor):
+    """Has a lookout."""
+
+    def __init__(self, reports_to: Ref) -> None:
+        self._reports_to = reports_to
+        self._lookout = Lookout("tower")
+        self._lookout.view()
+
+    def handle_message(self, message: Message) -> None:
+        """Tell where it looks from."""
+        self._reports_to.tell(says(self._lookout.name))
+
+
+def test_what_reaches_the_world_outside_is_kept_without_what_it_has_reached(tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    with SeededSystem(5, recorder=TraceRecorder(path, ring=20)) as system:
+        ref = system.spawn(Props(Watchman, system.spawn(player([]), "a")), "watchman")
+        for _ in range(50):
+            ref.tell(says("x"))
+        system.run_until_idle()
+
+    result = Replayer().replay(path, raise_on_divergence=True)
+
+    assert result.compared > 10
+    assert not [reason for reason in result.boundary if "watchman" in reason]
 
 
 class Prickly:
