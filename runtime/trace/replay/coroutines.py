@@ -2,6 +2,7 @@
 
 What it awaits of the kernel, asks and sleeps, gets its recorded outcome at once, in the recorded order. What asyncio
 itself makes of time (a timeout, `asyncio.sleep`) is not recorded: its timers ring when the trace comes to their moment.
+One moment is not told: whether a signal ended a coroutine when all that it gathered by asyncio was there already.
 """
 
 from __future__ import annotations
