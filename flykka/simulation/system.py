@@ -107,10 +107,12 @@ class _Lane(deque[Told | Envelope]):
 
     def append(self, entry: Told | Envelope, /) -> None:
         """Queue an entry as often as it arrives."""
-        if self._network.is_perfect:
+        network = self._network
+        if not (network.lost or network.doubled or network.silenced):
+            # As `is_perfect`, written out: every message comes by here.
             super().append(entry)
             return
-        copies = self._network.copies((type(message_of(entry)), self._recipient))
+        copies = network.copies((type(message_of(entry)), self._recipient))
         for _ in range(copies):
             super().append(entry)
 
