@@ -124,6 +124,9 @@ class CheckpointCoordinatorMachine:
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
+            # What every task says with every checkpoint first: a match asks class by class.
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                yield from self._on_answer(event, now)
             case events.TasksChanged():
                 yield from self._replace_tasks(event.tasks, CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
             case events.TaskStateChanged():
@@ -143,8 +146,6 @@ class CheckpointCoordinatorMachine:
                 yield from self._initialization.on_coordinators_snapshotted(event, now)
             case MasterHooksTriggered() | MasterHookFailed():
                 yield from self._initialization.on_master_hooks(event, now)
-            case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                yield from self._on_answer(event, now)
             case CheckpointTimedOut():
                 yield from self._on_timed_out(event, now)
             case MetadataWritten() | MetadataWriteFailed():

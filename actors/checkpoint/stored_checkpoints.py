@@ -143,10 +143,10 @@ class StoredCheckpoints:
 
     def dispose(self, *, checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()) -> Iterator[Dispose]:
         """Delete this, if it is anything."""
-        disposal = Dispose(checkpoints=tuple(checkpoints), state=tuple(state))
-        if disposal != Dispose():
+        paths, handles = tuple(checkpoints), tuple(state)
+        if paths or handles:
             self._disposals += 1
-            yield disposal
+            yield Dispose(checkpoints=paths, state=handles)
 
     def disposal_ended(self) -> None:
         """One deletion has run its course."""

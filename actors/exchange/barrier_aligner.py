@@ -58,6 +58,8 @@ class BarrierAligner(CheckpointBarrierHandler):
     to 1.10); None is no limit.
     """
 
+    __slots__ = ("_alignment", "_limit_bytes", "latest_checkpoint_id")
+
     def __init__(
         self,
         channels: int,

@@ -109,6 +109,8 @@ BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | Bar
 class CheckpointBarrierHandler(ABC):
     """What both handlers share: which channels are open, and the newest checkpoint heard of."""
 
+    __slots__ = ("_end_of_partition", "_open", "latest_checkpoint_id")
+
     def __init__(
         self, channels: int, end_of_partition: EndOfPartitionMode = EndOfPartitionMode.COUNTS_AS_BARRIER
     ) -> None:

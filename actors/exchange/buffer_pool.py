@@ -50,6 +50,8 @@ class BufferProvider(Protocol):
 class GrantedBuffers:
     """The provider of a pool whose whole size is granted to it by somebody who keeps the books elsewhere."""
 
+    __slots__ = ()
+
     def settle(self) -> None:
         """Sizes are told, not computed."""
 
@@ -70,6 +72,22 @@ class LocalBufferPool(Generic[Listener]):
     `bytes_per_buffer` bounds the bytes of its batches to that much for each buffer of its size. No channel of it may
     hold more than `max_buffers_per_channel`: one slow reader does not take everything.
     """
+
+    __slots__ = (
+        "_by_channel",
+        "_bytes_per_buffer",
+        "_full_channels",
+        "_idle",
+        "_listeners",
+        "_max_buffers_per_channel",
+        "_provider",
+        "_size",
+        "bytes_held",
+        "held",
+        "is_destroyed",
+        "maximum",
+        "minimum",
+    )
 
     def __init__(
         self,

@@ -16,6 +16,8 @@ from flykka.messages.task import InputChannelDescriptor
 class ChannelProducer:
     """Makes what the producer of `channel` is told."""
 
+    __slots__ = ("_channel", "_kept", "partition_id", "subpartition", "task_manager")
+
     def __init__(self, channel: int, descriptor: InputChannelDescriptor) -> None:
         self.partition_id = descriptor.partition_id
         self.subpartition = descriptor.subpartition

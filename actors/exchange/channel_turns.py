@@ -14,6 +14,8 @@ from flykka.actors.exchange.input_channel import InputChannel
 class ChannelTurns:
     """The line of the channels, by number, and what is held back in those that are blocked."""
 
+    __slots__ = ("_blocked", "_priority_turns", "_turns", "held_back_bytes")
+
     def __init__(self) -> None:
         self.held_back_bytes = 0
         # Ordered sets: a channel is in a line once, and a blocked one leaves it.

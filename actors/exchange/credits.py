@@ -18,9 +18,24 @@ from flykka.actors.exchange.buffer_pool import LocalBufferPool, NotificationResu
 class FloatingCredits(LocalBufferPool["ChannelCredits"]):
     """The credits that the channels of one gate share. Channels that need more than there are wait in line."""
 
+    __slots__ = ()
+
 
 class ChannelCredits:
     """The credits of one channel. Each is available (the sender has it, or will be told of it) or in use by a batch."""
+
+    __slots__ = (
+        "_exclusive_available",
+        "_floating_available",
+        "_in_use_is_floating",
+        "_pool",
+        "channel",
+        "exclusive",
+        "is_released",
+        "is_waiting",
+        "required",
+        "unannounced",
+    )
 
     def __init__(self, channel: int, exclusive: int, pool: FloatingCredits) -> None:
         if exclusive < 0:

@@ -70,6 +70,21 @@ class InputChannel:
     What is in `priority` is read before what is in `queue`: unaligned barriers, and announcements of aligned ones.
     """
 
+    __slots__ = (
+        "_backoff",
+        "_barriers",
+        "_persisting",
+        "channel",
+        "credits",
+        "descriptor",
+        "next_sequence_number",
+        "priority",
+        "producer",
+        "queue",
+        "queued_bytes",
+        "state",
+    )
+
     def __init__(
         self,
         channel: int,

@@ -51,6 +51,23 @@ class InputGate:
     `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
     """
 
+    __slots__ = (
+        "_are_requested",
+        "_by_subpartition",
+        "_drain",
+        "_exclusive_credit",
+        "_not_ended",
+        "_turns",
+        "_with_data",
+        "buffers_in_use",
+        "channels",
+        "failure",
+        "first_channel",
+        "floating",
+        "gate",
+        "is_released",
+    )
+
     def __init__(
         self,
         descriptor: InputGateDescriptor,

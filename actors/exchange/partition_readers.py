@@ -21,6 +21,8 @@ from flykka.messages.ref import Ref
 class PartitionReaders:
     """The readers of `subpartitions` subpartitions and the line that they are served in."""
 
+    __slots__ = ("_partition_id", "_readers", "_were_read", "queue")
+
     def __init__(self, partition_id: ResultPartitionId, subpartitions: int) -> None:
         self.queue = PartitionRequestQueue()
         self._partition_id = partition_id

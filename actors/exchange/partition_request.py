@@ -14,6 +14,8 @@ MAX_BACKOFF_MS = 10_000
 class PartitionRequestBackoff:
     """The delays of one channel's requests."""
 
+    __slots__ = ("_max_ms", "_next_ms")
+
     def __init__(self, initial_ms: int = INITIAL_BACKOFF_MS, max_ms: int = MAX_BACKOFF_MS) -> None:
         if not 0 <= initial_ms <= max_ms:
             raise ValueError(f"the back-off must grow from 0 or more: initial {initial_ms} ms, maximum {max_ms} ms")

@@ -15,6 +15,8 @@ from flykka.actors.exchange.subpartition_reader import SubpartitionReader
 class PartitionRequestQueue:
     """Readers in the order of their turns. While the way to the consumers is writable, nobody stays in the line."""
 
+    __slots__ = ("_line", "ended", "is_writable")
+
     def __init__(self) -> None:
         self.is_writable = True
         self.ended: list[SubpartitionReader] = []

@@ -18,6 +18,8 @@ from flykka.messages.ids import BatchId
 class RecordWriter:
     """The way into one partition. Each record is preceded by `length_prefix_bytes` where it shares a buffer."""
 
+    __slots__ = ("_buffer_bytes", "_length_prefix_bytes", "_open", "_turn", "buffers_requested", "partition")
+
     def __init__(
         self, partition: ResultPartition, *, buffer_bytes: int | None = None, length_prefix_bytes: int = 0
     ) -> None:

@@ -51,6 +51,20 @@ class ResultPartition:
     its receivers do not read on behind a barrier, and the way to them, a mailbox, is always writable.
     """
 
+    __slots__ = (
+        "_awaits_first_batch",
+        "_totals",
+        "_unconsumed",
+        "descriptor",
+        "is_blocking",
+        "is_finished",
+        "is_released",
+        "pool",
+        "readers",
+        "releases_on_consumption",
+        "subpartitions",
+    )
+
     def __init__(
         self,
         descriptor: ResultPartitionDescriptor,

@@ -18,6 +18,8 @@ from flykka.messages.ids import ResultPartitionId
 class ResultPartitionManager:
     """Partitions by their ids. A consumer that asks for another one is told that it is not here."""
 
+    __slots__ = ("_partitions",)
+
     def __init__(self) -> None:
         self._partitions: dict[ResultPartitionId, ResultPartition] = {}
 

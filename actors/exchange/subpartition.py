@@ -35,6 +35,8 @@ class BufferAndBacklog(NamedTuple):
 class PartitionTotals:
     """What the subpartitions of a partition hold together: every batch has a buffer of `pool`, where there is one."""
 
+    __slots__ = ("_pool", "queued_batches")
+
     def __init__(self, pool: LocalBufferPool[BufferListener] | None = None) -> None:
         self.queued_batches = 0
         self._pool = pool
@@ -66,6 +68,24 @@ class PipelinedSubpartition:
     `blocks_behind_barriers`: as since Flink 1.11, nothing is read behind an aligned barrier before the reader says that
     it has aligned (`resume_consumption`). Before, the receiver alone did not read on.
     """
+
+    __slots__ = (
+        "_blocks_behind_barriers",
+        "_dropped",
+        "_flush_requested",
+        "_index",
+        "_partition_id",
+        "_priority_events",
+        "_queue",
+        "_queued_batches",
+        "_totals",
+        "has_reader",
+        "is_blocked",
+        "is_finished",
+        "is_released",
+        "total_buffers",
+        "total_bytes",
+    )
 
     def __init__(
         self,

@@ -44,6 +44,19 @@ class SubpartitionView(Protocol):
 class SubpartitionReader:
     """Serves one consumer from its view. `initial_credit` is what came with the request."""
 
+    __slots__ = (
+        "_initial_credit",
+        "_may_go_on",
+        "_partition_id",
+        "_told_backlog",
+        "_view",
+        "consumer",
+        "credit",
+        "has_ended",
+        "index",
+        "next_sequence_number",
+    )
+
     def __init__(
         self,
         partition_id: ResultPartitionId,

@@ -27,6 +27,16 @@ from flykka.messages.task import InputGateDescriptor
 class UnionInputGate:
     """The gates of one task. A task without inputs has none, and is finished from the start."""
 
+    __slots__ = (
+        "_gate_of_channel",
+        "_gate_of_subpartition",
+        "_not_finished",
+        "_priority_turns",
+        "_turns",
+        "channel_count",
+        "gates",
+    )
+
     def __init__(
         self,
         descriptors: Sequence[InputGateDescriptor],

@@ -43,6 +43,8 @@ class BoundedOutOfOrdernessWatermarks:
     `is_late_at_bound`: a row that comes just so much later is late already, as until Flink 1.10.
     """
 
+    __slots__ = ("_behind_ms", "watermark_ms")
+
     def __init__(self, delay_ms: int, *, is_late_at_bound: bool = False) -> None:
         if delay_ms < 0:
             raise ValueError(f"the delay of a watermark cannot be negative: {delay_ms} ms")
@@ -56,6 +58,8 @@ class BoundedOutOfOrdernessWatermarks:
 
 class AscendingTimestampsWatermarks:
     """Event times never go back from batch to batch; what is done where they do is said by the handler."""
+
+    __slots__ = ("_latest_ms", "_on_violation")
 
     def __init__(self, on_violation: MonotonyViolationHandler) -> None:
         self._on_violation = on_violation
@@ -78,6 +82,8 @@ class AscendingTimestampsWatermarks:
 class PunctuatedWatermarks:
     """The batches are those of rows that mark a watermark: their own event time."""
 
+    __slots__ = ("watermark_ms",)
+
     def __init__(self) -> None:
         self.watermark_ms = WATERMARK_MIN
 
@@ -88,6 +94,8 @@ class PunctuatedWatermarks:
 
 class NoWatermarks:
     """There is no event time."""
+
+    __slots__ = ()
 
     watermark_ms = WATERMARK_MIN
 
@@ -108,6 +116,8 @@ def watermark_generator(source: JobVertex) -> WatermarkGenerator:
 
 class TimestampsAndWatermarksOperator:
     """Says each watermark of its generator once, as far as it has grown (Flink's operator of this name)."""
+
+    __slots__ = ("_generator", "_said_ms")
 
     def __init__(self, generator: WatermarkGenerator) -> None:
         self._generator = generator

@@ -23,6 +23,8 @@ class _ChannelStatus:
 class WatermarkValve:
     """The watermark and the idleness of `channels` channels together. All begin active, without a watermark."""
 
+    __slots__ = ("_active", "_channels", "_heap", "_max_ms", "is_idle", "watermark_ms")
+
     def __init__(self, channels: int) -> None:
         self.watermark_ms = WATERMARK_MIN
         self.is_idle = False

@@ -32,6 +32,8 @@ class _End:
 class AttemptLife:
     """The state of an attempt and the end it is on its way to."""
 
+    __slots__ = ("_attempt", "_end", "_now", "cancellation", "state")
+
     def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings | None = None) -> None:
         self._attempt = attempt
         self.cancellation = TaskCancellation(attempt, cluster or TaskCancellationSettings())

@@ -25,6 +25,8 @@ class _ChannelState:
 class ChannelStateWriter:
     """Batches in flight by checkpoint. What comes for a checkpoint that is not being taken is nobody's state."""
 
+    __slots__ = ("_open",)
+
     def __init__(self) -> None:
         self._open: dict[int, _ChannelState] = {}
 

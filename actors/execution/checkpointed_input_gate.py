@@ -50,6 +50,17 @@ InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
 class CheckpointedInputGate:
     """The gates of one attempt, read with their barriers minded. What arrives is given to `gates`."""
 
+    __slots__ = (
+        "_alignment_start_ms",
+        "_barriers",
+        "_decided",
+        "_in_flight",
+        "_limits_alignment",
+        "_processed_bytes",
+        "_recovered",
+        "gates",
+    )
+
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self.gates = UnionInputGate(descriptor.inputs, buffers=descriptor.buffers)
         self._barriers = _barrier_handler(descriptor, self.gates.channel_count)

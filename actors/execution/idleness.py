@@ -12,6 +12,8 @@ from flykka.actors.execution.effects import StartIdleTimer
 class SourceIdleness:
     """The silence of one source subtask; without a timeout it is never idle."""
 
+    __slots__ = ("_last_read_ms", "_timeout_ms", "is_idle")
+
     def __init__(self, timeout_ms: int | None) -> None:
         self._timeout_ms = timeout_ms
         self._last_read_ms = 0

@@ -18,6 +18,8 @@ HISTORY_SIZE = 128
 class LatencyStats:
     """The latencies at one attempt, by the subtask of the source that they were sent from."""
 
+    __slots__ = ("_latencies", "_statistics")
+
     def __init__(self) -> None:
         self._latencies: dict[tuple[str, int], deque[int]] = {}
         self._statistics: dict[tuple[str, int], LatencyStatistics] = {}

@@ -23,6 +23,23 @@ class Activity(Enum):
 class TaskMeter:
     """Counters of one attempt, from zero. They are counted with every event, and made a value of when they are told."""
 
+    __slots__ = (
+        "_back_pressured_ms",
+        "_batches_in",
+        "_batches_out",
+        "_busy_ms",
+        "_counted_to_ms",
+        "_idle_ms",
+        "_late_rows",
+        "_latencies",
+        "_rows_in",
+        "_rows_out",
+        "_watermark_ms",
+        "activity",
+        "input_queue_length",
+        "output_queue_length",
+    )
+
     def __init__(self) -> None:
         self.activity = Activity.NOT_RUNNING
         self.input_queue_length = self.output_queue_length = 0

@@ -50,6 +50,8 @@ class _Begun:
 class Snapshots:
     """Snapshots under way, by checkpoint id."""
 
+    __slots__ = ("_aborted", "_attempt", "_begun", "_job_id", "_last_begun")
+
     def __init__(self, job_id: JobId, attempt: ExecutionAttemptId) -> None:
         self._job_id = job_id
         self._attempt = attempt

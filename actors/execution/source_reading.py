@@ -23,6 +23,17 @@ SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 class SourceReading:
     """The source at the head of one attempt."""
 
+    __slots__ = (
+        "_attempt",
+        "_idleness",
+        "_latency_tracking_interval_ms",
+        "_line",
+        "_reader",
+        "_restore",
+        "_subtask",
+        "end_of_data",
+    )
+
     def __init__(self, descriptor: TaskDeploymentDescriptor, line: StageLine) -> None:
         self.end_of_data = False
         self._attempt = descriptor.attempt

@@ -22,6 +22,8 @@ _STATE = "SourceReaderState"
 class SplitReader:
     """The unread splits of one source subtask."""
 
+    __slots__ = ("_ahead", "_asked", "_no_more", "_unread", "operator_id")
+
     def __init__(self, operator_id: OperatorId, ahead: int) -> None:
         """`ahead` splits are held or asked for at any time until there are no more."""
         self.operator_id = operator_id

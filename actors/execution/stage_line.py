@@ -92,6 +92,8 @@ class Finished:
 class StageLine:
     """Stages in flight and outputs of one attempt."""
 
+    __slots__ = ("_accumulators", "_attempt", "_meter", "_outputs", "_pipeline", "_watermarks")
+
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
         self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)

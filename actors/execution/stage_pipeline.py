@@ -24,6 +24,8 @@ class _Stage(Generic[Purpose]):
 class StagePipeline(Generic[Purpose, Follower]):
     """A line of stages and followers. `Purpose` says what a stage was started for, `Follower` what waits behind one."""
 
+    __slots__ = ("_in_flight", "_limit", "_line", "_next_stage")
+
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._next_stage = 0

@@ -83,6 +83,18 @@ from flykka.messages.task import (
 class StreamTask:
     """The machine of one execution attempt, whose actor is `task`."""
 
+    __slots__ = (
+        "_barriers",
+        "_checkpoints",
+        "_defers_firing",
+        "_descriptor",
+        "_has_windows",
+        "_inputs",
+        "_life",
+        "_line",
+        "_source",
+    )
+
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, task: Ref, cluster: TaskCancellationSettings | None = None
     ) -> None:

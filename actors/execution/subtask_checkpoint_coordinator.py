@@ -34,6 +34,8 @@ from flykka.messages.task import TaskDeploymentDescriptor
 class SubtaskCheckpointCoordinator:
     """The checkpoints of one attempt. `channel_state` is what the inputs report batches in flight to."""
 
+    __slots__ = ("_descriptor", "_snapshots", "_to_commit", "_waiting", "channel_state", "final_checkpoint")
+
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self.channel_state = ChannelStateWriter()
         self.final_checkpoint: int | None = None

@@ -21,6 +21,8 @@ TIMEOUT_MS = 180_000
 class TaskCancellation:
     """Watches over the end of one attempt. What the job says goes before what the cluster says, once it is known."""
 
+    __slots__ = ("_attempt", "_began_ms", "interval_ms", "timeout_ms")
+
     def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings) -> None:
         self._attempt = attempt
         self.interval_ms = INTERVAL_MS if cluster.interval_ms is None else cluster.interval_ms

@@ -32,6 +32,8 @@ from flykka.messages.stage import SnapshotState
 class TaskCheckpoints:
     """The checkpoints of one attempt on their way through it. `defers_firing`: its windows fire with them."""
 
+    __slots__ = ("_coordinator", "_defers_firing", "_inputs", "_line", "_source")
+
     def __init__(
         self,
         coordinator: SubtaskCheckpointCoordinator,

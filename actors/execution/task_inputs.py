@@ -53,6 +53,8 @@ ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | Partition
 class TaskInputs:
     """The inputs of one attempt, whose Task is `consumer`."""
 
+    __slots__ = ("_channel_state", "_checkpointed", "_consumer", "_decided", "_gates", "_valve")
+
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter | None = None
     ) -> None:

@@ -34,6 +34,8 @@ ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, Ship
 class TaskOutputs:
     """The outputs of one attempt."""
 
+    __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of", "_partitions", "_writers")
+
     def __init__(self, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None) -> None:
         self._by_output = {
             descriptor.output: ResultPartition(
