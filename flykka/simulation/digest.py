@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.codec import encode
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
+from flykka.runtime.trace.forwarding import ForwardingRecorder
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
@@ -17,21 +18,16 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Effect, Recorder
 
 
-class DigestRecorder:
+class DigestRecorder(ForwardingRecorder):
     """Takes the digest of all records, with every message as it travels, and hands them on to another recorder."""
 
     def __init__(self, inner: Recorder | None = None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._digest = hashlib.blake2s()
 
     def text(self) -> str:
         """The digest so far."""
         return self._digest.hexdigest()
-
-    def open(self, *, system: str, seed: int) -> None:
-        """The system begins."""
-        if self._inner is not None:
-            self._inner.open(system=system, seed=seed)
 
     def turn(
         self,
@@ -47,33 +43,24 @@ class DigestRecorder:
         self._note("turn", sequence, now_ms, recipient, envelope.sender, cause, envelope.message, failure)
         for effect in effects:
             self._note(*effect)
-        if self._inner is not None:
-            self._inner.turn(sequence, now_ms, recipient, envelope, effects, failure)
+        super().turn(sequence, now_ms, recipient, envelope, effects, failure)
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
         """An actor was spawned from outside any turn."""
         self._note("spawned", sequence, now_ms, ref, parent)
-        if self._inner is not None:
-            self._inner.spawned(sequence, now_ms, ref, parent, props)
+        super().spawned(sequence, now_ms, ref, parent, props)
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
         self._note("killed", sequence, now_ms, ref)
-        if self._inner is not None:
-            self._inner.killed(sequence, now_ms, ref)
+        super().killed(sequence, now_ms, ref)
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
         """A message found no one to handle it."""
         self._note("dead letter", sequence, now_ms, message, sender, recipient, reason)
-        if self._inner is not None:
-            self._inner.dead_letter(sequence, now_ms, message, sender, recipient, reason)
-
-    def close(self) -> None:
-        """The system has ended."""
-        if self._inner is not None:
-            self._inner.close()
+        super().dead_letter(sequence, now_ms, message, sender, recipient, reason)
 
     def _note(self, *parts: object) -> None:
         for part in parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flykka.runtime.trace.forwarding import ForwardingRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.replay.noted import effect_of
 
@@ -13,11 +14,10 @@ if TYPE_CHECKING:
     from flykka.messages.message import Message
     from flykka.messages.ref import Ref
     from flykka.runtime.envelope import Envelope
-    from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect, Recorder
 
 
-class ForkRecorder:
+class ForkRecorder(ForwardingRecorder):
     """Tells the fork of its turns and the `observer` of all records, looks for the last, and hands on to `recorder`."""
 
     def __init__(
@@ -27,20 +27,15 @@ class ForkRecorder:
         observer: Callable[[Record], object] | None,
         recorder: Recorder | None,
     ) -> None:
+        super().__init__(recorder)
         self.turns = 0
         self.is_over = False
         self._taken = taken
         self._until = until
         self._observer = observer
-        self._recorder = recorder
 
     def open(self, *, system: str, seed: int) -> None:
         """It has begun already."""
-
-    def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """An actor was spawned from outside."""
-        if self._recorder is not None:
-            self._recorder.spawned(sequence, now_ms, ref, parent, props)
 
     def turn(
         self,
@@ -53,8 +48,7 @@ class ForkRecorder:
     ) -> None:
         """An actor has taken a turn."""
         self.turns += 1
-        if self._recorder is not None:
-            self._recorder.turn(sequence, now_ms, recipient, envelope, effects, failure)
+        super().turn(sequence, now_ms, recipient, envelope, effects, failure)
         turn = Turn(
             sequence=sequence,
             now_ms=now_ms,
@@ -71,16 +65,14 @@ class ForkRecorder:
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
         """An actor was killed."""
-        if self._recorder is not None:
-            self._recorder.killed(sequence, now_ms, ref)
+        super().killed(sequence, now_ms, ref)
         self._see(Killed(sequence=sequence, now_ms=now_ms, ref=ref))
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
         """A message found no one to handle it."""
-        if self._recorder is not None:
-            self._recorder.dead_letter(sequence, now_ms, message, sender, recipient, reason)
+        super().dead_letter(sequence, now_ms, message, sender, recipient, reason)
         self._see(
             DeadLetterRecord(
                 sequence=sequence, now_ms=now_ms, message=message, sender=sender, recipient=recipient, reason=reason

@@ -20,9 +20,9 @@ from flykka.runtime.trace.recorder import TraceRecorder
 from tests.actors.cast import Stage, is_a
 
 
-def run_with_a_kill(seed: int, folder: Path) -> list[Violation]:
+def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
     """What was seen meanwhile. The trace is in `run.trace`."""
-    recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace"), all_monitors())
+    recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace", ring=ring), all_monitors())
     with SeededSystem(seed, recorder=recorder) as system:
         stage = Stage(system, folder)
         kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
@@ -47,6 +47,12 @@ def test_the_rest_of_a_trace_breaks_no_law_wherever_it_begins(tmp_path: Path) ->
 
     for begin in range(0, len(records), len(records) // 20):
         assert list(check(records[begin:], all_monitors(is_whole=False))) == []
+
+
+def test_what_is_monitored_is_recorded_as_without_monitors_a_ring_with_its_snapshots(tmp_path: Path) -> None:
+    run_with_a_kill(0, tmp_path, ring=100)
+
+    assert {snapshot.ref.path for snapshot in Trace.open(tmp_path / "run.trace").snapshots()} >= {"/user/job-manager"}
 
 
 def test_a_broken_law_is_seen_live_and_in_the_trace_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
