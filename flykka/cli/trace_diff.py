@@ -12,11 +12,12 @@ from flykka.messages.message import Value
 from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
 from flykka.runtime.trace.diff_side import Cause
 from flykka.runtime.trace.effect_text import effect_text
+from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.likeness import Unlike
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import Record, Turn, Undecoded
+from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.text import message_text
 from flykka.traces.origin import shortcomings
 from flykka.traces.record_json import plain, record_json
@@ -107,7 +108,7 @@ def _unlike(unlike: Unlike) -> str:
 def _short(item: Any) -> str:
     if isinstance(item, Value | Undecoded):
         return message_text(item)
-    if type(item).__module__ == "flykka.runtime.trace.records":
+    if isinstance(item, Effect):
         return effect_text(item)
     text = " ".join(repr(item).split())
     return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."

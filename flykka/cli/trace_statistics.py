@@ -11,8 +11,9 @@ from flykka.cli.trace_waits import Waits
 from flykka.messages.checkpoint import TriggerCheckpoint
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.message import Value
+from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.order import recipient_of
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn, Undecoded
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name, unwrapped
 
 _FAILURES_SHOWN = 20

@@ -13,7 +13,8 @@ from flykka.messages.ref import Ref
 from flykka.messages.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
 from flykka.monitors.attempt_ids import subtask_of
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
-from flykka.runtime.trace.records import Send, Turn
+from flykka.runtime.trace.effects import Send
+from flykka.runtime.trace.records import Turn
 
 _CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged, SubmitTask)
 """What a JobMaster says when a report has changed something."""

@@ -26,7 +26,8 @@ from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
-from flykka.runtime.trace.records import Turn, Undecoded
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Turn
 
 Subtask = tuple[JobVertexId, int]
 

@@ -10,7 +10,8 @@ from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpoint
 from flykka.messages.ref import Ref
 from flykka.messages.stage import CommitCheckpoint
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
-from flykka.runtime.trace.records import Turn, Undecoded
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Turn
 
 _REMEMBERED = 64
 """So many of the checkpoints that were given up since the last commit are remembered."""

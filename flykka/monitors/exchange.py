@@ -21,7 +21,8 @@ from flykka.messages.ids import ResultPartitionId
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
-from flykka.runtime.trace.records import Send, Turn
+from flykka.runtime.trace.effects import Send
+from flykka.runtime.trace.records import Turn
 
 _BLOCKING = frozenset({AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED})
 

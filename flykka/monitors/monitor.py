@@ -11,7 +11,8 @@ from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
 from flykka.runtime.signals import DeathWatchNotification
-from flykka.runtime.trace.records import Killed, Record, Send, Turn, Undecoded
+from flykka.runtime.trace.effects import Send, Undecoded
+from flykka.runtime.trace.records import Killed, Record, Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from flykka.monitors.monitor import Monitor, Violation, said
 from flykka.monitors.monitors import Watch
+from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.forwarding import ForwardingRecorder
-from flykka.runtime.trace.records import Killed, Record, Send, Turn
+from flykka.runtime.trace.records import Killed, Record, Turn
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable

@@ -41,8 +41,8 @@ from flykka.messages.stage import (
 )
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import Send
 
 if TYPE_CHECKING:
     from flykka.runtime.trace.replay.role import Heard, PlayOn, Vacancy

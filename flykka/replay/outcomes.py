@@ -17,7 +17,8 @@ from flykka.messages.job import (
     TaskManagerLost,
 )
 from flykka.messages.job_control import JobEnded, JobGraphRefused
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Send, Turn
+from flykka.runtime.trace.effects import Send
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_text, unwrapped
 
 _FAILURES_SHOWN = 5

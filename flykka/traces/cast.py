@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from flykka.runtime.trace.records import Record, Spawn, Turn
+from flykka.runtime.trace.effects import Spawn
+from flykka.runtime.trace.records import Record, Turn
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.names import with_short_ids
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.ordering import exactly_in_order
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Send, Spawned, Turn
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
 from flykka.traces.cast import Cast, Role, job_of, role_of
 from flykka.traces.checkpoint_steps import ACKNOWLEDGEMENTS, FAILURES, detail_of, outcome_of, step_of, step_of_sent

@@ -10,7 +10,7 @@ import msgpack
 from flykka.messages.forms import TAG_KEY
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Value
-from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.effects import Undecoded
 
 
 class Facts:

@@ -8,7 +8,8 @@ from typing import Any, assert_never
 
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Spawned, Turn, Undecoded
+from flykka.runtime.trace.effects import Effect, Undecoded
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import message_tag
 
 

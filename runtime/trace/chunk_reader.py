@@ -10,15 +10,16 @@ from flykka.messages.ref import Ref
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.chunks import KINDS
 from flykka.runtime.trace.effect_forms import CODES, EFFECTS, OPERANDS, SEND, Operand
+from flykka.runtime.trace.effects import Effect, Send
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.recipes import unpack_recipe
-from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Send, Spawned, Turn
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.message import Value
     from flykka.runtime.trace.decoding import Decoding
-    from flykka.runtime.trace.records import Undecoded
+    from flykka.runtime.trace.effects import Undecoded
 
 _set = object.__setattr__
 """The way past the frozenness of records, for who makes them."""

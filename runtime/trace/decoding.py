@@ -6,7 +6,7 @@ from flykka.messages.codec import decode
 from flykka.messages.errors import CodecError
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Value
-from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.effects import Undecoded
 
 _KEPT = 4096
 _KEPT_BYTES = 1024

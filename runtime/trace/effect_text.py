@@ -5,41 +5,37 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.messages.blocking_work import BlockingWork
-from flykka.runtime.trace.records import (
+from flykka.runtime.trace.effects import (
     AcceptSession,
     Awaited,
     Become,
     CancelTimer,
-    DeadLetterRecord,
     Effect,
     Kill,
-    Killed,
     Lookup,
     Own,
     Pipe,
     Publish,
     ReadClock,
-    Record,
     Reject,
     Reply,
     RevokeSession,
     Send,
     SetReceiveTimeout,
     Spawn,
-    Spawned,
     StartTimer,
     Stash,
     Stop,
     Subscribe,
     Supervise,
     Terminate,
-    Turn,
     Unbecome,
     UnstashAll,
     Unsubscribe,
     Unwatch,
     Watch,
 )
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_text, message_name
 
 

@@ -8,8 +8,9 @@ import msgpack
 
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.effect_forms import CODES, EFFECTS, Operand
+from flykka.runtime.trace.effects import Effect
 from flykka.runtime.trace.noted import KILLED, TURN
-from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Turn
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 
 if TYPE_CHECKING:
     from flykka.runtime.trace.decoding import Decoding

@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.effects import Undecoded
 
 ID = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,})(?![0-9a-zA-Z])")
 """What is an id within a text."""

@@ -1,6 +1,6 @@
 """What a trace tells: who was spawned from outside, turns with their effects, kills, and dead letters.
 
-The effects of a turn are everything that it did to others, to its own mailbox, timers and behaviour, and beside them,
+The `effects` of a turn are everything that it did to others, to its own mailbox, timers and behaviour, and beside them,
 at their place, what came into the turn that was no message: the outcome of an ask or a sleep that it waited for, and
 who lived where it looked somebody up. So what the record holds is enough to take the turn again and to compare.
 """
@@ -10,36 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flykka.runtime.trace.effects import AcceptSession as AcceptSession
-from flykka.runtime.trace.effects import Awaited as Awaited
-from flykka.runtime.trace.effects import Become as Become
-from flykka.runtime.trace.effects import CancelTimer as CancelTimer
-from flykka.runtime.trace.effects import Effect as Effect
-from flykka.runtime.trace.effects import Kill as Kill
-from flykka.runtime.trace.effects import Lookup as Lookup
-from flykka.runtime.trace.effects import Own as Own
-from flykka.runtime.trace.effects import Pipe as Pipe
-from flykka.runtime.trace.effects import Publish as Publish
-from flykka.runtime.trace.effects import ReadClock as ReadClock
-from flykka.runtime.trace.effects import Reject as Reject
-from flykka.runtime.trace.effects import Reply as Reply
-from flykka.runtime.trace.effects import RevokeSession as RevokeSession
-from flykka.runtime.trace.effects import Send as Send
-from flykka.runtime.trace.effects import SetReceiveTimeout as SetReceiveTimeout
-from flykka.runtime.trace.effects import Spawn as Spawn
-from flykka.runtime.trace.effects import StartTimer as StartTimer
-from flykka.runtime.trace.effects import Stash as Stash
-from flykka.runtime.trace.effects import Stop as Stop
-from flykka.runtime.trace.effects import Subscribe as Subscribe
-from flykka.runtime.trace.effects import Supervise as Supervise
-from flykka.runtime.trace.effects import Terminate as Terminate
-from flykka.runtime.trace.effects import Unbecome as Unbecome
-from flykka.runtime.trace.effects import Undecoded as Undecoded
-from flykka.runtime.trace.effects import UnstashAll as UnstashAll
-from flykka.runtime.trace.effects import Unsubscribe as Unsubscribe
-from flykka.runtime.trace.effects import Unwatch as Unwatch
-from flykka.runtime.trace.effects import Watch as Watch
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -47,6 +17,7 @@ if TYPE_CHECKING:
     from flykka.messages.message import Value
     from flykka.messages.ref import Ref
     from flykka.runtime.envelope import TurnKind
+    from flykka.runtime.trace.effects import Effect, Undecoded
     from flykka.runtime.trace.recipes import Recipe
 
 

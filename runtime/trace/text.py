@@ -13,7 +13,8 @@ from flykka.messages.forms import TAG_KEY
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import Record, Turn, Undecoded
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Record, Turn
 
 _TEXT_LENGTH = 80
 _ITEMS = 3

@@ -18,8 +18,9 @@ from flykka.messages.job import CheckpointCompleted
 from flykka.messages.message import Value
 from flykka.messages.stage import CommitCheckpoint, RunStage, StageFinished
 from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import Send, Turn
+from flykka.runtime.trace.records import Turn
 from tests.integration import sales
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

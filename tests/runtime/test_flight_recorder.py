@@ -13,10 +13,11 @@ from flykka.messages.ref import Ref
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Send, Stop
 from flykka.runtime.trace.flight_recorder import FlightRecorder
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import DeadLetterRecord, Ring, Send, Stop
+from flykka.runtime.trace.records import DeadLetterRecord, Ring
 from flykka.runtime.trace.weight import weight
 from tests.runtime.players import Say, fails, player, replies, says
 

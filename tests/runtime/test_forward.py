@@ -15,9 +15,9 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import Send
 from tests.runtime.players import Say, fails, player, replies, says
 
 

@@ -27,9 +27,9 @@ from flykka.runtime.signals import ReceiveTimeout
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import Send
 from tests.runtime.players import Say, player, replies, says
 
 

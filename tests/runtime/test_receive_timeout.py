@@ -25,9 +25,9 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import SetReceiveTimeout
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import SetReceiveTimeout
 from tests.runtime.players import Deed, Say, fails, player, says
 
 

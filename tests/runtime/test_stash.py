@@ -19,9 +19,9 @@ from flykka.runtime.mailboxes.priority import StablePriorityMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Stash, UnstashAll
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import Stash, UnstashAll
 from tests.runtime.listener import lost_in, tell_all
 from tests.runtime.players import Deed, Say, player, says
 from tests.runtime.shop import Alarm, Drill, Open, Shop, shop

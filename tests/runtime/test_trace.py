@@ -13,11 +13,8 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import (
+from flykka.runtime.trace.effects import (
     CancelTimer,
-    DeadLetterRecord,
     Kill,
     Pipe,
     Reply,
@@ -25,11 +22,13 @@ from flykka.runtime.trace.records import (
     Spawn,
     StartTimer,
     Stop,
-    Turn,
     Undecoded,
     Unwatch,
     Watch,
 )
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import DeadLetterRecord, Turn
 from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
 

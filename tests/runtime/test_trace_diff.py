@@ -10,8 +10,9 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.diff import Comparison, Difference, first_difference
+from flykka.runtime.trace.effects import Effect, Send, StartTimer, Undecoded
 from flykka.runtime.trace.likeness import ABSENT, Likeness, Unlike
-from flykka.runtime.trace.records import DeadLetterRecord, Effect, Killed, Record, Send, StartTimer, Turn, Undecoded
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from tests.runtime.players import says
 
 ALICE, BOB = Ref("/user/alice", 1), Ref("/user/bob", 1)

@@ -18,9 +18,7 @@ from flykka.runtime.supervision import Directive, OneForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effect_forms import EFFECTS
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import (
+from flykka.runtime.trace.effects import (
     AcceptSession,
     Awaited,
     Become,
@@ -35,7 +33,6 @@ from flykka.runtime.trace.records import (
     Send,
     SetReceiveTimeout,
     Spawn,
-    Spawned,
     StartTimer,
     Stop,
     Subscribe,
@@ -44,6 +41,9 @@ from flykka.runtime.trace.records import (
     Unbecome,
     Unsubscribe,
 )
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Deed, Say, fails, in_turn, player, replies, says
 

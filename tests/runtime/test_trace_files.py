@@ -14,10 +14,11 @@ import pytest
 from flykka.messages.message import Message, message
 from flykka.runtime.errors import TraceError
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Reply, Send, Undecoded
 from flykka.runtime.trace.format import BLOCK, END, FRAME, framed, header
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Reply, Send, Turn, Undecoded
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from tests.runtime.players import player, says
 
 FORMAT_1 = Path(__file__).with_name("traces") / "format-1.trace"

@@ -19,9 +19,10 @@ from flykka.runtime.envelope import Envelope
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Send, Undecoded
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import Capped, Send, Turn, Undecoded
+from flykka.runtime.trace.records import Capped, Turn
 from flykka.runtime.trace.state import digest
 from flykka.runtime.trace.versions import module_hashes, revision, schema_hash
 from flykka.runtime.trace.written import MAX_MESSAGE_BYTES

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 
 from flykka.messages.message import Value
 from flykka.runtime.errors import SessionError
-from flykka.runtime.trace.records import Turn, Undecoded
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.text import message_name, message_tag, unwrapped
 
 _FORM = re.compile(

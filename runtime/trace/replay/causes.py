@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Watch
-from flykka.runtime.trace import records
+from flykka.runtime.trace import effects
 from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.records import Turn
 
 if TYPE_CHECKING:
+    from flykka.runtime.trace.effects import Effect
     from flykka.runtime.trace.reader import Trace
-    from flykka.runtime.trace.records import Effect, Turn
 
 _OUTSIDE = -1
 
@@ -35,7 +36,7 @@ def causes_of(trace: Trace, turn: Turn) -> list[Cause]:
     for each in in_order(trace):
         if each.sequence >= turn.sequence:
             break
-        assert isinstance(each, records.Turn)
+        assert isinstance(each, Turn)
         numbers.append(each.sequence)
         causes.append(_OUTSIDE if each.cause is None else each.cause)
     chain: list[int] = []
@@ -64,17 +65,17 @@ def _led_to(cause: Turn, turn: Turn) -> Effect | None:
 def _leads_to(effect: Effect, turn: Turn) -> bool:
     message, recipient = turn.message, turn.recipient
     match effect:
-        case records.Send() | records.Reply():
+        case effects.Send() | effects.Reply():
             return effect.target == recipient and effect.message == message
-        case records.StartTimer():
+        case effects.StartTimer():
             return turn.kind == "timer" and effect.message == message
-        case records.Spawn(ref=ref):
+        case effects.Spawn(ref=ref):
             return isinstance(message, Create) and ref == recipient
-        case records.Watch(ref=ref):
+        case effects.Watch(ref=ref):
             return isinstance(message, Watch) and ref == recipient
-        case records.Stop(ref=ref):
+        case effects.Stop(ref=ref):
             return isinstance(message, Stop | DeathWatchNotification) and ref in (recipient, turn.sender)
-        case records.Pipe():
+        case effects.Pipe():
             return turn.kind == "message" and turn.sender == recipient
         case _:
             return False

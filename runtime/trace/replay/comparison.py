@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.message import Value
 from flykka.runtime.path import TEMP
-from flykka.runtime.trace.records import (
+from flykka.runtime.trace.effects import (
     CancelTimer,
     Effect,
     Lookup,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flykka.runtime.async_turn import AsyncTurn
     from flykka.runtime.cell import Cell
     from flykka.runtime.dispatch.seeded import SeededDispatcher
-    from flykka.runtime.trace.records import Awaited
+    from flykka.runtime.trace.effects import Awaited
     from flykka.runtime.trace.replay.system import ReplaySystem
 
 

@@ -11,7 +11,7 @@ from flykka.messages.errors import CodecError
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Value
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.text import message_text
 
 _TEXT_LENGTH = 60

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.errors import KernelError
-from flykka.runtime.trace.records import Effect
+from flykka.runtime.trace.effects import Effect
 from flykka.runtime.trace.replay.comparison import DivergenceKind
 from flykka.runtime.trace.replay.differences import FieldDifference
 from flykka.runtime.trace.replay.words import effect_line

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flykka.runtime.trace.effect_forms import effect_of
 from flykka.runtime.trace.forwarding import ForwardingRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
-from flykka.runtime.trace.replay.noted import effect_of
 
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable

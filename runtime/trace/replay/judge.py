@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.chunk_reader import Content
-from flykka.runtime.trace.records import Effect, Killed, Turn
+from flykka.runtime.trace.effect_forms import effect_of
+from flykka.runtime.trace.effects import Effect
+from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, compare, compare_failures
 from flykka.runtime.trace.replay.forms import Forms
-from flykka.runtime.trace.replay.noted import effect_of
 from flykka.runtime.trace.replay.older import as_in_first_format
 from flykka.runtime.trace.replay.redacted import like_but_redacted, without_redacted
 from flykka.runtime.trace.state import digest

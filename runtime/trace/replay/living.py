@@ -10,7 +10,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message, Value, class_of
 from flykka.messages.ref import Resolve
 from flykka.runtime import errors
-from flykka.runtime.trace.records import Undecoded
+from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.text import message_tag
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from flykka.runtime.trace.records import (
+from flykka.runtime.trace.effects import (
     Awaited,
     CancelTimer,
     Effect,

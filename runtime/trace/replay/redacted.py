@@ -8,7 +8,7 @@ from typing import Any
 
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Value
-from flykka.runtime.trace.records import Effect, Undecoded
+from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.replay.differences import same
 
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from flykka.messages.message import Message, Value
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.signals import Create, Unread
-from flykka.runtime.trace import records
+from flykka.runtime.trace.effects import Effect, Reply, Send, Spawn, Stop, Unwatch, Watch
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of, living
 from flykka.runtime.trace.replay.system import BOUNDARY
 
 if TYPE_CHECKING:
     from flykka.runtime.context import ActorContext
-    from flykka.runtime.trace.records import Turn, Undecoded
+    from flykka.runtime.trace.effects import Undecoded
+    from flykka.runtime.trace.records import Turn
 
 PlayOn = Callable[[Message], object]
 """Handles a message in the turn of an actor whose part has ended."""
@@ -34,7 +35,7 @@ class Heard:
     """A message that a boundary was told, or told itself, and what it did then."""
 
     message: Value | Undecoded
-    effects: tuple[records.Effect, ...]
+    effects: tuple[Effect, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +176,18 @@ class Role:
         if turn.failure is not None:
             raise error_of(turn.failure)
 
-    def _perform(self, effect: records.Effect) -> None:
+    def _perform(self, effect: Effect) -> None:
         context, resolve = self._context, self._context.system.resolve
         match effect:
-            case records.Send(target=target, message=message) | records.Reply(target=target, message=message):
+            case Send(target=target, message=message) | Reply(target=target, message=message):
                 resolve(target.path, target.incarnation).tell(living(message, resolve))
-            case records.Spawn(ref=ref):
+            case Spawn(ref=ref):
                 context.spawn(BOUNDARY, ref.path.rpartition("/")[2])
-            case records.Stop(ref=ref):
+            case Stop(ref=ref):
                 context.stop(resolve(ref.path, ref.incarnation))
-            case records.Watch(ref=ref, message=message):
+            case Watch(ref=ref, message=message):
                 context.watch(resolve(ref.path, ref.incarnation), None if message is None else living(message, resolve))
-            case records.Unwatch(ref=ref):
+            case Unwatch(ref=ref):
                 context.unwatch(resolve(ref.path, ref.incarnation))
             case _:
                 return  # Its timers and its blocking work come as its own turns; the rest is between it and itself.

@@ -24,8 +24,9 @@ from flykka.runtime.trace.state import Absent, Change, State, changes, describe
 
 if TYPE_CHECKING:
     from flykka.messages.message import Value
+    from flykka.runtime.trace.effects import Effect
     from flykka.runtime.trace.reader import Trace
-    from flykka.runtime.trace.records import Effect, Turn
+    from flykka.runtime.trace.records import Turn
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
 _KEPT = 64

@@ -6,7 +6,7 @@ from collections import deque
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from flykka.runtime.trace import records
+from flykka.runtime.trace.effects import Awaited, Effect, Lookup, ReadClock, Send, Spawn
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from flykka.messages.ref import Ref
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props
-    from flykka.runtime.recording import Effect
+    from flykka.runtime.recording import Effect as Noted
+    from flykka.runtime.trace.records import Turn
 
-E = TypeVar("E", bound="records.Effect")
+E = TypeVar("E", bound=Effect)
 
 
 class Told:
     """What the record of a turn tells it while it is taken: numbers and answers, in the order in which it asks."""
 
-    def __init__(self, turn: records.Turn) -> None:
+    def __init__(self, turn: Turn) -> None:
         self.turn = turn
 
     def promise(self) -> int | None:
@@ -42,38 +43,38 @@ class Told:
         """The next time that the turn has read; None where it was not recorded."""
         return next(self._times, None)
 
-    def outcome(self, noted: Sequence[Effect]) -> records.Awaited | None:
+    def outcome(self, noted: Sequence[Noted]) -> Awaited | None:
         """What the turn goes on with where it waits, having noted these effects; None where nothing was recorded."""
         place = sum(effect[0] == "awaited" for effect in noted)
         return self._outcomes[place] if place < len(self._outcomes) else None
 
-    def immediate(self, noted: Sequence[Effect]) -> records.Awaited | None:
+    def immediate(self, noted: Sequence[Noted]) -> Awaited | None:
         """The outcome that follows at once on what the turn has noted; None where something else comes before."""
         effects = self.turn.effects
         following = effects[len(noted)] if len(noted) < len(effects) else None
-        return following if isinstance(following, records.Awaited) else None
+        return following if isinstance(following, Awaited) else None
 
     def incarnation(self, path: str) -> int | None:
         """Which incarnation was spawned at `path`; None where none was."""
-        spawned = (each.ref for each in self._all(records.Spawn))
+        spawned = (each.ref for each in self._all(Spawn))
         return next((ref.incarnation for ref in spawned if ref.path == path), None)
 
     @cached_property
     def _promises(self) -> Iterator[int]:
-        asked = [each.promise for each in self._all(records.Send)]
+        asked = [each.promise for each in self._all(Send)]
         return iter([promise.incarnation for promise in asked if promise is not None])
 
     @cached_property
     def _times(self) -> Iterator[int]:
-        return iter([each.now_ms for each in self._all(records.ReadClock)])
+        return iter([each.now_ms for each in self._all(ReadClock)])
 
     @cached_property
-    def _lookups(self) -> deque[records.Lookup]:
-        return deque(self._all(records.Lookup))
+    def _lookups(self) -> deque[Lookup]:
+        return deque(self._all(Lookup))
 
     @cached_property
-    def _outcomes(self) -> list[records.Awaited]:
-        return self._all(records.Awaited)
+    def _outcomes(self) -> list[Awaited]:
+        return self._all(Awaited)
 
     def _all(self, kind: type[E]) -> list[E]:
         return [each for each in self.turn.effects if isinstance(each, kind)]
@@ -83,16 +84,16 @@ class TakenTurn:
     """What a replayed turn did, as the kernel's recorder is told of it."""
 
     def __init__(self) -> None:
-        self.effects: list[Effect] | None = None
+        self.effects: list[Noted] | None = None
         """None where no turn was taken, or where it is a coroutine that waits."""
         self.failure: SerializedThrowable | None = None
-        self.ended: list[tuple[int, list[Effect], SerializedThrowable | None]] = []
+        self.ended: list[tuple[int, list[Noted], SerializedThrowable | None]] = []
         """Coroutines of earlier turns that have come to their end meanwhile."""
-        self._recorded: records.Turn | None = None
+        self._recorded: Turn | None = None
         self._told: Told | None = None
         self._waiting: dict[int, Told] = {}
 
-    def begin(self, recorded: records.Turn) -> None:
+    def begin(self, recorded: Turn) -> None:
         """A turn is to be taken, of which this was recorded."""
         self.effects = self.failure = self._told = None
         self._recorded = recorded
@@ -103,7 +104,7 @@ class TakenTurn:
         if told is not None:
             self._waiting[told.turn.sequence] = told
 
-    def take_ended(self) -> list[tuple[int, list[Effect], SerializedThrowable | None]]:
+    def take_ended(self) -> list[tuple[int, list[Noted], SerializedThrowable | None]]:
         """The coroutines of earlier turns that have ended since this was last asked, by their numbers."""
         ended, self.ended = self.ended, []
         return ended
@@ -143,7 +144,7 @@ class TakenTurn:
         now_ms: int,
         recipient: Ref,
         envelope: Envelope,
-        effects: list[Effect],
+        effects: list[Noted],
         failure: SerializedThrowable | None,
     ) -> None:
         """The turn that was forced, or a coroutine that has waited."""

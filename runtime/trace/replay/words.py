@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from flykka.messages.message import Value
 from flykka.runtime.trace.effect_text import effect_text
-from flykka.runtime.trace.records import Effect, Publish, Reply, Send, StartTimer, Undecoded, Watch
+from flykka.runtime.trace.effects import Effect, Publish, Reply, Send, StartTimer, Undecoded, Watch
 from flykka.runtime.trace.text import message_text
 
 

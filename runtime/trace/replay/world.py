@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from flykka.messages.ref import Ref
 from flykka.runtime.path import ROOT, TEMP, USER, split_path
 from flykka.runtime.signals import DeathWatchNotification, Stop, Terminated
-from flykka.runtime.trace.records import Kill, Killed, Pipe, Record, Send, Spawned, Turn, Undecoded
+from flykka.runtime.trace.effects import Kill, Pipe, Send, Undecoded
+from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 
 FromOutside = Turn | Killed | Spawned
 """A record that comes about in the fork at its own time: a message, a stop, a kill, an actor."""

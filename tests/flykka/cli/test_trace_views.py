@@ -194,6 +194,19 @@ def test_what_is_left_out_is_not_compared(flykka: Shell, tmp_path: Path) -> None
     assert flykka("diff", *paths, "--actor", "nobody")[0] == 0
 
 
+def test_an_effect_that_only_one_run_has_is_told_as_in_every_view(flykka: Shell, tmp_path: Path) -> None:
+    paths = []
+    for name, effects in (("a", ()), ("b", (("cancel_timer", "beat"),))):
+        recording = Recording(tmp_path / f"{name}.trace")
+        recording.turn(TASK_MANAGER, says("hello"), *effects)
+        paths.append(recording.closed().path)
+
+    out = flykka("diff", *paths)[1]
+
+    assert "effects[0]: A has nothing, B has cancels timer beat" in out
+    assert "CancelTimer(" not in out
+
+
 def test_strictly_times_are_a_difference_too(flykka: Shell, tmp_path: Path) -> None:
     one, other = another(tmp_path / "one.trace"), another(tmp_path / "other.trace")
 

@@ -31,7 +31,8 @@ from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState
 from flykka.monitors.checkpoints import CheckpointMonitor
-from flykka.runtime.trace.records import Killed, Record, Turn, Undecoded
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Killed, Record, Turn
 from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
 
 MAP = JobVertexId("map")

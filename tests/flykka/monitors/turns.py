@@ -8,7 +8,8 @@ from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.monitors.monitor import Monitor
 from flykka.monitors.monitors import Watch
-from flykka.runtime.trace.records import Record, Send, Turn, Undecoded
+from flykka.runtime.trace.effects import Send, Undecoded
+from flykka.runtime.trace.records import Record, Turn
 
 JOB = JobId("job")
 JOB_MASTER = Ref("/user/job-manager/job-job", 1)

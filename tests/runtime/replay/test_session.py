@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flykka.runtime.errors import SessionError
-from flykka.runtime.trace import records
+from flykka.runtime.trace import effects
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.replay.session import ReplaySession, Step
@@ -49,7 +49,7 @@ def test_a_turn_tells_what_it_changed(session: ReplaySession) -> None:
 
     assert step is not None
     assert [str(change) for change in step.changes][:2] == ["tries: 0 -> 1", "waiting[0]: nothing -> 1"]
-    assert [type(effect) for effect in step.effects] == [records.Send, records.StartTimer]
+    assert [type(effect) for effect in step.effects] == [effects.Send, effects.StartTimer]
     assert session.changes == step.changes
 
 
@@ -162,15 +162,15 @@ def test_why_names_the_turns_that_led_here_and_by_which_effect(session: ReplaySe
 
     assert [message_name(cause.turn.message) for cause in chain] == ["Parcel", "Receipt", "Parcel", "Bring"]
     assert [cause.effect for cause in chain[:2]] == [
-        records.Send(target=session.turn.recipient, message=Receipt(number=2)),  # type: ignore[union-attr]
-        records.Send(target=chain[0].turn.recipient, message=Parcel(number=2)),
+        effects.Send(target=session.turn.recipient, message=Receipt(number=2)),  # type: ignore[union-attr]
+        effects.Send(target=chain[0].turn.recipient, message=Parcel(number=2)),
     ]
 
 
 def test_the_outcome_of_blocking_work_comes_from_where_it_was_begun(session: ReplaySession) -> None:
     session.run_until(Weighed)
 
-    assert isinstance(session.why()[0].effect, records.Pipe)
+    assert isinstance(session.why()[0].effect, effects.Pipe)
 
 
 def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, trace: Trace) -> None:
