@@ -66,6 +66,8 @@ class ReplayEngine:
         self.turns = 0
         """How many turns lie behind; `compared` of them were taken again."""
         self.compared = 0
+        self.asides = 0
+        """How often actors may have changed behind their own turns: one was killed, or a coroutine has gone on."""
         self.boundary: dict[str, str] = {}
         """Why an actor is not replayed, by its path."""
         self._casting = Casting(actors, stand_ins)
@@ -128,6 +130,7 @@ class ReplayEngine:
             case Spawned():
                 self.spawn(record)
             case Killed(ref=ref):
+                self.asides += 1
                 self.system.kill(ref)
 
     def spawn(self, spawned: Spawned) -> Cell:
@@ -171,6 +174,7 @@ class ReplayEngine:
             self._diverge(turn, cell, difference)
 
     def _go_on(self, now_ms: int) -> None:
+        self.asides += 1
         for turn, cell, difference in self._taker.go_on(now_ms):
             if difference is not None:
                 self._diverge(turn, cell, difference)
@@ -193,9 +197,10 @@ class ReplayEngine:
 
     def _cell_of(self, turn: Turn) -> Cell:
         system, ref = self.system, turn.recipient
-        cell = system.cells.find(ref.path)
-        if cell is not None and cell.ref.incarnation == ref.incarnation:
+        cell = system.cells.find_incarnation(ref)
+        if cell is not None:
             return cell
+        cell = system.cells.find(ref.path)
         if cell is not None:
             # The one before has ended, and only the news of it have not come yet.
             system.cells.end(cell)

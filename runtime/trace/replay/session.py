@@ -24,6 +24,7 @@ from flykka.runtime.trace.state import Absent, Change, State, changes, describe
 
 if TYPE_CHECKING:
     from flykka.messages.message import Value
+    from flykka.messages.ref import Ref
     from flykka.runtime.trace.effects import Effect
     from flykka.runtime.trace.reader import Trace
     from flykka.runtime.trace.records import Turn
@@ -66,6 +67,8 @@ class ReplaySession:
         self._replayed = 0
         """How many turns the engine has taken; the session may stand before the last of them."""
         self._position = 0
+        self._last_aside = 0
+        """The last turn on whose way actors changed otherwise: what the steps tell is all there is from here on."""
         self._steps: deque[Step] = deque(maxlen=_KEPT)
         self._divergences: dict[int, Divergence] = {}
 
@@ -110,7 +113,7 @@ class ReplaySession:
 
     def upcoming(self, count: int = 1) -> list[Turn]:
         """The next turns, at most so many."""
-        kept = [step.turn for step in self._steps if step.position > self._position]
+        kept = [step.turn for step in self._steps_ahead()]
         return [*kept, *self._engine.records.turns(max(0, count - len(kept)))][:count]
 
     def recent(self, count: int = 1) -> list[Turn]:
@@ -120,14 +123,17 @@ class ReplaySession:
     # Moving
 
     def step(self, turns: int = 1) -> Step | None:
-        """Take the next turn, or some more; the last one, or None where the trace has no more."""
-        taken = None
-        for _ in range(turns):
-            following = self._step()
-            if following is None:
+        """Take the next turn, or some more up to one that diverges; the last one, or None where there are no more."""
+        begun = self._position
+        while self._position < begun + turns and (self._position == begun or self.divergence is None):
+            before = self._position
+            if before < self._replayed or begun + turns - before <= _KEPT:
+                self._step()
+            else:
+                self._pass()
+            if self._position == before:
                 break
-            taken = following
-        return taken
+        return self.here if self._position > begun else None
 
     def back(self, turns: int = 1) -> Step | None:
         """Go back behind an earlier turn; that one, or None at the beginning."""
@@ -188,9 +194,17 @@ class ReplaySession:
         return state
 
     def actors(self) -> list[str]:
-        """The paths of the actors that are replayed and live where the engine is."""
+        """The paths of the actors that are replayed and live here."""
+        self._have_steps_tell_all()
         paths = self._engine.system.cells.living_paths()
-        return sorted(path for path in paths if path.startswith("/user/") and self._engine.instance(path) is not None)
+        living = {path for path in paths if path.startswith("/user/") and self._engine.instance(path) is not None}
+        for step in reversed(self._steps_ahead()):
+            path = step.turn.recipient.path
+            if isinstance(step.before, Absent):
+                living.discard(path)
+            elif path.startswith("/user/"):
+                living.add(path)
+        return sorted(living)
 
     def why(self) -> list[Cause]:
         """The turns that led to this one, the nearest first, each with the effect by which it did."""
@@ -228,16 +242,17 @@ class ReplaySession:
         upcoming = self._engine.records.turns(1)
         if not upcoming:
             return None
-        path = upcoming[0].recipient.path
-        before = self._described(path)
+        recipient = upcoming[0].recipient
+        before = self._described(recipient.path, recipient)
         if not self._skip():
             return None
-        step = Step(self._position, upcoming[0], before, self._described(path))
+        step = Step(self._position, upcoming[0], before, self._described(recipient.path))
         self._steps.append(step)
         return step
 
     def _skip(self) -> bool:
         """Replay the next turn; False where there is none."""
+        asides = self._engine.asides
         try:
             turn = self._engine.advance()
         except DivergenceError as found:
@@ -247,56 +262,73 @@ class ReplaySession:
                 return False
         self._replayed += 1
         self._position = self._replayed
+        if self._engine.asides != asides:
+            self._last_aside = self._replayed
         return True
 
     def _run(self, is_wanted: Callable[[Turn], bool]) -> Step | None:
         """Go behind the next turn that is wanted, which is looked at before it is taken."""
         while self._position < self._replayed:
             step = self._step()
-            if step is not None and is_wanted(step.turn):
+            if step is not None and (is_wanted(step.turn) or self.divergence is not None):
                 return step
         while upcoming := self._engine.records.turns(1):
             if is_wanted(upcoming[0]):
                 return self._advance()
-            if not self._engine.records.turns(2)[1:]:
-                self._advance()  # The last one: where the session is to stand.
-                return None
-            self._steps.clear()
-            self._skip()
+            self._pass()
             if self.divergence is not None:
-                return self._look_again()
+                return self.here
         return None
 
-    def _look_again(self) -> Step | None:
-        """Keep what was not described on the way here."""
-        self._go_to(self._position)
-        return self.here
+    def _pass(self) -> None:
+        """Replay the next turn, and look at its actor only where one comes to stand: at the end, or if it diverges."""
+        if len(self._engine.records.turns(2)) < 2:
+            self._advance()
+            return
+        self._steps.clear()
+        self._skip()
+        if self.divergence is not None:
+            self._go_to(self._position)
 
     def _go_to(self, position: int) -> None:
         oldest = self._steps[0].position if self._steps else self._replayed + 1
         if position < oldest - 1 or (position == oldest - 1 and position > 0):
-            self._begin_anew()
-            while self._replayed < position - _KEPT:
-                self._skip()
-            while self._replayed < position:
-                self._advance()
+            self._replay_to(position)
         self._position = position
+
+    def _replay_to(self, position: int) -> None:
+        """Replay all from the beginning, and keep the last steps."""
+        self._begin_anew()
+        while self._replayed < position - _KEPT:
+            self._skip()
+        while self._replayed < position:
+            self._advance()
 
     def _begin_anew(self) -> None:
         self._engine = self._make_engine()
-        self._replayed = self._position = 0
+        self._replayed = self._position = self._last_aside = 0
         self._steps.clear()
 
-    def _described(self, path: str) -> State | Absent:
-        instance = self._engine.instance(path)
-        return Absent.ABSENT if instance is None else describe(instance)
+    def _described(self, path: str, ref: Ref | None = None) -> State | Absent:
+        """The state of the actor at `path` where the engine is, if it is the one of `ref`."""
+        cell = self._engine.system.cells.find(path)
+        if cell is None or cell.instance is None or (ref is not None and cell.ref != ref):
+            return Absent.ABSENT
+        return describe(cell.instance)
+
+    def _have_steps_tell_all(self) -> None:
+        """Have the engine come to where the session is, if the steps between do not tell all that has changed since."""
+        if self._position < self._last_aside:
+            self._replay_to(self._position)
+
+    def _steps_ahead(self) -> list[Step]:
+        return [step for step in self._steps if step.position > self._position]
 
     def _state(self, path: str) -> State | Absent:
-        steps = [step for step in self._steps if step.turn.recipient.path == path]
-        behind = [step for step in steps if step.position <= self._position]
-        if self._position < self._replayed and len(behind) < len(steps):
-            return steps[len(behind)].before
-        return self._described(path)
+        self._have_steps_tell_all()
+        ahead = (step.before for step in self._steps_ahead() if step.turn.recipient.path == path)
+        first = next(ahead, None)
+        return self._described(path) if first is None else first
 
     def _nearest(self, found: Step | None) -> str:
         turns = [turn.sequence for turn in self.recent()]

@@ -10,6 +10,7 @@ import pytest
 from flykka.runtime.errors import SessionError
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.replay import session as session_module
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.replay.session import ReplaySession, Step
 from flykka.runtime.trace.state import State
@@ -209,3 +210,30 @@ def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
     assert session.run_until(Bring) is None
     assert session.upcoming() == []
     assert session.why() == []
+
+
+def test_steps_at_a_time_stop_where_the_replay_is_not_what_was_recorded(
+    session: ReplaySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(couriers, "RETRY_MS", 999)
+
+    far = session.step(1_000)
+    session.back(3)
+    near = session.step(20)
+
+    assert session.divergence is not None
+    assert far is not None
+    assert near is not None
+    assert far.turn == near.turn == session.divergence.turn
+
+
+def test_many_steps_at_a_time_describe_only_what_is_kept(
+    session: ReplaySession, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described: list[object] = []
+    monkeypatch.setattr(session_module, "describe", described.append)
+
+    session.step(len(trace.turns) - 5)
+
+    assert session.position == len(trace.turns) - 5
+    assert len(described) <= 2 * session_module._KEPT

@@ -1,0 +1,88 @@
+"""Random walks through recorded runs: wherever a session stands, it tells what a replay up to there would tell."""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+
+import pytest
+
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay import session as session_module
+from flykka.runtime.trace.replay.engine import ReplayEngine
+from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.state import State, describe
+from tests.runtime.replay import test_coroutines as coroutines
+from tests.runtime.replay import troupe
+
+KEPT = 12
+MOVES = 20
+
+
+@pytest.fixture(autouse=True)
+def _without_the_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
+    """Many failures are meant."""
+    caplog.set_level(logging.CRITICAL, "flykka.runtime")
+
+
+@pytest.fixture(autouse=True)
+def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that small runs have ways back that are kept, and ways back that are not."""
+    monkeypatch.setattr(session_module, "_KEPT", KEPT)
+
+
+def truth(path: Path) -> list[dict[str, State]]:
+    """What every actor knows behind each turn, and at the beginning."""
+    engine = ReplayEngine(Trace.open(path))
+    known: list[dict[str, State]] = [{}]
+    while engine.advance() is not None:
+        cells = [engine.system.cells.find(each) for each in engine.system.cells.living_paths()]
+        living = [cell for cell in cells if cell is not None and cell.ref.path.startswith("/user/")]
+        known.append({cell.ref.path: describe(cell.instance) for cell in living if cell.instance is not None})
+    return known
+
+
+def walk(path: Path, seed: int) -> None:
+    known, session, dice = truth(path), Replayer().session(path), random.Random(seed)
+    numbers = [turn.sequence for turn in session.trace.turns]
+    last = len(numbers)
+    for _ in range(MOVES):
+        position = session.position
+        match dice.choice(("step", "back", "back", "at")):
+            case "step":
+                by = dice.randrange(1, 2 * KEPT)
+                session.step(by)
+                position = min(last, position + by)
+            case "back":
+                by = dice.choice((1, 2, KEPT - 1, KEPT, 3 * KEPT))
+                session.back(by)
+                position = max(0, position - by)
+            case _:
+                position = dice.randrange(1, last + 1)
+                session.at(numbers[position - 1])
+
+        assert session.position == position
+        assert {each: session.state(each) for each in session.actors()} == known[position]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
+    with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        troupe.begin(system, seed, actors=2)
+        system.advance(30)
+
+    walk(tmp_path / "run.trace", seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_while_coroutines_wait_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
+    with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        runners = coroutines.begin(system, seed)
+        system.advance(seed)
+        system.kill(runners[0])
+        system.advance(5)
+
+    walk(tmp_path / "run.trace", seed)
