@@ -80,12 +80,27 @@ print(sorted({libraries!r} & set(sys.modules)))
 """
 
 
+COMMANDS_ON_TRACES = (
+    "debug",
+    "replay",
+    "shrink",
+    "simulate",
+    "trace",
+    "trace_check",
+    "trace_diff",
+    "trace_views",
+    "whatif",
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("packages", "deep", "libraries"),
     [
         (["flykka"], False, {"pyspark", "py4j"}),
         (["flykka.messages", "flykka.runtime", "flykka.actors"], True, {"pyspark", "py4j"}),
+        (["flykka.replay", "flykka.simulation", "flykka.monitors", "flykka.traces"], True, {"pyspark", "py4j"}),
+        ([f"flykka.cli.{name}" for name in COMMANDS_ON_TRACES], False, {"pyspark", "py4j"}),
         (["flykka.messages"], True, {"pyspark", "py4j", "pykka"}),
     ],
 )
