@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.exchange.watermarks import WatermarkValve
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.messages.job_graph import CheckpointingMode
 from flykka.messages.operator_state import PendingFile
@@ -146,6 +147,16 @@ def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     violations = found(range(20))
 
     assert any(" rows too many, such as " in text for text in violations)
+
+
+def test_event_time_that_does_not_wait_for_the_slowest_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
+
+    violations = found(range(14, 114))
+
+    assert any(
+        "rows came late, of sources that are as much out of order as they say [output]" in text for text in violations
+    )
 
 
 def test_at_least_once_a_row_may_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
