@@ -25,20 +25,24 @@ _set = object.__setattr__
 """The way past the frozenness of records, for who makes them."""
 
 
-class Chunk:
-    """One chunk, unpacked as far as msgpack does it."""
+MALFORMED = (LookupError, TypeError, ValueError, OverflowError)
+"""What reading raises where the parts of a chunk do not fit each other."""
 
-    def __init__(self, unpacked: list[Any], decoding: Decoding) -> None:
+
+class Chunk:
+    """One chunk, unpacked as far as msgpack does it. `place` says for errors where it is."""
+
+    def __init__(self, unpacked: list[Any], decoding: Decoding, place: str) -> None:
         refs, self.values, self._others, self._columns = unpacked
         self.refs = [Ref(path, incarnation) for path, incarnation in refs]
         self._decoding = decoding
+        self._place = place
 
     def __iter__(self) -> Iterator[Record]:
         turns = self._turns()
         place = 0
         for at, *other in self._others:
-            for _ in range(at - place):
-                yield next(turns)
+            yield from islice(turns, at - place)
             yield self._other(other)
             place = at + 1
         yield from turns
@@ -52,6 +56,10 @@ class Chunk:
             yield sequence
             place = at + 1
         yield from numbers
+
+    def refusal(self, wrong: Exception) -> TraceError:
+        """What to raise for content that nobody wrote so: its checksum fits, and its parts do not."""
+        return TraceError(f"{self._place} cannot be read: {wrong}")
 
     def message(self, place: int) -> Value | Undecoded:
         """The message at a place of the table."""
@@ -191,8 +199,11 @@ class Content:
     def __call__(self, name: str) -> object:
         """The message, the failure or the effects."""
         chunk = self._chunk
-        if name == "message":
-            return chunk.message(self._message)
-        if name == "failure":
-            return chunk.failure(self._failure)
-        return tuple(map(chunk.effect, self._effects or ()))
+        try:
+            if name == "message":
+                return chunk.message(self._message)
+            if name == "failure":
+                return chunk.failure(self._failure)
+            return tuple(map(chunk.effect, self._effects or ()))
+        except MALFORMED as wrong:
+            raise chunk.refusal(wrong) from wrong

@@ -16,7 +16,7 @@ import msgpack
 import flykka.messages
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace import format as layout
-from flykka.runtime.trace.chunk_reader import Chunk
+from flykka.runtime.trace.chunk_reader import MALFORMED, Chunk
 from flykka.runtime.trace.decoding import Decoding
 from flykka.runtime.trace.format_one import read_record
 from flykka.runtime.trace.frames import Damage, Frame, read_frames, small_frames
@@ -131,12 +131,13 @@ class Trace:
             yield frame
 
     def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
+        place = f"{self.path}: the block at byte {block.offset}"
         try:
             # Without a limit of its own: what is inflated is bounded by what is read, and a message may be large.
             for unpacked in msgpack.Unpacker(_Inflated(block), max_buffer_size=layout.MAX_FRAME_BYTES):
-                yield from read(Chunk(unpacked, decoding))
-        except (zlib.error, msgpack.UnpackException, LookupError, TypeError, ValueError) as wrong:
-            raise TraceError(f"{self.path}: the block at byte {block.offset} cannot be read: {wrong}") from wrong
+                yield from read(Chunk(unpacked, decoding, place))
+        except (zlib.error, msgpack.UnpackException, *MALFORMED) as wrong:
+            raise TraceError(f"{place} cannot be read: {wrong}") from wrong
 
 
 @cache

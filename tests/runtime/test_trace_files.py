@@ -15,7 +15,7 @@ from flykka.messages.message import Message, message
 from flykka.runtime.errors import TraceError
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Reply, Send, Undecoded
-from flykka.runtime.trace.format import BLOCK, END, FRAME, framed, header
+from flykka.runtime.trace.format import BLOCK, END, FRAME, block, framed, header
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
@@ -219,22 +219,45 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does
 
 
 @pytest.mark.parametrize(
-    "block",
+    "content",
     [b"not compressed", b"", b"x\x9cK\xcaI,\x02\x00\x06Y\x02\x1a"],
     ids=["not compressed", "empty", "no chunk"],
 )
-def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, block: bytes) -> None:
+def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
-    path.write_bytes(head + framed(bytes([BLOCK]) + block) + framed(bytes([END]) + msgpack.packb({})))
+    path.write_bytes(head + framed(bytes([BLOCK]) + content) + framed(bytes([END]) + msgpack.packb({})))
 
     trace = Trace.open(path)
 
-    if block:
+    if content:
         with pytest.raises(TraceError, match=f"the block at byte {len(head)} cannot be read"):
             list(trace.records())
     else:
         assert list(trace.records()) == []
+
+
+def test_content_whose_parts_do_not_fit_is_named_by_its_block_when_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "odd.trace"
+    head = header("odd", 0)
+    # Of a turn told by the third of one message, which has sent it to the tenth of one ref.
+    columns = [[1], [0], [0], [None], [None], [0], [2], [[(0, 9, 0)]], [7], [None]]
+    chunk = msgpack.packb(([("/user/a", 1)], [b"\x80"], [], columns))
+    path.write_bytes(head + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))
+
+    [turn] = Trace.open(path)
+
+    for name in ("message", "effects", "failure"):
+        with pytest.raises(TraceError, match=f"odd.trace: the block at byte {len(head)} cannot be read: list index"):
+            getattr(turn, name)
+
+
+def test_a_record_behind_more_turns_than_there_are_is_read_behind_those(tmp_path: Path) -> None:
+    path = tmp_path / "odd.trace"
+    chunk = msgpack.packb(([("/user/a", 1)], [], [(5, 1, 1, 0, 0)], []))
+    path.write_bytes(header("odd", 0) + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))
+
+    assert [record.sequence for record in Trace.open(path).records()] == [1]
 
 
 def test_frames_of_a_kind_that_is_not_known_are_passed_over(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.trace.chunk_reader import Content
+from flykka.runtime.trace.chunk_reader import MALFORMED, Content
 from flykka.runtime.trace.effect_forms import effect_of
 from flykka.runtime.trace.effects import Effect
 from flykka.runtime.trace.records import Killed, Turn
@@ -37,19 +37,22 @@ class Judge:
         self, turn: Turn, cell: Cell, noted: Sequence[Noted], failure: SerializedThrowable | None
     ) -> Difference | None:
         """In what a turn differs from its record: these are its effects, as it has noted them, and its failure."""
-        content = turn.unread
-        if (
-            not isinstance(content, Content)
-            or failure is not None
-            or content.has_failed
-            or not content.has_effects(noted, self._forms.is_form_of)
-        ):
+        if not self._is_as_recorded(turn.unread, noted, failure):
             difference = self._looked_at(turn, noted, failure)
             if difference is not None:
                 return difference
         if turn.digest is not None and cell.instance is not None and digest(cell.instance) != turn.digest:
             return Difference(DivergenceKind.STATE_DIGEST, reason="the actor is in another state behind this turn")
         return None
+
+    def _is_as_recorded(self, content: object, noted: Sequence[Noted], failure: SerializedThrowable | None) -> bool:
+        """Whether that can be told without decoding anything; False also where a closer look might tell it."""
+        if failure is not None or not isinstance(content, Content) or content.has_failed:
+            return False
+        try:
+            return content.has_effects(noted, self._forms.is_form_of)
+        except MALFORMED:
+            return False  # The closer look says what is wrong with them.
 
     def _looked_at(self, turn: Turn, noted: Sequence[Noted], failure: SerializedThrowable | None) -> Difference | None:
         header = self._trace.header
