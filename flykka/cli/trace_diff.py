@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flykka.cli.trace_file import DIFFERENT, OK, run_on_trace
+from flykka.errors import TraceSelectionError
 from flykka.messages.message import Value
 from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
 from flykka.runtime.trace.diff_side import Cause
@@ -35,9 +36,9 @@ def diff(arguments: argparse.Namespace) -> int:
     """`flykka trace diff`; returns the exit code."""
 
     def with_left(left: Trace) -> int:
-        return run_on_trace("flykka trace", arguments.other, lambda right: _compare(left, right, arguments))
+        return run_on_trace("flykka trace diff", arguments.other, lambda right: _compare(left, right, arguments))
 
-    return run_on_trace("flykka trace", arguments.file, with_left)
+    return run_on_trace("flykka trace diff", arguments.file, with_left)
 
 
 def _compare(left: Trace, right: Trace, arguments: argparse.Namespace) -> int:
@@ -48,6 +49,8 @@ def _compare(left: Trace, right: Trace, arguments: argparse.Namespace) -> int:
         ignored=(*(() if arguments.strict else VARYING), *arguments.ignore),
         renames=not arguments.strict,
     )
+    if found.same == 0 and found.difference is None and (arguments.actor is not None or arguments.without):
+        raise TraceSelectionError(f"neither {arguments.file} nor {arguments.other} has anything of what was asked for")
     if arguments.json:
         print(json.dumps(_json(left, right, found), indent=2))
     else:
@@ -102,16 +105,16 @@ def _told(record: Record | None) -> str:
 
 
 def _unlike(unlike: Unlike) -> str:
-    return f"{unlike.path}: A has {_short(unlike.left)}, B has {_short(unlike.right)}"
+    return f"{unlike.path}: A {_does_or_has(unlike.left)}, B {_does_or_has(unlike.right)}"
 
 
-def _short(item: Any) -> str:
-    if isinstance(item, Value | Undecoded):
-        return message_text(item)
+def _does_or_has(item: Any) -> str:
     if isinstance(item, Effect):
         return effect_text(item)
+    if isinstance(item, Value | Undecoded):
+        return f"has {message_text(item)}"
     text = " ".join(repr(item).split())
-    return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
+    return f"has {text}" if len(text) <= _VALUE_LENGTH else f"has {text[: _VALUE_LENGTH - 3]}..."
 
 
 def _caused(side: str, causes: tuple[Cause, ...]) -> Iterator[str]:

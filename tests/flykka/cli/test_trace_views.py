@@ -203,7 +203,7 @@ def test_an_effect_that_only_one_run_has_is_told_as_in_every_view(flykka: Shell,
 
     out = flykka("diff", *paths)[1]
 
-    assert "effects[0]: A has nothing, B has cancels timer beat" in out
+    assert "effects[0]: A has nothing, B cancels timer beat" in out
     assert "CancelTimer(" not in out
 
 
