@@ -53,10 +53,15 @@ class Children:
             self._dying[child] = None
             child.ref.signal(Stop())
 
+    def expect_end(self, child: Cell) -> None:
+        """A child ends without being told by this cell."""
+        self._dying[child] = None
+
     def remove(self, child: Cell) -> None:
         """A child has ended."""
         self._dying.pop(child, None)
-        self._by_name.pop(child.name, None)
+        if self._by_name.get(child.name) is child:
+            del self._by_name[child.name]
 
     @property
     def any_dying(self) -> bool:

@@ -11,7 +11,7 @@ from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
 from flykka.runtime.future import Future, Sleep
-from flykka.runtime.path import absolute_path, child_path
+from flykka.runtime.path import absolute_path
 from flykka.runtime.pipe import Pipe, described
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
@@ -278,11 +278,4 @@ class ActorContext:
             self._cell.system.event_stream.publish(event)
 
     def _spawn(self, parent: Cell, props: Props, name: str) -> ActorRef:
-        cell = self._cell
-        if cell.end_reason is not None:
-            # A killed actor's turn may still run on its thread: what it spawns is born dead.
-            return cell.system.dead_ref(child_path(parent.ref.path, name))
-        child = cell.system.cells.attach(parent, props, name)
-        note("spawn", child.ref, props.factory_name)
-        child.start()
-        return child.ref
+        return self._cell.system.spawn_in_turn(self._cell, parent, props, name)

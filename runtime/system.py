@@ -24,7 +24,12 @@ from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.durations import positive_duration_ms
-from flykka.runtime.errors import TerminationTimeoutError, WaitInTurnError
+from flykka.runtime.errors import (
+    InvalidActorNameError,
+    SpawnRefusedError,
+    TerminationTimeoutError,
+    WaitInTurnError,
+)
 from flykka.runtime.event_stream import EventStream
 from flykka.runtime.future import Future, Termination
 from flykka.runtime.inspection import Inspection
@@ -167,10 +172,11 @@ class ActorSystem:
             InvalidActorNameError: the name is malformed, or a living actor has it.
             SpawnRefusedError: the system terminates or has ended.
         """
+        spawner = RUNNING.cell
+        if spawner is not None and spawner.system is self:
+            return self.spawn_in_turn(spawner, self.user, props, name)
         cell = self.cells.attach(self.user, props, name)
-        if RUNNING.cell is not None:
-            note("spawn", cell.ref, props.factory_name)
-        elif self.recorder is not None:
+        if self.recorder is not None:
             self.recorder.spawned(self.next_sequence(), self.clock.now_ms(), cell.ref, self.user.ref, props)
         cell.start()
         return cell.ref
@@ -262,6 +268,29 @@ class ActorSystem:
         return remove
 
     # What cells and refs need
+
+    def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
+        """A new actor under `parent`, which a turn of `spawner` has spawned. Raises as `spawn` does.
+
+        Under the tree's lock, so that a kill of the spawner comes ahead of all of it or behind: what the turn of a
+        killed actor spawns is born dead, and what lives is on record.
+        """
+        with self.cells.lock:
+            if spawner.end_reason is not None:
+                return self.dead_ref(paths.child_path(parent.ref.path, name))
+            try:
+                cell = self.admit(parent, props, name)
+            except (InvalidActorNameError, SpawnRefusedError) as refusal:
+                # Who else lives or ends at this moment decides: for the turn it is news, which a replay repeats.
+                note("refused", f"{parent.ref.path}/{name}", type(refusal).__name__, str(refusal))
+                raise
+            note("spawn", cell.ref, props.factory_name)
+        cell.start()
+        return cell.ref
+
+    def admit(self, parent: Cell, props: Props, name: str) -> Cell:
+        """A new cell in the tree, for a turn. Raises as `Tree.attach` does."""
+        return self.cells.attach(parent, props, name)
 
     def living(self, ref: Ref) -> ActorRef:
         """The kernel's form of any ref."""

@@ -29,6 +29,7 @@ class Tree:
         self._system = system
         self._cells: dict[str, Cell] = {}
         self._incarnations: dict[str, int] = {}
+        self._displaced: dict[Ref, Cell] = {}
 
     def plant(self, props: Props) -> Cell:
         """The root, which has no parent."""
@@ -36,8 +37,8 @@ class Tree:
         self._enter(root)
         return root
 
-    def attach(self, parent: Cell, props: Props, name: str) -> Cell:
-        """A new cell under `parent`, not started yet.
+    def attach(self, parent: Cell, props: Props, name: str, *, is_sure: bool = False) -> Cell:
+        """A new cell under `parent`, not started yet; `is_sure` where a replay knows that it was let in.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
@@ -47,12 +48,15 @@ class Tree:
         require_props(props)
         path = paths.child_path(parent.ref.path, name)
         with self.lock:
-            if parent.end_reason is not None or parent.life in _ENDING:
+            is_late = parent.end_reason is not None or parent.life in _ENDING
+            if is_late and not is_sure:
                 raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
             incarnation = self._system.incarnation(path, self._incarnations.get(path, 0) + 1)
             kind = AsyncCell if props.dispatcher == "loop" else Cell
             cell = kind(self._system, parent, props, name, path, incarnation)
             parent.children.add(name, cell)
+            if is_late:
+                parent.children.expect_end(cell)
             self._enter(cell)
         return cell
 
@@ -60,9 +64,21 @@ class Tree:
         """Have the next one at `path` be this incarnation: for a replay."""
         self._incarnations[path] = incarnation - 1
 
+    def displace(self, cell: Cell) -> None:
+        """Make room for the next one at this path before this one has ended: for a replay, which hears of it later."""
+        assert cell.parent is not None
+        self._displaced[cell.ref] = cell
+        cell.parent.children.remove(cell)
+        self._forget(cell)
+
     def find(self, path: str) -> Cell | None:
         """The living cell at `path`."""
         return self._cells.get(path)
+
+    def find_incarnation(self, ref: Ref) -> Cell | None:
+        """The cell behind `ref`, if it lives, displaced or not."""
+        cell = self._cells.get(ref.path)
+        return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 
     def end(self, cell: Cell) -> bool:
         """Mark a cell as stopped; False where a kill was faster."""
@@ -76,8 +92,8 @@ class Tree:
     def doom(self, ref: Ref) -> list[Cell]:
         """Mark a living cell and everything below it as killed, parents first; they are the caller's to bury."""
         with self.lock:
-            cell = self._cells.get(ref.path)
-            return [] if cell is None or cell.ref != ref else self._doom(cell)
+            cell = self.find_incarnation(ref)
+            return [] if cell is None else self._doom(cell)
 
     def living(self) -> list[Cell]:
         """All living cells, parents before children, and else in the order of their spawning."""
@@ -104,3 +120,5 @@ class Tree:
     def _forget(self, cell: Cell) -> None:
         if self._cells.get(cell.ref.path) is cell:
             del self._cells[cell.ref.path]
+        elif cell.end_reason is not None:
+            self._displaced.pop(cell.ref, None)

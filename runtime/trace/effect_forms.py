@@ -70,6 +70,7 @@ EFFECTS: tuple[tuple[str, Callable[..., effects.Effect], tuple[tuple[str, Operan
     ("lookup", effects.Lookup, (("path", _PLAIN), ("refs", _REFS))),
     ("awaited", effects.Awaited, (("now_ms", _PLAIN), ("message", _VALUE), ("failure", _VALUE), ("promise", _REF))),
     ("read_clock", effects.ReadClock, (("now_ms", _PLAIN),)),
+    ("refused", effects.Refused, (("path", _PLAIN), ("error", _PLAIN), ("reason", _PLAIN))),
 )
 """Each kind as turns note it, the record that is made of it, and its operands."""
 

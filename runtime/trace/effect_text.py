@@ -17,6 +17,7 @@ from flykka.runtime.trace.effects import (
     Pipe,
     Publish,
     ReadClock,
+    Refused,
     Reject,
     Reply,
     RevokeSession,
@@ -70,6 +71,8 @@ def effect_text(effect: Effect) -> str:
             return _outcome_text(effect)
         case ReadClock():
             return "reads the clock"
+        case Refused(path=path, reason=reason):
+            return f"is refused {path}: {reason}"
         case Lookup(path=path, refs=refs):
             found = ", ".join(f"{ref.path}#{ref.incarnation}" for ref in refs)
             return f"looks up {path}: {found or 'nobody'}"

@@ -50,6 +50,15 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Was not let spawn at `path`, for which an error of this name was raised. An answer, as a lookup is."""
+
+    path: str
+    error: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """Had an actor stopped, or itself."""
 
@@ -261,4 +270,5 @@ Effect = (
     | Lookup
     | ReadClock
     | Awaited
+    | Refused
 )

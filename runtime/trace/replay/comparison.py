@@ -15,6 +15,7 @@ from flykka.runtime.trace.effects import (
     Effect,
     Lookup,
     ReadClock,
+    Refused,
     Reply,
     Send,
     SetReceiveTimeout,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
 
 
-_QUESTIONS = (Lookup, ReadClock)
+_QUESTIONS = (Lookup, ReadClock, Refused)
 
 
 class DivergenceKind(StrEnum):
@@ -79,8 +80,8 @@ class Difference:
 def compare(recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: bool = False) -> Difference | None:
     """The first difference between the effects of two turns, in their order.
 
-    What a turn has only asked for, who lives somewhere or what time it is, is no deed: it shows in what comes of it.
-    Where the record `is_cut_short`, the turn may have gone on.
+    What a turn has only asked for, who lives somewhere, what time it is or whether a name is free, is no deed: it shows
+    in what comes of it. Where the record `is_cut_short`, the turn may have gone on.
     """
     recorded = [each for each in recorded if not isinstance(each, _QUESTIONS)]
     now = [each for each in now if not isinstance(each, _QUESTIONS)]

@@ -10,6 +10,7 @@ from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
 from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.envelope import SignalEnvelope
+from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
 from flykka.runtime.future import Future
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
@@ -215,6 +216,21 @@ class ReplaySystem(ActorSystem):
         if path.startswith(paths.TEMP) and incarnation not in self._promises:
             return ReplayPromise(self, incarnation, self.user.ref, self._promises)
         return super().resolve(path, incarnation)
+
+    def admit(self, parent: Cell, props: Props, name: str) -> Cell:
+        """Whether it is let in is what was recorded: on threads it depends on the moment."""
+        told = None if self.fork is not None else self.taken.told
+        path = paths.child_path(parent.ref.path, name)
+        refusal = None if told is None else told.refusal(path)
+        if refusal is not None:
+            kind = SpawnRefusedError if refusal.error == SpawnRefusedError.__name__ else InvalidActorNameError
+            raise kind(refusal.reason)
+        if told is None or told.incarnation(path) is None:
+            return super().admit(parent, props, name)
+        present = self.cells.find(path)
+        if present is not None:
+            self.cells.displace(present)
+        return self.cells.attach(parent, props, name, is_sure=True)
 
     def incarnation(self, path: str, following: int) -> int:
         """That which was recorded."""

@@ -6,7 +6,7 @@ from collections import deque
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from flykka.runtime.trace.effects import Awaited, Effect, Lookup, ReadClock, Send, Spawn
+from flykka.runtime.trace.effects import Awaited, Effect, Lookup, ReadClock, Refused, Send, Spawn
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class Told:
         if self._lookups and self._lookups[0].path == path:
             return self._lookups.popleft().refs
         return None
+
+    def refusal(self, path: str) -> Refused | None:
+        """Why the turn was not let spawn at `path`, where that comes next of all that it was refused."""
+        return self._refusals.popleft() if self._refusals and self._refusals[0].path == path else None
 
     def time(self) -> int | None:
         """The next time that the turn has read; None where it was not recorded."""
@@ -71,6 +75,10 @@ class Told:
     @cached_property
     def _lookups(self) -> deque[Lookup]:
         return deque(self._all(Lookup))
+
+    @cached_property
+    def _refusals(self) -> deque[Refused]:
+        return deque(self._all(Refused))
 
     @cached_property
     def _outcomes(self) -> list[Awaited]:

@@ -1,0 +1,159 @@
+"""Whether an actor may spawn depends on what others are at in that moment: a replay takes it as it was recorded."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
+from flykka.runtime.path import USER
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.trace.effect_text import effects_text
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.replayer import Replayer
+from tests.runtime.players import player, replies, says, spawns
+
+WAIT_SECONDS = 5
+
+
+class Moment:
+    """Has a turn wait for what happens on other threads, and those for the turn."""
+
+    def __init__(self) -> None:
+        self._reached, self._passed = threading.Event(), threading.Event()
+
+    def hold(self) -> None:
+        self._reached.set()
+        assert self._passed.wait(WAIT_SECONDS)
+
+    def wait(self) -> None:
+        assert self._reached.wait(WAIT_SECONDS)
+
+    def let_go(self) -> None:
+        self._passed.set()
+
+
+def test_who_was_refused_at_the_end_of_the_system_is_refused_again(tmp_path: Path) -> None:
+    moment = Moment()
+
+    def plays(context: ActorContext) -> None:
+        moment.hold()
+        tries(context, "/user/beside")
+
+    big = player([], {"play": plays})
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        witness = system.spawn(player([]), "witness")
+        system.spawn(big.with_dispatcher("pinned"), "big").tell(says("play"))
+        moment.wait()
+        system.terminate()
+        assert has_ended(witness)
+        moment.let_go()
+
+    assert "is refused /user/beside: /user#1 is ending" in effects(tmp_path / "run.trace", "play")
+    assert_replays(tmp_path / "run.trace", big)
+
+
+def test_a_name_is_free_that_became_free_in_the_midst_of_the_turn(tmp_path: Path) -> None:
+    moment = Moment()
+
+    def plays(context: ActorContext) -> None:
+        moment.hold()
+        tries(context, "/user/big/small")
+
+    big = player([], {"start": spawns(player([]), "small"), "play": plays})
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        system.spawn(big.with_dispatcher("pinned"), "big").tell(says("play"))
+        moment.wait()
+        found(system, "/user/big/small").stop()
+        moment.let_go()
+
+    assert effects(tmp_path / "run.trace", "play") == "spawns /user/big/small"
+    assert_replays(tmp_path / "run.trace", big)
+
+
+def test_a_name_is_not_free_while_the_one_before_still_stops(tmp_path: Path) -> None:
+    moment = Moment()
+    small = player([], {"stop": lambda _: moment.hold()}).with_dispatcher("pinned")
+
+    def plays(context: ActorContext) -> None:
+        tries(context, "/user/big/small")
+        moment.let_go()
+
+    big = player([], {"start": spawns(small, "small"), "ready": replies, "play": plays})
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        big_ref = system.spawn(big.with_dispatcher("pinned"), "big")
+        big_ref.ask(says("ready"))
+        first = found(system, "/user/big/small")
+        first.stop(block=False)
+        moment.wait()
+        big_ref.tell(says("play"))
+        assert has_ended(first)
+
+    assert effects(tmp_path / "run.trace", "play").startswith("is refused /user/big/small: ")
+    assert_replays(tmp_path / "run.trace", big)
+
+
+def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -> None:
+    def plays(context: ActorContext) -> None:
+        context.system.kill(context.children[0])
+        tries(context, "/user/big/small")
+
+    big = player([], {"start": spawns(player([], {"start": spawns(player([]), "tiny")}), "small"), "play": plays})
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        system.spawn(big, "big").tell(says("play"))
+
+    assert effects(tmp_path / "run.trace", "play") == "kills /user/big/small; spawns /user/big/small"
+    assert_replays(tmp_path / "run.trace", big)
+
+
+def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Path) -> None:
+    moment = Moment()
+    spawned: list[ActorRef] = []
+
+    def plays(context: ActorContext) -> None:
+        moment.hold()
+        spawned.append(context.system.spawn(player([]), "beside"))
+
+    big = player([], {"play": plays})
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        ref = system.spawn(big.with_dispatcher("pinned"), "big")
+        ref.tell(says("play"))
+        moment.wait()
+        system.kill(ref)
+        moment.let_go()
+
+    assert [each.is_alive() for each in spawned] == [False]
+    assert "/user/beside" not in {turn.recipient.path for turn in Trace.open(tmp_path / "run.trace").turns}
+
+
+def tries(context: ActorContext, path: str) -> None:
+    parent, _, name = path.rpartition("/")
+    spawn = context.spawn_top_level if parent == USER else context.spawn
+    try:
+        spawn(player([]), name)
+    except (InvalidActorNameError, SpawnRefusedError) as refusal:
+        context.parent.tell(says(str(refusal)))
+
+
+def found(system: ActorSystem, path: str) -> ActorRef:
+    ref = system.find(path)
+    assert ref is not None
+    return ref
+
+
+def has_ended(ref: ActorRef) -> bool:
+    return ref.actor_stopped.wait(WAIT_SECONDS)
+
+
+def effects(trace: Path, word: str) -> str:
+    """What the turn did that heard this word."""
+    return next(effects_text(turn) for turn in Trace.open(trace).turns if turn.message == says(word))
+
+
+def assert_replays(trace: Path, big: Props) -> None:
+    result = Replayer(actors={"/user/big": big, "/user/witness": player([])}).replay(trace, raise_on_divergence=True)
+    assert (result.compared, result.boundary) == (result.turns, ())
