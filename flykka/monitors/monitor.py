@@ -38,6 +38,9 @@ class Monitor(Protocol):
         """The run is over, by itself: nothing follows. Not called for a run that was cut off."""
 
 
+_REMEMBERED = 1_024
+"""So many killed actors are not forgotten yet."""
+
 _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 
 Said = Value | Undecoded
@@ -106,6 +109,7 @@ class Conversation:
         self._monitors = tuple(monitors)
         self._received = _merged(monitor.received() for monitor in self._monitors)
         self._sent = _merged(monitor.sent() for monitor in self._monitors)
+        self._killed: dict[Ref, None] = {}
 
     def observe(self, record: Record) -> Iterator[Violation]:
         """One record."""
@@ -121,16 +125,20 @@ class Conversation:
             if record.failure is not None:
                 for monitor in self._monitors:
                     yield from monitor.raised(record)
-            if isinstance(message, DeathWatchNotification):
+            if isinstance(message, DeathWatchNotification) and message.ref not in self._killed:
                 self._end(message.ref)
         elif isinstance(record, Killed):
-            self._end(record.ref)
+            # The turn that it was in ends on its own thread, and comes later.
+            self._killed[record.ref] = None
+            if len(self._killed) > _REMEMBERED:
+                self._end(next(iter(self._killed)))
 
     def is_about(self, kind: type, *, is_sent: bool) -> bool:
         """Whether anybody wants to see messages of this class."""
         return kind in (self._sent if is_sent else self._received) or kind in _FOR_ALL
 
     def _end(self, ref: Ref) -> None:
+        self._killed.pop(ref, None)
         for monitor in self._monitors:
             monitor.ended(ref)
 

@@ -31,8 +31,9 @@ from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState
 from flykka.monitors.checkpoints import CheckpointMonitor
+from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Undecoded
-from flykka.runtime.trace.records import Killed, Record, Turn
+from flykka.runtime.trace.records import Record, Turn
 from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
 
 MAP = JobVertexId("map")
@@ -234,6 +235,6 @@ def test_an_unreadable_message_may_have_been_the_acknowledgement_that_is_missing
 
 def test_what_a_coordinator_knew_goes_with_it() -> None:
     monitor = CheckpointMonitor()
-    seen(monitor, tasks(0), begin(5), Killed(sequence=9, now_ms=0, ref=COORDINATOR))
+    seen(monitor, tasks(0), begin(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
 
     assert seen(monitor, tasks(0), begin(1)) == []

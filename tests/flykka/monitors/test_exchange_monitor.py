@@ -23,7 +23,8 @@ from flykka.messages.ref import Ref
 from flykka.messages.stage import BridgeClosed, BridgeOpened, StageFinished
 from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.monitors.exchange import ExchangeMonitor
-from flykka.runtime.trace.records import Killed, Turn
+from flykka.runtime.signals import DeathWatchNotification
+from flykka.runtime.trace.records import Turn
 from tests.flykka.monitors.turns import JOB_MASTER, TASK, TASK_MANAGER, seen, turn
 
 PARTITION = ResultPartitionId("job_source_0_0:0")
@@ -117,9 +118,9 @@ def test_a_task_manager_that_hands_a_request_on_produces_nothing() -> None:
 
 
 def test_the_channels_of_who_has_ended_are_forgotten() -> None:
-    killed = Killed(sequence=1, now_ms=0, ref=PRODUCER)
+    ended = turn(TASK_MANAGER, DeathWatchNotification(ref=PRODUCER))
 
-    assert seen(ExchangeMonitor(), asked(credit=0), killed, sends(element(3))) == []
+    assert seen(ExchangeMonitor(), asked(credit=0), ended, sends(element(3))) == []
 
 
 def finishes(attempt_id: str = "job_source_0_0") -> Turn:

@@ -12,7 +12,8 @@ from flykka.messages.ref import Ref
 from flykka.messages.stage import BridgeClosed
 from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.monitors.states import StateMonitor
-from flykka.runtime.trace.records import Turn
+from flykka.runtime.signals import DeathWatchNotification
+from flykka.runtime.trace.records import Killed, Turn
 from tests.flykka.monitors.turns import CLIENT, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
 
 E = ExecutionState
@@ -52,6 +53,13 @@ def test_every_listener_hears_of_every_move() -> None:
     run = [job(JobStatus.RUNNING), job(JobStatus.RUNNING, to=TASK_MANAGER), job(JobStatus.FINISHED, to=TASK_MANAGER)]
 
     assert seen(StateMonitor(), *run) == []
+
+
+def test_the_turn_in_which_an_actor_was_killed_may_come_behind_the_kill() -> None:
+    killed = Killed(sequence=2, now_ms=0, ref=JOB_MASTER)
+    news = turn(TASK_MANAGER, DeathWatchNotification(ref=JOB_MASTER))
+
+    assert seen(StateMonitor(), job(JobStatus.RUNNING), killed, news, job(JobStatus.FINISHED)) == []
 
 
 @pytest.mark.parametrize("state", EXECUTION_MOVES[E.RUNNING])
