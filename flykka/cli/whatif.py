@@ -51,7 +51,7 @@ def add_whatif_command(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     faults.add_argument("--fail-stage", action="store_true", help="before it comes, a stage of its task fails")
     limit = "so much virtual time at most, from the turn on (default: 1h)"
     whatif.add_argument("--limit", metavar="DURATION", type=_duration, default="1h", help=limit)
-    whatif.add_argument("--record", metavar="FILE", help="write the turns of the fork to a trace of its own")
+    whatif.add_argument("--record", metavar="FILE", help="write the run with the fork to a trace of its own")
     whatif.add_argument("--json", action="store_true", help="everything, as one JSON object")
     whatif.set_defaults(run=_whatif)
 

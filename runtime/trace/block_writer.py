@@ -50,7 +50,7 @@ class BlockWriter:
     def open(self, system: str, seed: int) -> None:
         """Begin the file with its header. Raises `OSError` where it cannot be written."""
         self._file = self._path.open("wb", buffering=0)
-        self._write(layout.header(system, seed))
+        self._begin(system, seed)
 
     def groups(self, noted: Sequence[Noted]) -> Iterator[Sequence[Noted]]:
         """The records that are to be packed together: all of them."""
@@ -89,6 +89,9 @@ class BlockWriter:
             self._end()
             if self._file is not None:
                 self._file.close()
+
+    def _begin(self, system: str, seed: int) -> None:
+        self._write(layout.header(system, seed))
 
     def _write_block(self) -> None:
         taken = [self._waiting.popleft()]

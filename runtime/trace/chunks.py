@@ -112,8 +112,8 @@ class ChunkPacker:
     def _finish(self) -> bytes:
         columns: list[Any] = list(zip(*self._rows, strict=True))
         if columns:
-            columns[0] = _distances(columns[0])
-            columns[1] = _distances(columns[1])
+            columns[0] = distances(columns[0])
+            columns[1] = distances(columns[1])
         chunk: bytes = self._pack((self._refs, self._values, self._others, columns))
         return chunk
 
@@ -176,5 +176,6 @@ class ChunkPacker:
         return place
 
 
-def _distances(numbers: Sequence[int]) -> list[int]:
+def distances(numbers: Sequence[int]) -> list[int]:
+    """Each number as its distance from the one before."""
     return list(map(sub, numbers, (0, *numbers[:-1])))

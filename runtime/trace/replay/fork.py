@@ -20,6 +20,7 @@ from flykka.runtime.durations import Duration, duration_ms
 from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.errors import ForkError
 from flykka.runtime.life import Life
+from flykka.runtime.path import ROOT, USER
 from flykka.runtime.signals import Create
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.replay.delivery import entry_of
@@ -105,9 +106,11 @@ class Fork:
     def crash(self, path: str) -> None:
         """Kill the actor at `path`, and all below it, before the message in hand is handled.
 
-        Raises `ForkError` where nobody lives there.
+        Raises `ForkError` where nobody lives there, or the guardian of all.
         """
         path = path if path.startswith("/") else f"/user/{path}"
+        if path in (ROOT, USER):
+            raise ForkError(f"{path} is no actor that can die alone: it is the whole system")
         cell = self.system.cells.find(path)
         if cell is None:
             living_paths = ", ".join(self.system.cells.living_paths())
@@ -156,7 +159,8 @@ class Fork:
             until: ends the run behind the first record of which it is true.
             at_rest: asked whenever only time could bring something; ends the run where it is true.
             observer: told of every record of the fork.
-            recorder: where the turns of the fork are recorded; not closed here.
+            recorder: where the turns of the fork are recorded; not closed here. A `ForkTraceRecorder` has them behind
+                those that were recorded before.
             max_turns: so many turns at most.
 
         Raises:

@@ -16,6 +16,7 @@ from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import Killed, Record, Turn
 from flykka.runtime.trace.replay.fork import Fork
+from flykka.runtime.trace.replay.fork_trace import ForkTraceRecorder
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.replay.role import Heard, PlayOn, Vacancy
 from flykka.runtime.trace.replay.session import ReplaySession
@@ -288,6 +289,29 @@ def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -
     assert [turn.sequence for turn in turns] == sorted({turn.sequence for turn in turns})
 
 
+def test_with_what_was_recorded_before_it_the_trace_of_a_fork_replays(
+    session: ReplaySession, trace: Trace, tmp_path: Path
+) -> None:
+    for number in [turn.sequence for turn in trace.turns][::5]:
+        session.at(number)
+        fork = session.fork()
+        recorder = ForkTraceRecorder(tmp_path / "fork.trace", trace, number)
+        recorder.open(system="fork", seed=0)
+        run = fork.run(recorder=recorder)
+        recorder.close()
+
+        result = Replayer(stand_ins={SCALES: Scales()}).replay(tmp_path / "fork.trace", raise_on_divergence=True)
+
+        before = [turn for turn in trace if turn.sequence < number]
+        assert result.turns == len(before) + run.turns
+        assert Trace.open(tmp_path / "fork.trace").turns[: len(before)] == sorted(before, key=lambda it: it.sequence)
+
+
+def test_the_trace_of_a_fork_takes_no_place_of_the_recorded_one(trace: Trace) -> None:
+    with pytest.raises(ForkError, match="is the recorded run itself: a fork of it needs another file"):
+        ForkTraceRecorder(trace.path, trace, 5)
+
+
 def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
     session.run_until("Depot <- Parcel(number=2)")
     runs: list[list[Record]] = [[], []]
@@ -307,6 +331,8 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
         (lambda fork: fork.delay("5s"), "which cannot be delayed"),
         (lambda fork: fork.duplicate(), "which cannot be told twice"),
         (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
+        (lambda fork: fork.crash("/"), "/ is no actor that can die alone: it is the whole system"),
+        (lambda fork: fork.crash("/user"), "/user is no actor that can die alone: it is the whole system"),
         (lambda fork: fork.say("/user/depot", "/user/x", Bring(parcels=1)), "no actor lives at /user/x at turn 5"),
         (
             lambda fork: fork.say("/user/depot", "/user/courier-a", Bring(parcels=1)),
