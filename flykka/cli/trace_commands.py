@@ -13,8 +13,7 @@ from flykka.cli.trace_file import OK, run_on_trace
 from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
-from flykka.runtime.trace.order import in_order
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, cut_off
@@ -69,7 +68,7 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
 
 def _ordered(trace: Trace, last: int | None) -> Iterator[Record]:
     """The records as they are shown: from the first one on at once, or, where reading stops, with none left out."""
-    return in_order(trace.records()) if last is None else exactly_in_order(trace)
+    return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
 def _stats(trace: Trace, arguments: argparse.Namespace) -> None:

@@ -15,8 +15,7 @@ from flykka.runtime.trace.diff_side import Cause
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.likeness import Unlike
-from flykka.runtime.trace.order import recipient_of
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order, recipient_of
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.text import message_text

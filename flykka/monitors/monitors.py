@@ -13,7 +13,7 @@ from flykka.monitors.failures import FailureMonitor
 from flykka.monitors.liveness import LivenessMonitor
 from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
 from flykka.monitors.states import StateMonitor
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.order import nearly_in_order
 from flykka.runtime.trace.records import Record
 
 
@@ -68,7 +68,7 @@ def check(records: Iterable[Record], monitors: Iterable[Monitor], *, has_ended: 
     `has_ended`: whether the run ended by itself where the records end.
     """
     watch = Watch(monitors)
-    for record in in_order(records):
+    for record in nearly_in_order(records):
         yield from watch.observe(record)
     if has_ended:
         yield from watch.end()

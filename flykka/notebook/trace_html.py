@@ -9,7 +9,7 @@ from flykka.cli.trace_table import Row, row_of
 from flykka.console.formats import format_bytes
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.order import nearly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.replay.words import effect_line
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 def trace_bundle(trace: Trace) -> Bundle:
     """What was recorded, and how it began."""
-    records = list(islice(in_order(trace.records()), SHOWN_RECORDS + 1))
+    records = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
     shown = records[:SHOWN_RECORDS]
     facts = (origin(trace), format_bytes(trace.path.stat().st_size))
     hint = f"the first {SHOWN_RECORDS} records; `for turn in trace` reads on" if len(records) > len(shown) else ""

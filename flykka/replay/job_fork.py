@@ -15,7 +15,7 @@ from flykka.replay.fork_data_plane import unrecorded_work
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.errors import ForkError
 from flykka.runtime.path import USER, split_path
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.replay.fork import Fork, ForkRun
 from flykka.runtime.trace.replay.session import ReplaySession
 from flykka.runtime.trace.text import unwrapped
@@ -36,7 +36,7 @@ class JobFork(Fork):
         trace = engine.trace
         pace = pace_of(trace)
         super().__init__(engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work)
-        self.recorded = RunOutcome.of(in_order(trace.records()))
+        self.recorded = RunOutcome.of(exactly_in_order(trace))
         """What came of the jobs in the recording."""
         self.outcome = RunOutcome()
         """What came of them in the fork."""
@@ -61,7 +61,7 @@ class JobFork(Fork):
         max_turns: int = 1_000_000,
     ) -> ForkRun:
         """Go on until all jobs have ended, or nothing is left to do; see `Fork.run`."""
-        for record in in_order(self._engine.trace.records()):
+        for record in exactly_in_order(self._engine.trace):
             if record.sequence >= self._number:
                 break
             self.outcome.observe(record)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name

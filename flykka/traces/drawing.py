@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.traces.diagram import Concerns, Diagram, Line, View, diagram, lines_of
 from flykka.traces.origin import origin, shortcomings

@@ -9,7 +9,7 @@ from typing import Final
 from flykka.errors import TraceSelectionError
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text

@@ -1,18 +1,20 @@
-"""The records of a trace in the order in which they began, with few of them in memory."""
+"""The records of a trace in the order in which they began: they lie in a file in that in which turns ended."""
 
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from flykka.messages.ref import Ref
 from flykka.runtime.trace.records import Killed, Record, Spawned
 
-_WINDOW = 1_024
-"""Records lie in a file in the order in which turns ended. Few are so far from their places: threads are fewer.
+if TYPE_CHECKING:
+    from flykka.runtime.trace.reader import Trace
 
-Those of turns that have waited for an answer may be: they come late. `ordering` has them all in their places.
-"""
+_WINDOW = 1_024
+"""Few records are so far from their places: threads are fewer. Those of turns that have waited for an answer may be."""
 
 
 def recipient_of(record: Record) -> Ref:
@@ -20,8 +22,8 @@ def recipient_of(record: Record) -> Ref:
     return record.ref if isinstance(record, Killed | Spawned) else record.recipient
 
 
-def in_order(records: Iterable[Record]) -> Iterator[Record]:
-    """The records by their sequence numbers, with few of them in memory."""
+def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
+    """The records by their sequence numbers, with few of them in memory; of turns that have waited long, some late."""
     waiting: list[tuple[int, int, Record]] = []
     for position, record in enumerate(records):
         heapq.heappush(waiting, (record.sequence, position, record))
@@ -29,3 +31,32 @@ def in_order(records: Iterable[Record]) -> Iterator[Record]:
             yield heapq.heappop(waiting)[2]
     while waiting:
         yield heapq.heappop(waiting)[2]
+
+
+def exactly_in_order(trace: Trace) -> Iterator[Record]:
+    """The records by their sequence numbers, for which the file is looked through once for the numbers alone.
+
+    In memory are eight bytes of each record, and those that wait for their turn.
+    """
+    lowest = _lowest_from(trace)
+    waiting: list[tuple[int, int, Record]] = []
+    for place, record in enumerate(trace.records(), start=1):
+        # A file that still grows has records that the first look did not see.
+        bound = lowest[place] if place < len(lowest) else None
+        if not waiting and (bound is None or record.sequence <= bound):
+            yield record
+            continue
+        heapq.heappush(waiting, (record.sequence, place, record))
+        while waiting and (bound is None or waiting[0][0] <= bound):
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _lowest_from(trace: Trace) -> array[int]:
+    """For each place in the file the lowest number there or behind."""
+    numbers = array("q", trace.sequences())
+    for place in range(len(numbers) - 2, -1, -1):
+        if numbers[place + 1] < numbers[place]:
+            numbers[place] = numbers[place + 1]
+    return numbers

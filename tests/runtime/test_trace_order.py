@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from flykka.messages.message import Message
+from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.replay.causes import causes_of
 from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Say, player, says
 
@@ -23,17 +25,20 @@ WORDS = 3_000
 class Sleeper(Actor):
     """Takes a minute for each message."""
 
+    def __init__(self, hearer: Ref) -> None:
+        self._hearer = hearer
+
     async def handle_message(self, message: Message) -> None:
         await self.context.sleep("1m")
-        self.context.parent.tell(message)
+        self._hearer.tell(message)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "run.trace"
     with SeededSystem(3, recorder=TraceRecorder(path), serialize_messages=False) as system:
-        system.spawn(Props(Sleeper), "sleeper").tell(says("long"))
         busy = system.spawn(player([], {}), "busy")
+        system.spawn(Props(Sleeper, busy), "sleeper").tell(says("long"))
         system.run_until_idle()
         for number in range(WORDS):
             busy.tell(says(str(number)))
@@ -57,3 +62,12 @@ def test_and_is_replayed_there(path: Path) -> None:
     result = Replayer().replay(path, raise_on_divergence=True)
 
     assert result.compared == result.turns > WORDS
+
+
+def test_and_is_the_cause_of_what_it_led_to(path: Path) -> None:
+    trace = Trace.open(path)
+    heard = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/busy")
+
+    causes = causes_of(trace, heard)
+
+    assert [cause.turn.recipient.path for cause in causes] == ["/user/sleeper"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Watch
 from flykka.runtime.trace import effects
-from flykka.runtime.trace.order import in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.records import Turn
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ class Cause:
 def causes_of(trace: Trace, turn: Turn) -> list[Cause]:
     """The chain of causes of `turn`, the nearest first.
 
-    Two looks through the trace; what is kept of each turn is two numbers.
+    Three looks through the trace; what is kept of each turn is two numbers.
     """
     numbers, causes = array("q"), array("q")
-    for each in in_order(trace):
+    for each in exactly_in_order(trace):
         if each.sequence >= turn.sequence:
             break
-        assert isinstance(each, Turn)
-        numbers.append(each.sequence)
-        causes.append(_OUTSIDE if each.cause is None else each.cause)
+        if isinstance(each, Turn):
+            numbers.append(each.sequence)
+            causes.append(_OUTSIDE if each.cause is None else each.cause)
     chain: list[int] = []
     cause = _OUTSIDE if turn.cause is None else turn.cause
     while cause != _OUTSIDE:

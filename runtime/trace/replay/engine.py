@@ -16,7 +16,7 @@ from flykka.messages.ref import Ref
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.testing.nondeterminism import Nondeterminism
 from flykka.runtime.trace.effects import Spawn
-from flykka.runtime.trace.ordering import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 from flykka.runtime.trace.replay.ahead import Ahead
