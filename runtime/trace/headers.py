@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgpack
 
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.format import FORMAT_NAME, FORMAT_VERSION
+from flykka.runtime.trace.format import FORMAT_NAME, FORMAT_VERSION, FRAME
 from flykka.runtime.trace.frames import Damage, Frame
 from flykka.runtime.trace.records import Capped, Ring, TraceHeader
 
@@ -15,41 +15,58 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+T = TypeVar("T")
+
+_FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
+"""What every header has."""
+
+_NAME = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
+"""The first thing in a header, behind the size of its map."""
+
 
 def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
     """The fields of the first frame. Raises `TraceError` where these are not those of a trace that can be read here."""
     if not isinstance(first, Frame):
+        if first is not None and not _begins_as_one(path):
+            raise TraceError(f"{path} is no trace: it does not begin as one")
         why = "the file is empty" if first is None else first.reason
         raise TraceError(f"{path} has no whole header ({why}): it is no trace, or a crash left nothing of it")
     fields = _map(first.payload)
     if fields.get("format") != FORMAT_NAME:
         raise TraceError(f"{path} is no trace")
     version = fields.get("version")
-    if not isinstance(version, int):
+    if type(version) is not int or version < 1:
         raise TraceError(f"{path} is a trace without the version of its format")
     if version > FORMAT_VERSION:
         raise TraceError(
             f"{path} has format {version}, and this version reads up to {FORMAT_VERSION}: "
             f"read it with flykka {fields.get('package')} or newer"
         )
-    missing = [name for name in ("system", "seed", "package", "python", "hash_seed") if name not in fields]
+    missing = [name for name, kind in _FIELDS.items() if type(fields.get(name)) is not kind]
     if missing:
         raise TraceError(f"{path} is a trace whose header lacks {', '.join(missing)}")
     return fields
 
 
-def header_of(fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
-    """The header, with what later frames add to it."""
+def header_of(path: Path, fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
+    """The header, with what later frames add to it. Raises `TraceError` where something is not of its type."""
+    try:
+        return _header_of(fields, [_map(frame.payload[1:]) for frame in later])
+    except (TypeError, ValueError) as wrong:
+        raise TraceError(f"{path} is a trace whose header cannot be read: {wrong}") from wrong
+
+
+def _header_of(fields: dict[str, Any], later: list[dict[str, Any]]) -> TraceHeader:
     schemas: dict[str, str] = {}
     modules: dict[str, str] = {}
     redacted: list[str] = []
     capped = None
-    for frame in later:
-        added = _map(frame.payload[1:])
-        schemas |= added.get("schemas", {})
-        modules |= added.get("modules", {})
-        redacted += added.get("redacted", ())
-        capped = added.get("capped", capped)
+    for added in later:
+        schemas |= _texts("schemas", added)
+        modules |= _texts("modules", added)
+        redacted += map(str, _of(list, "redacted", added) or ())
+        capped = _numbers("capped", added) or capped
+    ring = _numbers("ring", fields)
     return TraceHeader(
         format_version=fields["version"],
         system=fields["system"],
@@ -57,14 +74,38 @@ def header_of(fields: dict[str, Any], later: Iterable[Frame]) -> TraceHeader:
         package=fields["package"],
         python=fields["python"],
         hash_seed=fields["hash_seed"],
-        ring=None if fields.get("ring") is None else Ring(**fields["ring"]),
+        ring=None if ring is None else Ring(**ring),
         schemas=schemas,
         modules=modules,
-        revision=fields.get("revision"),
-        recorded_at_ms=fields.get("recorded_at_ms"),
+        revision=_of(str, "revision", fields),
+        recorded_at_ms=_of(int, "recorded_at_ms", fields),
         redacted=frozenset(redacted),
         capped=None if capped is None else Capped(**capped),
     )
+
+
+def _begins_as_one(path: Path) -> bool:
+    """Whether the file has the name of the format where traces have it, or ends before."""
+    with path.open("rb") as file:
+        file.seek(FRAME.size + 1)
+        return _NAME.startswith(file.read(len(_NAME)))
+
+
+def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
+    """What may be there. Raises `TypeError` where it is something else."""
+    found = fields.get(name)
+    if found is None or isinstance(found, kind):
+        return found
+    raise TypeError(f"{name} is a {type(found).__name__}")
+
+
+def _texts(name: str, fields: dict[str, Any]) -> dict[str, str]:
+    return {str(key): str(text) for key, text in (_of(dict, name, fields) or {}).items()}
+
+
+def _numbers(name: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = _of(dict, name, fields)
+    return None if found is None else {key: _of(int, key, found) for key in found}
 
 
 def _map(payload: bytes) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Trace:
             first = next(read_frames(file), None)
             fields = read_header(location, first)
             later = () if fields["version"] == 1 else small_frames(file, _ADDED_TO_HEADER)
-            return cls(location, header_of(fields, later))
+            return cls(location, header_of(location, fields, later))
 
     def __repr__(self) -> str:
         return f"<Trace {str(self.path)!r} of actor system {self.header.system!r}>"
@@ -66,7 +66,7 @@ class Trace:
         decoding = Decoding()
         for frame in self._whole_frames():
             if self.header.format_version == 1:
-                yield read_record(frame.payload, decoding)
+                yield self._record(frame, decoding)
             elif frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, iter)
 
@@ -75,7 +75,7 @@ class Trace:
         decoding = Decoding()
         for frame in self._whole_frames():
             if self.header.format_version == 1:
-                yield read_record(frame.payload, decoding).sequence
+                yield self._record(frame, decoding).sequence
             elif frame.payload[0] == layout.BLOCK:
                 yield from self._block(frame, decoding, Chunk.sequences)
 
@@ -129,6 +129,13 @@ class Trace:
             if isinstance(frame, Damage):
                 return
             yield frame
+
+    def _record(self, frame: Frame, decoding: Decoding) -> Record:
+        """What a frame of the first format holds."""
+        try:
+            return read_record(frame.payload, decoding)
+        except MALFORMED as wrong:
+            raise TraceError(f"{self.path}: the record at byte {frame.offset} cannot be read: {wrong}") from wrong
 
     def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
         place = f"{self.path}: the block at byte {block.offset}"

@@ -15,7 +15,7 @@ from flykka.messages.message import Message, message
 from flykka.runtime.errors import TraceError
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Reply, Send, Undecoded
-from flykka.runtime.trace.format import BLOCK, END, FRAME, block, framed, header
+from flykka.runtime.trace.format import BLOCK, END, FRAME, NAMES, block, framed, header
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
@@ -191,15 +191,16 @@ def test_a_trace_of_the_first_format_is_read(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (b"", "the file is empty"),
-        (b"hello, this is a text and no trace at all", "has no whole header"),
+        (b"hello, this is a text and no trace at all", "is no trace: it does not begin as one"),
         (b"\x05\x00\x00\x00", "cut off within the head"),
         (framed(b"no map"), "is no trace"),
         (framed(msgpack.packb([1, 2])), "is no trace"),
         (framed(msgpack.packb({"format": "flykka.trace"})), "without the version of its format"),
+        (framed(msgpack.packb({"format": "flykka.trace", "version": 0})), "without the version of its format"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})), "flykka 9.1 or newer"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 2, "seed": 1})), "lacks system, package"),
     ],
-    ids=["empty", "text", "short", "no map", "list", "no version", "newer", "no system"],
+    ids=["empty", "text", "short", "no map", "list", "no version", "no such version", "newer", "no system"],
 )
 def test_what_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "other"
@@ -209,6 +210,43 @@ def test_what_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes
         Trace.open(path)
 
     assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"seed": [1]}, "lacks seed"),
+        ({"revision": 7}, "revision is a int"),
+        ({"ring": {"limit": "many"}}, "limit is a str"),
+        ({"ring": {"limit": 5}}, "required keyword-only argument"),
+    ],
+)
+def test_a_header_of_other_types_is_refused_with_what_it_has(
+    tmp_path: Path, named: dict[str, object], said: str
+) -> None:
+    path = tmp_path / "other"
+    fields = msgpack.unpackb(header("odd", 0)[FRAME.size :])
+    path.write_bytes(framed(msgpack.packb({**fields, **named})))
+
+    with pytest.raises(TraceError, match=said):
+        Trace.open(path)
+
+
+def test_what_is_added_to_a_header_may_be_of_other_types_no_more_than_the_header(tmp_path: Path) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(header("odd", 0) + framed(bytes([NAMES]) + msgpack.packb({"schemas": ["test.say"]})))
+
+    with pytest.raises(TraceError, match="other is a trace whose header cannot be read: schemas is a list"):
+        Trace.open(path)
+
+
+def test_a_record_of_the_first_format_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "odd.trace"
+    head = frames_of(FORMAT_1.read_bytes())[0]
+    path.write_bytes(head + framed(msgpack.packb([0, 1, 0])))
+
+    with pytest.raises(TraceError, match=f"the record at byte {len(head)} cannot be read"):
+        list(Trace.open(path))
 
 
 def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does(tmp_path: Path) -> None:
