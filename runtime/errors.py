@@ -23,7 +23,7 @@ KernelError
 ├── FutureCancelledError        the asker gave up
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
 ├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
-├── SessionError                the caller: looks in a replayed trace for what is not there (a `ValueError`)
+├── ReplaySessionError          the caller: looks in a replayed trace for what is not there (a `ValueError`)
 │   └── ForkError               the caller: wants a fault at a turn where it cannot happen
 ├── ShutdownBegunError          the caller: a shutdown task or phase was added too late
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
@@ -54,11 +54,11 @@ class TraceError(KernelError, ValueError):
     """The file is no trace, or one of a later format."""
 
 
-class SessionError(KernelError, ValueError):
+class ReplaySessionError(KernelError, ValueError):
     """In a replayed trace there is no such turn, actor, or kind of turn."""
 
 
-class ForkError(SessionError):
+class ForkError(ReplaySessionError):
     """A fork of a replayed trace cannot have this fault where it is to have it."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.cli.debugger import Debugger
 from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, run_on_trace
 from flykka.replay.replayer import Replayer
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _debug(trace: Trace, arguments: argparse.Namespace) -> int:
         breakpoints = [Breakpoint.parse(text) for text in arguments.breakpoints]
         if arguments.until is not None:
             session.at(arguments.until)
-    except SessionError as refusal:
+    except ReplaySessionError as refusal:
         print(f"flykka debug: {refusal}", file=sys.stderr)
         return UNREADABLE
     debugger = Debugger(session, breakpoints)

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from flykka.cli.turn_text import cause_lines, change_lines, effect_lines, turn_line
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 from flykka.runtime.trace.state import Absent
 from flykka.runtime.trace.state_text import lines_of, part_of
@@ -49,7 +49,7 @@ def _guarded(command: Command) -> Callable[[Debugger, str], None]:
     def guarded(self: Debugger, words: str) -> None:
         try:
             command(self, words)
-        except SessionError as refusal:
+        except ReplaySessionError as refusal:
             self.say(str(refusal))
 
     return guarded
@@ -199,7 +199,7 @@ class Debugger(cmd.Cmd):
             path, part = "", path
         state = part_of(self._session.state(path or None), part.strip())
         if isinstance(state, Absent):
-            raise SessionError(f"there is no {part.strip()} in it")
+            raise ReplaySessionError(f"there is no {part.strip()} in it")
         self._say_all(lines_of(state), "nothing")
 
     def do_why(self, _words: str) -> None:
@@ -257,5 +257,5 @@ def _number(words: str, default: int | None = None) -> int:
     if not words and default is not None:
         return default
     if not words.isdecimal() or not int(words):
-        raise SessionError(f"a number above 0 is wanted, not {words!r}")
+        raise ReplaySessionError(f"a number above 0 is wanted, not {words!r}")
     return int(words)

@@ -15,7 +15,7 @@ from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, run_on_trace
 from flykka.cli.turn_text import turn_line
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
-from flykka.runtime.errors import SessionError, TraceError
+from flykka.runtime.errors import ReplaySessionError, TraceError
 from flykka.runtime.trace.recorder import TraceRecorder
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _whatif(trace: Trace, arguments: argparse.Namespace) -> int:
         fault = _inject(fork, arguments)
         with _recorded(trace, arguments.record) as recorder:
             run = fork.run(arguments.limit, recorder=recorder)
-    except SessionError as refusal:
+    except ReplaySessionError as refusal:
         print(f"flykka whatif: {refusal}", file=sys.stderr)
         return UNREADABLE
     if arguments.json:

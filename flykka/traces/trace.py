@@ -26,7 +26,7 @@ class Trace(reader.Trace):
         """The run, replayed up to behind turn `number`: `trace.at(142).state("/user/job-manager")`.
 
         Raises:
-            SessionError: there is no such turn.
+            ReplaySessionError: there is no such turn.
         """
         session = Replayer().session(self)
         session.at(number)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from flykka.messages.message import Value
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.text import message_name, message_tag, unwrapped
@@ -43,15 +43,17 @@ class Breakpoint:
 
     @classmethod
     def parse(cls, text: str) -> Breakpoint:
-        """The breakpoint that is written down. Raises `SessionError` where it is not of the form."""
+        """The breakpoint that is written down. Raises `ReplaySessionError` where it is not of the form."""
         form = _FORM.fullmatch(text)
         if form is None or not text.strip():
-            raise SessionError(f"no breakpoint: {text!r}; {_EXAMPLE}")
+            raise ReplaySessionError(f"no breakpoint: {text!r}; {_EXAMPLE}")
         fields: dict[str, object] = {}
         for assignment in filter(str.strip, (form["fields"] or "").split(",")):
             name, equals, value = (part.strip() for part in assignment.partition("="))
             if not equals or not name.isidentifier():
-                raise SessionError(f"{assignment.strip()!r} in breakpoint {text!r} is not of the form field=value")
+                raise ReplaySessionError(
+                    f"{assignment.strip()!r} in breakpoint {text!r} is not of the form field=value"
+                )
             fields[name] = value
         return cls(form["actor"], form["message"], fields)
 

@@ -60,8 +60,6 @@ class DivergenceKind(StrEnum):
     """The effects are the same, and the state behind them is not."""
     UNKNOWN_TYPE = "unknown_type"
     """The recorded message cannot be read here, so that it cannot be handled."""
-    END_OF_TRACE = "end_of_trace"
-    """The trace ends before what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 from flykka.runtime.trace.replay.causes import Cause, causes_of
 from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
@@ -144,7 +144,7 @@ class ReplaySession:
         """Go behind the turn with this number, forward or back; or behind one before it that diverges.
 
         Raises:
-            SessionError: the trace has no such turn.
+            ReplaySessionError: the trace has no such turn.
         """
         here = self.turn
         if here is not None and here.sequence >= number:
@@ -157,7 +157,7 @@ class ReplaySession:
         if self.divergence is not None and found is not None:
             return found
         if found is None or found.turn.sequence != number:
-            raise SessionError(f"{self.trace.path} has no turn {number}{self._nearest(found)}")
+            raise ReplaySessionError(f"{self.trace.path} has no turn {number}{self._nearest(found)}")
         return found
 
     def run_until(self, wanted: str | type[Value], **fields: object) -> Step | None:
@@ -167,7 +167,7 @@ class ReplaySession:
         values in the message.
 
         Raises:
-            SessionError: the text is no breakpoint.
+            ReplaySessionError: the text is no breakpoint.
         """
         return self.run_to([Breakpoint.of(wanted, fields)])
 
@@ -181,16 +181,16 @@ class ReplaySession:
         """What the actor at `path` knows here, or the actor of the last turn.
 
         Raises:
-            SessionError: nobody lives there at this turn, or nobody who is replayed.
+            ReplaySessionError: nobody lives there at this turn, or nobody who is replayed.
         """
         if path is None:
             if self.turn is None:
-                raise SessionError("the session stands at the beginning, where no actor has taken a turn")
+                raise ReplaySessionError("the session stands at the beginning, where no actor has taken a turn")
             path = self.turn.recipient.path
         path = path if path.startswith("/") else f"/user/{path}"
         state = self._state(path)
         if isinstance(state, Absent):
-            raise SessionError(self._why_nobody(path))
+            raise ReplaySessionError(self._why_nobody(path))
         return state
 
     def actors(self) -> list[str]:

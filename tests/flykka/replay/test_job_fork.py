@@ -14,7 +14,7 @@ from flykka.messages.stage import ReadSplits, SnapshotState, StageFinished
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
-from flykka.runtime.errors import ForkError, SessionError
+from flykka.runtime.errors import ForkError, ReplaySessionError
 from flykka.runtime.trace.reader import Trace
 from flykka.traces.trace import Trace as FrontTrace
 
@@ -230,5 +230,5 @@ def test_a_trace_of_the_front_door_knows_what_actors_knew_at_a_turn() -> None:
     session = FrontTrace.open(KILLED).at(step.turn.sequence)
 
     assert session.state("job-manager/job-job/checkpoint-coordinator") == step.after
-    with pytest.raises(SessionError, match="has no turn 99999"):
+    with pytest.raises(ReplaySessionError, match="has no turn 99999"):
         FrontTrace.open(KILLED).at(99_999)

@@ -9,7 +9,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.ref import Ref
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 
@@ -85,7 +85,7 @@ def test_a_message_class_may_be_given_with_values_of_its_fields() -> None:
     ],
 )
 def test_what_is_no_breakpoint_is_told_with_an_example(text: str, said: str) -> None:
-    with pytest.raises(SessionError) as refused:
+    with pytest.raises(ReplaySessionError) as refused:
         Breakpoint.parse(text)
 
     assert said in str(refused.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.runtime.errors import SessionError
+from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.replay import session as session_module
@@ -100,7 +100,7 @@ def test_back_at_the_beginning_nobody_has_done_anything(session: ReplaySession) 
     assert session.back(99) is None
     assert session.position == 0
     assert session.turn is None
-    with pytest.raises(SessionError, match="stands at the beginning"):
+    with pytest.raises(ReplaySessionError, match="stands at the beginning"):
         session.state()
 
 
@@ -125,7 +125,7 @@ def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: Repl
     ("number", "said"), [(1, "has no turn 1: the next one is turn 4"), (99_999, "no turn 99999: its last one is turn")]
 )
 def test_a_number_that_is_no_turn_is_told_with_the_nearest(session: ReplaySession, number: int, said: str) -> None:
-    with pytest.raises(SessionError, match=said):
+    with pytest.raises(ReplaySessionError, match=said):
         session.at(number)
 
 
@@ -143,7 +143,9 @@ def test_the_state_of_an_actor_is_what_the_actor_knows(session: ReplaySession) -
 def test_who_asks_for_nobody_is_told_who_there_is(session: ReplaySession) -> None:
     session.run_until(Bring)
 
-    with pytest.raises(SessionError, match=r"no actor lives at /user/cellar at turn 11; there are /user/courier-a, "):
+    with pytest.raises(
+        ReplaySessionError, match=r"no actor lives at /user/cellar at turn 11; there are /user/courier-a, "
+    ):
         session.state("cellar")
 
 
@@ -152,7 +154,7 @@ def test_a_boundary_has_no_state_and_says_why(trace: Trace) -> None:
 
     session.run_until(Bring)
 
-    with pytest.raises(SessionError, match=r"/user/depot is not replayed: it was given a Scales"):
+    with pytest.raises(ReplaySessionError, match=r"/user/depot is not replayed: it was given a Scales"):
         session.state("depot")
 
 
