@@ -20,7 +20,7 @@ T = TypeVar("T")
 _FIELDS: dict[str, type] = {"system": str, "seed": int, "package": str, "python": str, "hash_seed": str}
 """What every header has."""
 
-_NAME = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
+_NAME: bytes = msgpack.packb("format") + msgpack.packb(FORMAT_NAME)
 """The first thing in a header, behind the size of its map."""
 
 
