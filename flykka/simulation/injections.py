@@ -35,6 +35,7 @@ class Injections:
         self.leaves_files = False
         """Whether something has died that was about to write, or could not be deleted, or nobody heard of it."""
         self.has_resource_manager = True
+        self.has_killed_master = False
         self.lasts_until_ms = 0
         """When the last of them is over."""
         self._chance = Random(0)
@@ -126,6 +127,7 @@ class Injections:
             killed = self._kill(self._living(lambda path: path == "/user/resource-manager"))
         else:
             killed = self._kill(self._job_masters())
+            self.has_killed_master = self.has_killed_master or killed
         self.allows_failure = self.allows_failure or killed
         return killed
 

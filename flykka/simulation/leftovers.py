@@ -36,6 +36,21 @@ def unreferenced(world: World, job_id: JobId) -> list[str]:
     return sorted(files.keys() - referred)
 
 
+def forgotten(world: World, job_id: JobId) -> list[str]:
+    """Exclusive state of a job that no checkpoint refers to, although its coordinator knew it, and did not delete."""
+    folder = f"{world.name}/checkpoints/{job_id}"
+    there = {**world.deleted_jobs.get(folder, {}), **world.storage.files}
+    known = world.acknowledged.get(job_id, set()) - world.storage.unwanted
+    for path in there:
+        if path.endswith("/_metadata"):
+            folder = path.removesuffix("/_metadata")
+            for handle in exclusive_state_of(checkpoint_of(path, there[path])):
+                # A savepoint names what lies beside its metadata from there.
+                is_beside = handle.path.startswith("./")
+                known.discard(folder + handle.path.removeprefix(".") if is_beside else world.path(handle.path))
+    return sorted(known & there.keys())
+
+
 def is_kept(world: World, job_id: JobId) -> bool:
     """Whether the folder of a job is still there."""
     return f"{world.name}/checkpoints/{job_id}" not in world.deleted_jobs

@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 
 from flykka.actors.job_manager import JobManager
 from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.state.handles import exclusive_state
 from flykka.actors.task_manager_props import ConfiguredTaskManagers
+from flykka.messages.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
 from flykka.messages.job_graph import CheckpointingMode, JobGraph
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
 from flykka.messages.simulation import SimulationBegun
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors
@@ -84,6 +88,7 @@ class _Simulation:
             self._system.event_stream.subscribe(self._on_failure, ActorFailed)
             self._system.event_stream.subscribe(self._on_unhandled, UnhandledMessage)
             self._start_cluster()
+            self._system.add_delivery_hook(self._on_delivery)
             self._injections = Injections(self._system, self._world, self._topology)
             self._faults = FaultPlan(self._system, self._injections)
             self._run_jobs()
@@ -184,6 +189,12 @@ class _Simulation:
             return  # It has no task any more to which it could hand the message on.
         self._violated("actors", f"{unhandled.recipient.path} does not understand {type(unhandled.message).__name__}")
 
+    def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        """A coordinator hears of state, and has to care for it from then on."""
+        if type(message) is AcknowledgeCheckpoint and recipient.path.endswith("/checkpoint-coordinator"):
+            known = self._world.acknowledged.setdefault(message.job_id, set())
+            known.update(self._world.path(handle.path) for handle in exclusive_state(message.state))
+
     def _judge(self, job: _Job, result: JobResultFailure) -> None:
         """Say where a job has ended as nothing allows it."""
         if result.status is JobStatus.CANCELED or self._injections.allows_failure:
@@ -202,6 +213,9 @@ class _Simulation:
         kept = self._heard.results[job_id].checkpoint_path
         for text in leftovers.missing(world, [*self._heard.savepoints, *([kept] if kept is not None else [])]):
             self._violated("storage", text)
+        if not self._injections.has_killed_master:
+            for path in leftovers.forgotten(world, job_id):
+                self._violated("storage", f"{job_id} is {job.status} and has left {path}, which nothing refers to")
         if job.status not in ("FINISHED", "STOPPED") or self._heard.restarts[job_id] or self._injections.leaves_files:
             return
         # What a pending checkpoint might have referred to is kept until the folder goes as a whole.

@@ -42,6 +42,8 @@ class Storage:
         self.fails: Callable[[Operation, str], bool] = lambda _operation, _path: False
         self.on_finalised: Callable[[str, bytes], None] = lambda _path, _data: None
         self.on_deletion: Callable[[str], None] = lambda _path: None
+        self.unwanted: set[str] = set()
+        """What somebody has wanted to delete, whether that was possible or not."""
 
     def write(self, path: str, content: File) -> None:
         """Make a file whole, or not at all. Raises `OSError`."""
@@ -70,6 +72,7 @@ class Storage:
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is below. Raises `OSError`."""
+        self.unwanted.add(path)
         self._may_fail(Operation.DELETE, path)
         self.on_deletion(path)
         for each in self.below(path):

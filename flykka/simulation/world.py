@@ -65,6 +65,8 @@ class World:
     attempts: dict[JobId, list[RunningAttempt]] = field(default_factory=dict)
     deleted_jobs: dict[str, dict[str, File]] = field(default_factory=dict)
     """The files that were still there when the folder of a job was deleted as a whole."""
+    acknowledged: dict[JobId, set[str]] = field(default_factory=dict)
+    """Where the state lies of which a coordinator has heard, and that belongs to one checkpoint alone."""
     _committable: set[str] = field(default_factory=set)
     """The final names of files that a durable checkpoint has held."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -29,30 +29,27 @@ from flykka.simulation.settings import FaultKind, SimulationSettings
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def _as_drawn(scenario: Scenario) -> Scenario:
-    return scenario
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedBug:
-    """A mistake, and the monitor that sees it first.
+    """A mistake, the monitor that sees it first, and some of what that one says.
 
-    `settings` are the faults that bring it to light soonest. It is looked for from the seed `begin` on, so that the
-    search is short, in scenarios that are `narrowed` to those that it matters in.
+    It is looked for from the seed `begin` on, so that the search is short. From seed 0 on, with all faults, the five
+    with which the list begins come to light with the seeds 53, 0, 0, 190 and 1. For the others `settings` may be the
+    faults that bring them to light soonest.
     """
 
     plant: Plant
     monitor: str
-    settings: SimulationSettings = field(default_factory=lambda: SimulationSettings(faults=frozenset()))
+    says: str
+    settings: SimulationSettings = field(default_factory=SimulationSettings)
     begin: int = 0
-    narrowed: Callable[[Scenario], Scenario] = _as_drawn
 
     def __str__(self) -> str:
         return self.plant.__name__
 
     def scenarios(self, count: int) -> Iterator[Scenario]:
         """So many scenarios in which it may come to light."""
-        return (self.narrowed(draw_scenario(seed, self.settings)) for seed in range(self.begin, self.begin + count))
+        return (draw_scenario(seed, self.settings) for seed in range(self.begin, self.begin + count))
 
 
 def an_acknowledgement_counts_twice(patch: pytest.MonkeyPatch) -> None:
@@ -162,42 +159,50 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
     patch.setattr(SharedStateRegistry, "unregister", forgiving)
 
 
-def _unaligned(scenario: Scenario) -> Scenario:
-    """Checkpoints that have state of their own, the batches in flight, and that may fail without an end of the job."""
-    plan = scenario.jobs[0]
-    settings = replace(
-        plan.checkpointing,
-        unaligned=True,
-        aligned_timeout_ms=0,
-        tolerable_failures=1_000,
-        timeout_ms=2_000,
-        alignment_limit_bytes=None,
-    )
-    return replace(scenario, jobs=(replace(plan, checkpointing=settings),))
-
-
 STAGES_FAIL = SimulationSettings(faults=frozenset({FaultKind.STAGE}), max_faults=10)
-DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}))
-LOST = SimulationSettings(faults=frozenset({FaultKind.LOSS}), max_faults=6)
 
 PLANTED_BUGS = (
-    PlantedBug(plant=an_acknowledgement_counts_twice, monitor="checkpoints", settings=DOUBLED, begin=3),
-    PlantedBug(plant=a_commit_comes_before_the_completion, monitor="commits"),
-    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches"),
+    PlantedBug(
+        plant=an_acknowledgement_counts_twice,
+        monitor="checkpoints",
+        says="completes without the acknowledgement of",
+        begin=50,
+    ),
+    PlantedBug(
+        plant=a_commit_comes_before_the_completion,
+        monitor="commits",
+        says="is published, and nobody has said that it is complete",
+    ),
+    PlantedBug(plant=a_batch_is_released_before_it_is_read, monitor="batches", says="is read, and was released in"),
     PlantedBug(
         plant=the_state_of_a_declined_checkpoint_is_kept,
         monitor="storage",
-        settings=LOST,
-        begin=17,
-        narrowed=_unaligned,
+        says="/in-flight/",
+        begin=185,
     ),
-    PlantedBug(plant=the_end_of_a_partition_is_lost, monitor="exchange", begin=1),
-    PlantedBug(plant=credit_is_given_twice, monitor="failures"),
-    PlantedBug(plant=a_restored_reader_begins_one_split_too_far, monitor="output", settings=STAGES_FAIL, begin=9),
-    PlantedBug(plant=a_barrier_does_not_hold_its_channel_back, monitor="output", settings=STAGES_FAIL, begin=0),
+    PlantedBug(
+        plant=the_end_of_a_partition_is_lost,
+        monitor="exchange",
+        says="finishes, and the end of subpartition",
+    ),
+    PlantedBug(plant=credit_is_given_twice, monitor="failures", says="CreditOverrunError"),
+    PlantedBug(
+        plant=a_restored_reader_begins_one_split_too_far,
+        monitor="output",
+        says=" lacks ",
+        settings=STAGES_FAIL,
+        begin=9,
+    ),
+    PlantedBug(
+        plant=a_barrier_does_not_hold_its_channel_back,
+        monitor="output",
+        says="rows too many",
+        settings=STAGES_FAIL,
+    ),
     PlantedBug(
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
         monitor="storage",
+        says="cannot be restored",
         settings=STAGES_FAIL,
         begin=36,
     ),

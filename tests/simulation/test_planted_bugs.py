@@ -19,4 +19,5 @@ def test_a_planted_bug_is_found(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch
 
     scenario, violations = found
     assert violations[0].monitor == bug.monitor
+    assert bug.says in violations[0].text
     assert violations_of(scenario) == ()
