@@ -17,6 +17,7 @@ from flykka.runtime.async_turn import AsyncTurn
 from flykka.runtime.cell import Cell
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.life import Life
+from flykka.runtime.recording import effects_told
 from flykka.runtime.signals import Recreate, Stop
 from flykka.runtime.task_scope import TaskScope
 
@@ -144,7 +145,8 @@ class AsyncCell(Cell):
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
-            recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, turn.effects or [], failure)
+            effects = effects_told(self, turn.effects)
+            recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, effects, failure)
         if self._was_killed():
             self._refuse_killed(turn)
         if self.receive_timeout is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.runtime.errors import AskFailedError
+from flykka.runtime.events import EndReason
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
@@ -54,6 +55,14 @@ class Recorder(Protocol):
 
     def close(self) -> None:
         """The system has ended; everything is on disk when this returns."""
+
+
+def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
+    """The effects of a turn that has ended, as a recorder is told them: they say whether a kill has cut them short."""
+    told = effects or []
+    if cell.end_reason is EndReason.KILLED:
+        told.append(("cut_short",))
+    return told
 
 
 def note_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flykka.runtime.recording import effects_told
+
 if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
     from flykka.messages.leader import LeaderSessionMessage
@@ -44,5 +46,4 @@ def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: Seri
     """The turn has ended."""
     effects, cell.effects = cell.effects, None
     assert cell.sequence is not None
-    # A kill during the turn has cut the effects short; the turn began before it, as the numbers tell.
-    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects or [], failure)
+    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)

@@ -71,6 +71,7 @@ EFFECTS: tuple[tuple[str, Callable[..., effects.Effect], tuple[tuple[str, Operan
     ("awaited", effects.Awaited, (("now_ms", _PLAIN), ("message", _VALUE), ("failure", _VALUE), ("promise", _REF))),
     ("read_clock", effects.ReadClock, (("now_ms", _PLAIN),)),
     ("refused", effects.Refused, (("path", _PLAIN), ("error", _PLAIN), ("reason", _PLAIN))),
+    ("cut_short", effects.CutShort, ()),
 )
 """Each kind as turns note it, the record that is made of it, and its operands."""
 

@@ -10,6 +10,7 @@ from flykka.runtime.trace.effects import (
     Awaited,
     Become,
     CancelTimer,
+    CutShort,
     Effect,
     Kill,
     Lookup,
@@ -71,6 +72,8 @@ def effect_text(effect: Effect) -> str:
             return _outcome_text(effect)
         case ReadClock():
             return "reads the clock"
+        case CutShort():
+            return "is killed"
         case Refused(path=path, reason=reason):
             return f"is refused {path}: {reason}"
         case Lookup(path=path, refs=refs):

@@ -208,6 +208,11 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CutShort:
+    """Was killed while it took this turn: what came behind the kill is on no record, for nobody heard of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Terminate:
     """Had the whole system end."""
 
@@ -271,4 +276,5 @@ Effect = (
     | ReadClock
     | Awaited
     | Refused
+    | CutShort
 )

@@ -12,6 +12,7 @@ from flykka.messages.message import Value
 from flykka.runtime.path import TEMP
 from flykka.runtime.trace.effects import (
     CancelTimer,
+    CutShort,
     Effect,
     Lookup,
     ReadClock,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from flykka.messages.failure import SerializedThrowable
 
 
-_QUESTIONS = (Lookup, ReadClock, Refused)
+_NO_DEEDS = (CutShort, Lookup, ReadClock, Refused)
 
 
 class DivergenceKind(StrEnum):
@@ -81,8 +82,8 @@ def compare(recorded: Sequence[Effect], now: Sequence[Effect], *, is_cut_short: 
     What a turn has only asked for, who lives somewhere, what time it is or whether a name is free, is no deed: it shows
     in what comes of it. Where the record `is_cut_short`, the turn may have gone on.
     """
-    recorded = [each for each in recorded if not isinstance(each, _QUESTIONS)]
-    now = [each for each in now if not isinstance(each, _QUESTIONS)]
+    recorded = [each for each in recorded if not isinstance(each, _NO_DEEDS)]
+    now = [each for each in now if not isinstance(each, _NO_DEEDS)]
     if is_cut_short:
         now = now[: len(recorded)]
     for place in range(max(len(recorded), len(now))):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.chunk_reader import MALFORMED, Content
 from flykka.runtime.trace.effect_forms import effect_of
-from flykka.runtime.trace.effects import Effect
+from flykka.runtime.trace.effects import CutShort, Effect
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind, compare, compare_failures
 from flykka.runtime.trace.replay.forms import Forms
@@ -68,7 +68,12 @@ class Judge:
         return difference
 
     def _was_cut_short(self, turn: Turn) -> bool:
-        """Whether the actor was killed while it took this turn, perhaps: then nothing behind the kill was recorded."""
+        """Whether the actor was killed while it took this turn: then nothing behind the kill was recorded.
+
+        Traces of the first format do not tell. There it may have been so in the last turn before a kill.
+        """
+        if self._trace.header.format_version > 1:
+            return any(isinstance(effect, CutShort) for effect in turn.effects)
         if self._kills is None:
             kills = (record for record in self._trace.records() if isinstance(record, Killed))
             self._kills = {kill.ref: kill.sequence for kill in kills}

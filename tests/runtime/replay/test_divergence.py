@@ -237,6 +237,17 @@ def test_a_turn_that_a_kill_cut_short_may_go_on(stage: Stage) -> None:
     assert stage.divergence(do=in_turn(tells("other"), lambda c: c.system.kill(c.ref))).kind is DivergenceKind.PAYLOAD
 
 
+def test_the_last_turn_before_a_kill_is_held_to_its_record(stage: Stage) -> None:
+    with SeededSystem(3, recorder=TraceRecorder(stage.path)) as system:
+        system.spawn(player([]), "b")
+        ref = system.spawn(player([], {"do": tells("x")}), "a")
+        ref.tell(says("do"))
+        system.run_until_idle()
+        system.kill(ref)
+
+    assert stage.divergence(do=tells("x", "y")).kind is DivergenceKind.EXTRA_SEND
+
+
 def test_the_failures_of_a_replay_are_not_logged_again(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     stage.record(do=fails)
     caplog.clear()
