@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
@@ -23,6 +23,9 @@ from flykka.messages.ref import Ref, Resolve
 
 REF_CODE = 1
 """The msgpack extension type of a ref."""
+
+_ADDRESSES_KEPT = 4096
+"""The same few actors are told of again and again."""
 
 _SCALARS = (NoneType, bool, int, float, str, bytes)
 
@@ -110,14 +113,19 @@ def _values(bases: tuple[type[Value], ...]) -> Alternative:
     def encode(value: Value) -> object:
         return class_form(type(value)).to_wire(value)
 
+    accepted: dict[type[Value], ClassForm] = {}
+
     def decode(wire: dict[str, object], resolve: Resolve) -> object:
         tag = wire.get(TAG_KEY)
         cls = class_of(tag) if isinstance(tag, str) else None
         if cls is None:
             raise Misfit(f"unknown tag {tag!r}")
-        if not is_a(cls, bases):
-            raise Misfit(f"expected {_names(bases)}, found {tag}")
-        return class_form(cls).from_wire(wire, resolve)
+        form = accepted.get(cls)
+        if form is None:
+            if not is_a(cls, bases):
+                raise Misfit(f"expected {_names(bases)}, found {tag}")
+            form = accepted[cls] = class_form(cls)
+        return form.from_wire(wire, resolve)
 
     return Alternative(dict, lambda kind: is_a(kind, bases), encode, decode)
 
@@ -151,7 +159,7 @@ def _tuple(args: tuple[Any, ...]) -> Alternative:
         pairs = zip(items, forms_of(items), strict=True)
         try:
             for item, form in pairs:
-                wire.append(form.encode(item))
+                wire.append(item if type(item) in form.plain else form.encode(item))
         except Misfit as misfit:
             misfit.within(f"[{len(wire)}]")
             raise
@@ -162,7 +170,7 @@ def _tuple(args: tuple[Any, ...]) -> Alternative:
         pairs = zip(wire, forms_of(wire), strict=True)
         try:
             for item, form in pairs:
-                items.append(form.decode(item, resolve))
+                items.append(item if type(item) in form.plain else form.decode(item, resolve))
         except Misfit as misfit:
             misfit.within(f"[{len(items)}]")
             raise
@@ -173,7 +181,7 @@ def _tuple(args: tuple[Any, ...]) -> Alternative:
 
 def _encode_ref(ref: Ref) -> object:
     try:
-        return msgpack.ExtType(REF_CODE, msgpack.packb((ref.path, ref.incarnation)))
+        return _packed_address(ref.path, ref.incarnation)
     except (TypeError, ValueError, OverflowError) as refusal:
         raise Misfit(f"not an address: {refusal}") from refusal
 
@@ -181,13 +189,23 @@ def _encode_ref(ref: Ref) -> object:
 def _decode_ref(wire: msgpack.ExtType, resolve: Resolve) -> object:
     if wire.code != REF_CODE:
         raise Misfit(f"unknown extension type {wire.code}")
+    return resolve(*_address(wire.data))
+
+
+@lru_cache(_ADDRESSES_KEPT, typed=True)
+def _packed_address(path: str, incarnation: int) -> msgpack.ExtType:
+    return msgpack.ExtType(REF_CODE, msgpack.packb((path, incarnation)))
+
+
+@lru_cache(_ADDRESSES_KEPT)
+def _address(data: bytes) -> tuple[str, int]:
     try:
-        address = msgpack.unpackb(wire.data, use_list=False)
+        address = msgpack.unpackb(data, use_list=False)
     except (ValueError, msgpack.UnpackException):
         address = None
     match address:
         case (str(path), int(incarnation)):
-            return resolve(path, incarnation)
+            return path, incarnation
         case _:
             raise Misfit("malformed ref")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from flykka.runtime.clock import Clock
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
 from flykka.runtime.dispatch.virtual_loop import VirtualLoop, VirtualLoopDispatcher
-from flykka.runtime.turn import outside_turn
+from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
     from flykka.runtime.props import DispatcherName
@@ -77,8 +77,12 @@ class SeededDispatcher(Dispatcher):
         index = self._draw(ready)
         ready[index], ready[-1] = ready[-1], ready[index]
         runnable = ready.pop()
-        with outside_turn():
+        # As `outside_turn`, written out: this is done for every turn.
+        outer, RUNNING.cell = RUNNING.cell, None
+        try:
             runnable.run()
+        finally:
+            RUNNING.cell = outer
         return True
 
     def _draw(self, ready: Sequence[Runnable]) -> int:

@@ -215,6 +215,7 @@ class Bare:
         ({"found": Bare()}, "Tree.found: expected Leaf or Stone or None, got Bare"),
         ({"owner": "/user/forester"}, "Tree.owner: expected Ref or None, got str"),
         ({"owner": Ref("/user/forester", 2**70)}, "Tree.owner: not an address"),
+        ({"owner": Ref(["user", "forester"], 3)}, "Tree.owner: not an address"),  # type: ignore[arg-type]
     ],
 )
 def test_what_does_not_fit_its_field_is_not_sent(changes: dict[str, Any], said: str) -> None:
