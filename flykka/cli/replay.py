@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from flykka.cli.arguments import at_least_one
+
 _DESCRIPTION = """\
 Take every turn of a recorded run again, in the recorded order, and compare what
 each actor does with what it did. The first difference is told with its fields,
@@ -21,7 +23,8 @@ examples:
 exit codes:
   0  everything that was replayed is as recorded
   1  a run is not as recorded
-  2  a file cannot be read, or a recorded message is of no type that is known here
+  2  a file cannot be read or written, nothing of a run could be replayed, or a
+     recorded message cannot be read here
   3  an error of this command itself
 """
 
@@ -39,7 +42,7 @@ def add_replay_command(subparsers: argparse._SubParsersAction[argparse.ArgumentP
         "files", metavar="FILE", nargs="+", help="a trace; an address such as s3://bucket/run.trace too"
     )
     replay.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
-    replay.add_argument("--until", metavar="N", type=int, help="only turns up to number N")
+    replay.add_argument("--until", metavar="N", type=at_least_one, help="only turns up to number N")
     modules = "import this module first: one that declares messages; may be given several times"
     replay.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
     form = replay.add_mutually_exclusive_group()

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 
 from flykka.cli.replay_junit import junit_xml
 from flykka.cli.replay_report import Replayed, lines_of, report_json
-from flykka.cli.trace_file import BROKEN, DIFFERENT, OK, UNREADABLE, opened, reason
+from flykka.cli.trace_file import (
+    BROKEN,
+    DIFFERENT,
+    OK,
+    UNREADABLE,
+    is_the_same_file,
+    opened,
+    output_problem,
+    reason,
+)
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.replay.comparison import DivergenceKind
@@ -35,6 +44,10 @@ def replay(arguments: argparse.Namespace) -> int:
             except ImportError as missing:
                 print(f"flykka replay: {name} cannot be imported: {missing}", file=sys.stderr)
                 return UNREADABLE
+        if arguments.junit is not None and is_the_same_file(arguments.junit, *arguments.files):
+            text = f"{arguments.junit} is a trace itself: name another file with --junit"
+            print(f"flykka replay: {text}", file=sys.stderr)
+            return UNREADABLE
         return _replay(arguments)
 
 
@@ -70,7 +83,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
         traceback.print_exc()
         error = f"{address} could not be replayed: this is an error of flykka's own"
         return Replayed(address=address, code=BROKEN, error=error)
-    code = OK
+    code = UNREADABLE if result.is_empty else OK
     divergence = result.divergence
     if divergence is not None:
         code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
@@ -91,8 +104,8 @@ def _written(path: str, text: str) -> int:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as refusal:
-        print(f"flykka replay: {path} cannot be written: {refusal.strerror}", file=sys.stderr)
-        return BROKEN
+        print(f"flykka replay: {output_problem(path, refusal)}", file=sys.stderr)
+        return UNREADABLE
     return OK
 
 

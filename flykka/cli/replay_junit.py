@@ -11,8 +11,8 @@ from flykka.cli.trace_file import OK
 
 def junit_xml(done: Sequence[Replayed]) -> str:
     """The whole document."""
-    failures = [each for each in done if each.result is not None and each.code != OK]
-    errors = [each for each in done if each.result is None]
+    failures = [each for each in done if each.result is not None and each.result.divergence is not None]
+    errors = [each for each in done if each.code != OK and each not in failures]
     suite = ElementTree.Element(
         "testsuite",
         name="flykka replay",
@@ -31,6 +31,9 @@ def junit_xml(done: Sequence[Replayed]) -> str:
             failure = ElementTree.SubElement(case, "failure", message=text.splitlines()[0])
             failure.set("type", str(each.result.divergence.kind))
             failure.text = _printable(text)
+        elif each.result is not None and each.result.is_empty:
+            empty = ElementTree.SubElement(case, "error", message="none of its actors could be replayed")
+            empty.text = _printable("\n".join(each.result.boundary))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -54,7 +54,7 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:
     """One line."""
-    outcome = "as recorded"
+    outcome = "nothing could be replayed" if result.is_empty else "as recorded"
     if result.divergence is not None:
         cannot = result.divergence.kind is DivergenceKind.UNKNOWN_TYPE
         outcome = f"{'cannot go on' if cannot else 'diverged'} at turn {result.divergence.turn.sequence}"

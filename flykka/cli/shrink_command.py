@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import traceback
 from typing import TYPE_CHECKING
 
+from flykka.cli.trace_file import output_problem, reason
 from flykka.runtime.errors import TraceError
 from flykka.simulation.campaign import quietly
 from flykka.simulation.drawing import draw_scenario
@@ -25,25 +28,39 @@ OK, FAILS, UNUSABLE, BROKEN = 0, 1, 2, 3
 
 def run(arguments: argparse.Namespace) -> int:
     """`flykka shrink`; returns the exit code."""
+    code = OK
     try:
-        origin = _scenario(arguments)
-        with quietly():
-            shrunk = shrink(origin, runs=arguments.runs, told=_show_progress)
-        _show_progress(None, 0)
-        if shrunk is None:
-            print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
-            return OK
-        _tell(origin, shrunk)
-        if arguments.emit_test is not None:
-            path = write_test(arguments.emit_test, origin, shrunk)
-            print(f"\nwritten: {path}\nrun it:  python -m pytest {path}")
+        code = _shrink(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (TraceError, OSError) as unusable:
-        print(f"flykka shrink: {_reason(arguments.what, unusable)}", file=sys.stderr)
+        print(f"flykka shrink: {_reason(arguments, unusable)}", file=sys.stderr)
         return UNUSABLE
     except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
         traceback.print_exc()
         print("flykka shrink: this is an error of flykka's own", file=sys.stderr)
         return BROKEN
+    return code
+
+
+def _shrink(arguments: argparse.Namespace) -> int:
+    folder = arguments.emit_test
+    if folder is not None and folder.exists() and not folder.is_dir():
+        # Said ahead of a search that may take minutes.
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+    origin = _scenario(arguments)
+    with quietly():
+        shrunk = shrink(origin, runs=arguments.runs, told=_show_progress)
+    _show_progress(None, 0)
+    if shrunk is None:
+        print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
+        return OK
+    _tell(origin, shrunk)
+    if folder is not None:
+        path = write_test(folder, origin, shrunk)
+        print(f"\nwritten: {path}\nrun it:  python -m pytest {path}")
     return FAILS
 
 
@@ -85,13 +102,12 @@ def _plural(what: str) -> str:
     return "vertices" if what == "vertex" else f"{what}s"
 
 
-def _reason(what: str, unusable: Exception) -> str:
+def _reason(arguments: argparse.Namespace, unusable: Exception) -> str:
+    what: str = arguments.what
     match unusable:
         case FileNotFoundError() if unusable.filename == what:
             return f"{what} is no seed, which is a whole number, and there is no such file"
-        case IsADirectoryError():
-            return f"{what} is a folder; a trace is a file"
-        case OSError(filename=str(name), strerror=str(why)):
-            return f"{name}: {why}"
+        case OSError(filename=str(name)) if name != what:
+            return output_problem(name, unusable)
         case _:
-            return str(unusable)
+            return reason(what, unusable)

@@ -45,6 +45,7 @@ exit codes:
   0  nothing was wrong
   1  something was; the seeds are named, with the commands that run them again
   2  the command line is wrong, or a trace cannot be written
+  3  an error of this command itself
 """
 
 
@@ -61,7 +62,7 @@ def add_simulate_command(subparsers: argparse._SubParsersAction[argparse.Argumen
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=at_least_one, default=1_000, metavar="N", help="how many (default: 1000)")
     which.add_argument("--seed", type=_seed, metavar="N", help="this one only")
-    parser.add_argument("--from-seed", type=_seed, default=0, metavar="N", help="the first one (default: 0)")
+    parser.add_argument("--from-seed", type=_seed, metavar="N", help="the first one (default: 0)")
     parser.add_argument(
         "--faults",
         type=faults_of,
@@ -75,7 +76,7 @@ def add_simulate_command(subparsers: argparse._SubParsersAction[argparse.Argumen
     )
     parser.add_argument("--digest", action="store_true", help="print a digest of all turns of each seed")
     parser.add_argument("--json", action="store_true", help="print the summary, and each failing seed, as JSON")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run, parser=parser)
 
 
 def faults_of(text: str) -> frozenset[FaultKind]:
@@ -99,6 +100,8 @@ def _seed(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.seed is not None and arguments.from_seed is not None:
+        arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
     from flykka.cli.simulate_command import run
 
     return run(arguments)

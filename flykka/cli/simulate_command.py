@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from flykka.cli.trace_file import output_problem
 from flykka.simulation.campaign import Summary, run_seeds
 from flykka.simulation.settings import ALL_FAULTS, SimulationSettings
 
@@ -16,37 +19,53 @@ if TYPE_CHECKING:
 
     from flykka.simulation.outcome import SimulationOutcome
 
-OK, VIOLATED, UNWRITABLE = 0, 1, 2
+OK, VIOLATED, UNWRITABLE, BROKEN = 0, 1, 2, 3
 _VIOLATIONS_SHOWN = 5
 _LOOK_SECONDS = 0.2
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`flykka simulate`; returns the exit code."""
-    first: int = arguments.from_seed
+    summary = Summary()
+    try:
+        _simulate(summary, arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as refused:
+        print(f"flykka simulate: {output_problem(str(refused.filename), refused)}", file=sys.stderr)
+        return UNWRITABLE
+    except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
+        traceback.print_exc()
+        print("flykka simulate: this is an error of flykka's own", file=sys.stderr)
+        return BROKEN
+    return VIOLATED if summary.failed else OK
+
+
+def _simulate(summary: Summary, arguments: argparse.Namespace) -> None:
+    first: int = arguments.from_seed or 0
     seeds = (
         range(first, first + arguments.seeds) if arguments.seed is None else range(arguments.seed, arguments.seed + 1)
     )
     settings = SimulationSettings(faults=arguments.faults, digest=arguments.digest)
-    summary, begun = Summary(), monotonic()
-    try:
-        if arguments.record is not None:
-            arguments.record.mkdir(parents=True, exist_ok=True)
-        outcomes = run_seeds(seeds, settings, processes=arguments.jobs, record=arguments.record)
-        for outcome in _watched(outcomes, len(seeds)):
-            summary.add(outcome)
-            if outcome.digest is not None:
-                print(f"{outcome.seed} {outcome.digest}", flush=True)
-            if not outcome.passed and not arguments.json:
-                _print_failure(outcome, arguments)
-    except OSError as refused:
-        print(f"flykka simulate: {refused.filename}: {refused.strerror or refused}", file=sys.stderr)
-        return UNWRITABLE
+    begun = monotonic()
+    if arguments.record is not None:
+        arguments.record.mkdir(parents=True, exist_ok=True)
+    outcomes = run_seeds(seeds, settings, processes=arguments.jobs, record=arguments.record)
+    digests: dict[str, str] = {}
+    for outcome in _watched(outcomes, len(seeds)):
+        summary.add(outcome)
+        if outcome.digest is not None and arguments.json:
+            digests[str(outcome.seed)] = outcome.digest
+        elif outcome.digest is not None:
+            print(f"{outcome.seed} {outcome.digest}", flush=True)
+        if not outcome.passed and not arguments.json:
+            _print_failure(outcome, arguments)
     if arguments.json:
-        print(json.dumps(_as_json(summary, arguments)))
+        print(json.dumps(_as_json(summary, arguments) | ({"digests": digests} if arguments.digest else {})))
     elif not arguments.digest:
         _print_summary(summary, monotonic() - begun, sorted(kind.value for kind in settings.faults))
-    return VIOLATED if summary.failed else OK
 
 
 def _watched(outcomes: Iterable[SimulationOutcome], seeds: int) -> Iterator[SimulationOutcome]:

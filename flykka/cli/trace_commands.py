@@ -13,6 +13,7 @@ from flykka.cli.trace_file import OK, run_on_trace
 from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
+from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record
@@ -26,14 +27,18 @@ if TYPE_CHECKING:
 Command = Callable[[Trace, "argparse.Namespace"], None]
 
 
+_TABLE_WIDTH = 80
+"""On a narrower terminal the columns would be of a few letters each."""
+
+
 def show(arguments: argparse.Namespace) -> int:
     """`flykka trace show`; returns the exit code."""
-    return _run(_show, arguments)
+    return _run("show", _show, arguments)
 
 
 def stats(arguments: argparse.Namespace) -> int:
     """`flykka trace stats`; returns the exit code."""
-    return _run(_stats, arguments)
+    return _run("stats", _stats, arguments)
 
 
 def _show(trace: Trace, arguments: argparse.Namespace) -> None:
@@ -57,13 +62,22 @@ def _show(trace: Trace, arguments: argparse.Namespace) -> None:
         began_ms = next((record.now_ms for record in trace.records()), 0)
         rows = (row_of(record, began_ms) for record in wanted)
         console = Console(highlight=False)
-        if console.is_terminal and not console.is_dumb_terminal:
+        if console.is_terminal and not console.is_dumb_terminal and console.width >= _TABLE_WIDTH:
             print_table(rows, console)
         else:
             write_lines(rows, sys.stdout)
     # Where reading has stopped before the end, nobody asks how the file ends.
     if arguments.last is None and wanted.count != arguments.limit and (damage := trace.truncated) is not None:
         print(f"# {cut_off(damage)}", file=notes)
+    if wanted.count == 0 and _is_selective(arguments):
+        raise TraceSelectionError(
+            f"{arguments.file}: no turn is as asked for; `flykka trace stats` tells what there is"
+        )
+
+
+def _is_selective(arguments: argparse.Namespace) -> bool:
+    asked = (arguments.actor, arguments.type, arguments.first, arguments.last)
+    return bool(arguments.without) or any(each is not None for each in asked)
 
 
 def _ordered(trace: Trace, last: int | None) -> Iterator[Record]:
@@ -79,9 +93,9 @@ def _stats(trace: Trace, arguments: argparse.Namespace) -> None:
         write_report(arguments.file, trace, statistics, damage, sys.stdout)
 
 
-def _run(command: Command, arguments: argparse.Namespace) -> int:
+def _run(name: str, command: Command, arguments: argparse.Namespace) -> int:
     def run(trace: Trace) -> int:
         command(trace, arguments)
         return OK
 
-    return run_on_trace("flykka trace", arguments.file, run)
+    return run_on_trace(f"flykka trace {name}", arguments.file, run)

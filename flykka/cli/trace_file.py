@@ -61,6 +61,17 @@ def opened(address: str) -> Iterator[Trace]:
         yield Trace.open(copy)
 
 
+def is_the_same_file(output: str, *addresses: str) -> bool:
+    """Whether what is to be written would take the place of a trace that is read."""
+    return any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in addresses)
+
+
+def output_problem(output: str, refusal: OSError) -> str:
+    """Why something cannot be written, in the same words for all commands."""
+    why = "a file of that name is in the way" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
+    return f"{output} cannot be written: {why}"
+
+
 def reason(address: str, unreadable: Exception) -> str:
     """Why a trace cannot be opened."""
     match unreadable:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from flykka.cli.trace_file import OK, UNREADABLE, run_on_trace
+from flykka.cli.trace_file import OK, UNREADABLE, is_the_same_file, output_problem, run_on_trace
 from flykka.runtime.trace.reader import Trace
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story
@@ -40,20 +40,25 @@ def story(arguments: argparse.Namespace) -> int:
             _print(told.text(everything=arguments.all))
         return OK
 
-    return run_on_trace("flykka trace", arguments.file, tell)
+    return run_on_trace("flykka trace story", arguments.file, tell)
 
 
 def diagram(arguments: argparse.Namespace) -> int:
     """`flykka trace diagram`; returns the exit code."""
 
+    output = arguments.output
+    if output is not None and is_the_same_file(output, arguments.file):
+        print(f"flykka trace diagram: {output} is the trace itself: name another file with -o", file=sys.stderr)
+        return UNREADABLE
+
     def draw(trace: Trace) -> int:
         parts = _drawing(trace, arguments)
-        if arguments.output is None:
+        if output is None:
             sys.stdout.writelines(parts)
             return OK
-        return _written(arguments.output, parts)
+        return _written(output, parts)
 
-    return run_on_trace("flykka trace", arguments.file, draw)
+    return run_on_trace("flykka trace diagram", arguments.file, draw)
 
 
 def _print(text: str) -> None:
@@ -72,7 +77,7 @@ def _written(output: str, parts: Iterable[str]) -> int:
         with Path(output).open("w", encoding="utf-8") as file:
             file.writelines(parts)
     except OSError as refusal:
-        print(f"flykka trace: {output} cannot be written: {refusal.strerror}", file=sys.stderr)
+        print(f"flykka trace diagram: {output_problem(output, refusal)}", file=sys.stderr)
         return UNREADABLE
     print(f"drawn: {output}", file=sys.stderr)
     return OK

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, run_on_trace
+from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, is_the_same_file, output_problem, run_on_trace
 from flykka.cli.turn_text import turn_line
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ReplaySessionError, TraceError
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.fork_trace import ForkTraceRecorder
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from flykka.replay.job_fork import JobFork
     from flykka.runtime.trace.reader import Trace
+    from flykka.runtime.trace.recorder import TraceRecorder
     from flykka.runtime.trace.replay.fork import ForkRun
 
 Row = tuple[str, str, str]
@@ -32,6 +33,10 @@ Row = tuple[str, str, str]
 
 def whatif(arguments: argparse.Namespace) -> int:
     """`flykka whatif`; returns the exit code."""
+    if arguments.record is not None and is_the_same_file(arguments.record, arguments.file):
+        text = f"{arguments.record} is the trace itself: name another file with --record"
+        print(f"flykka whatif: {text}", file=sys.stderr)
+        return UNREADABLE
     return run_on_trace("flykka whatif", arguments.file, lambda trace: _whatif(trace, arguments))
 
 
@@ -45,7 +50,7 @@ def _whatif(trace: Trace, arguments: argparse.Namespace) -> int:
             return UNREADABLE
         fork = session.fork()
         fault = _inject(fork, arguments)
-        with _recorded(trace, arguments.record) as recorder:
+        with _recorded(trace, arguments.at, arguments.record) as recorder:
             run = fork.run(arguments.limit, recorder=recorder)
     except ReplaySessionError as refusal:
         print(f"flykka whatif: {refusal}", file=sys.stderr)
@@ -78,15 +83,15 @@ def _inject(fork: JobFork, arguments: argparse.Namespace) -> str:
 
 
 @contextmanager
-def _recorded(trace: Trace, path: str | None) -> Iterator[TraceRecorder | None]:
+def _recorded(trace: Trace, number: int, path: str | None) -> Iterator[TraceRecorder | None]:
     if path is None:
         yield None
         return
-    recorder = TraceRecorder(path)
+    recorder = ForkTraceRecorder(path, trace, number)
     try:
         recorder.open(system=trace.header.system, seed=trace.header.seed)
     except OSError as refusal:
-        raise TraceError(f"{path} cannot be written: {refusal.strerror}") from refusal
+        raise TraceError(output_problem(path, refusal)) from refusal
     try:
         yield recorder
     finally:
@@ -136,6 +141,8 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
                 yield f"  {label}", said, there[label]
     yield "turns", f"{recorded.turns:,}", f"{forked.turns:,}"
     yield "  that failed", f"{recorded.failed_turns:,}", f"{forked.failed_turns:,}"
+    if recorded.raised or forked.raised:
+        yield "  because of", "; ".join(recorded.raised) or "-", "; ".join(forked.raised) or "-"
     yield "dead letters", f"{recorded.dead_letters:,}", f"{forked.dead_letters:,}"
     yield "killed actors", f"{len(recorded.killed):,}", f"{len(forked.killed):,}"
 
@@ -202,6 +209,7 @@ def _outcome_json(outcome: RunOutcome) -> dict[str, Any]:
         },
         "turns": outcome.turns,
         "failed_turns": outcome.failed_turns,
+        "raised": list(outcome.raised),
         "dead_letters": outcome.dead_letters,
         "killed": outcome.killed,
     }

@@ -17,6 +17,8 @@ def result_bundle(result: ReplayResult) -> Bundle:
     """How much was replayed, and the divergence where there is one."""
     found = result.divergence
     state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
+    if result.is_empty and found is None:
+        state = (RED, "nothing could be replayed")
     facts = (f"{result.turns:,} turns", f"{result.compared:,} taken again and compared")
     notes = [*boundary_lines(result)]
     if result.truncated is not None:

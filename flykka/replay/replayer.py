@@ -20,6 +20,17 @@ from flykka.runtime.trace.replay.system import BOUNDARY
 
 SPARK_DATA_PLANE = "flykka.spark_bridge.data_plane:SparkDataPlane"
 
+_CLIENT = "it is a client's: it stands outside"
+_OUTSIDE = dict.fromkeys(
+    (
+        "flykka.jobs.client_actor:JobClientActor",
+        "flykka.jobs.client_actor:JobListenerActor",
+        "flykka.simulation.client:SimulationClient",
+    ),
+    _CLIENT,
+)
+"""Whoever gave these their work is not there any more; by name, for a replay needs none of these modules."""
+
 _JOB_MANAGER = "flykka.actors.job_manager:JobManager"
 _BRIDGE = "/bridge"
 """So end the paths of the bridges, children of Tasks."""
@@ -43,7 +54,7 @@ class Replayer(KernelReplayer):
         opened = trace if isinstance(trace, Trace) else Trace.open(trace)
         actors = {**_bridges(opened), **self._actors}
         standing_in = {**stand_ins(opened), **self._stand_ins}
-        return ReplayEngine(opened, actors, standing_in, only=self._only(opened, actor))
+        return ReplayEngine(opened, actors, standing_in, only=self._only(opened, actor), outside=_OUTSIDE)
 
     def session(self, trace: Trace | str | os.PathLike[str]) -> JobSession:
         """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
@@ -51,7 +62,7 @@ class Replayer(KernelReplayer):
 
         def fork_engine() -> ReplayEngine:
             standing_in = {**stand_ins(opened, ForkDataPlane(opened)), **self._stand_ins}
-            return ReplayEngine(opened, {**_bridges(opened), **self._actors}, standing_in)
+            return ReplayEngine(opened, {**_bridges(opened), **self._actors}, standing_in, outside=_OUTSIDE)
 
         return JobSession(lambda: self.engine(opened), fork_engine)
 

@@ -24,9 +24,11 @@ def assert_replays(
 
     Raises:
         DivergenceError: the actors did something else; an `AssertionError` whose text is the report.
+        AssertionError: none of them could be replayed, such as where their classes are gone.
         TraceError: the file is no trace.
     """
     result = (replayer or Replayer()).replay(trace, raise_on_divergence=True)
+    assert not result.is_empty, f"{trace}: none of its actors could be replayed: {'; '.join(result.boundary)}"
     if whole:
         assert not result.boundary, f"{trace}: not replayed: {'; '.join(result.boundary)}"
         assert result.truncated is None, f"{trace}: {result.truncated}"

@@ -159,7 +159,7 @@ def test_of_two_traces_the_one_that_cannot_be_read_is_named(
     code, out, err = flykka("trace", "diff", *files)
 
     assert (code, out) == (UNREADABLE, "")
-    assert err == f"flykka trace: there is no file {tmp_path / 'gone.trace'}\n"
+    assert err == f"flykka trace diff: there is no file {tmp_path / 'gone.trace'}\n"
 
 
 def test_a_trace_that_no_simulation_has_written_is_not_made_smaller(flykka: Shell, trace: Path) -> None:

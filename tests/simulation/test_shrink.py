@@ -208,3 +208,18 @@ def test_the_command_says_what_is_wrong_with_a_file(
 
     assert main(["shrink", name]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_command_says_that_a_test_cannot_be_written_before_it_searches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+
+    assert main(["shrink", str(NARROW_SEED), "--emit-test", str(taken)]) == 2
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        f"flykka shrink: {taken} cannot be written: a file of that name is in the way\n",
+    )

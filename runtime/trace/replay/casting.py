@@ -36,17 +36,26 @@ class Casting:
     Args:
         actors: Props by path, which come before what the trace tells.
         stand_ins: live objects by the "module:Qualname" of the class of what could not be written to the trace.
+        outside: why actors of a class are never made again, by its "module:Qualname".
     """
 
-    def __init__(self, actors: Mapping[str, Props] | None = None, stand_ins: Mapping[str, object] | None = None):
+    def __init__(
+        self,
+        actors: Mapping[str, Props] | None = None,
+        stand_ins: Mapping[str, object] | None = None,
+        outside: Mapping[str, str] | None = None,
+    ):
         self._actors = dict(actors or {})
         self._stand_ins = dict(stand_ins or {})
+        self._outside = dict(outside or {})
 
     def props_of(self, spawned: Spawned, resolve: Resolve) -> Props:
         """The Props of an actor that was spawned from outside any turn. Raises `CastingError` where there are none."""
         given = self.given(spawned.ref)
         if given is not None:
             return given
+        if spawned.actor in self._outside:
+            raise CastingError(self._outside[spawned.actor])
         if spawned.recipe is None:
             raise CastingError(f"the trace does not tell how {spawned.actor or 'it'} was made")
         return self._made(spawned.recipe, resolve)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.ref import Ref
+from flykka.runtime.path import ROOT, USER
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.testing.nondeterminism import Nondeterminism
 from flykka.runtime.trace.effects import Spawn
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 _NOT_WANTED = "not asked for"
+_GUARDIANS = (ROOT, USER)
 
 
 class ReplayEngine:
@@ -49,6 +51,7 @@ class ReplayEngine:
         actors: Props by path, for actors that the trace does not tell enough about.
         stand_ins: live objects by the "module:Qualname" of the class of what could not be written to the trace.
         only: the paths of the actors to be replayed, all others being boundaries; None for all.
+        outside: why actors of a class are never replayed, by its "module:Qualname".
     """
 
     def __init__(
@@ -58,9 +61,11 @@ class ReplayEngine:
         stand_ins: Mapping[str, object] | None = None,
         *,
         only: frozenset[str] | None = None,
+        outside: Mapping[str, str] | None = None,
     ) -> None:
         self.trace = trace
-        self.system = ReplaySystem(trace.header.system, trace.header.seed, only)
+        header = trace.header
+        self.system = ReplaySystem(header.system, header.seed, only, tells_directives=header.format_version > 1)
         self.position = 0
         """The sequence number of the last record that was replayed, 0 at the beginning."""
         self.turns = 0
@@ -68,9 +73,11 @@ class ReplayEngine:
         self.compared = 0
         self.asides = 0
         """How often actors may have changed behind their own turns: one was killed, or a coroutine has gone on."""
+        self.has_replayed = False
+        """Whether any of these were turns of others than the guardians, whom every system has."""
         self.boundary: dict[str, str] = {}
         """Why an actor is not replayed, by its path."""
-        self._casting = Casting(actors, stand_ins)
+        self._casting = Casting(actors, stand_ins, outside)
         self._only = only
         self.records = Ahead(exactly_in_order(trace))
         """What is not replayed yet."""
@@ -166,6 +173,7 @@ class ReplayEngine:
             self._skip(turn, cell)
             return
         self.compared += 1
+        self.has_replayed = self.has_replayed or cell.ref.path not in _GUARDIANS
         try:
             difference = self._taker.take(turn, cell)
         except UnknownTypeError as unknown:

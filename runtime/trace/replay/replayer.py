@@ -37,11 +37,13 @@ class ReplayResult:
     divergence: Divergence | None
     boundary: tuple[str, ...]
     truncated: Damage | None
+    is_empty: bool = False
+    """Whether there are actors, and none of them was replayed: nothing is known of the run then."""
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was replayed is as recorded."""
-        return self.divergence is None
+        """Whether something was replayed, and all of that is as recorded."""
+        return self.divergence is None and not self.is_empty
 
 
 class Replayer:
@@ -106,6 +108,7 @@ class Replayer:
             divergence=divergence,
             boundary=tuple(f"{path}: {reason}" for path, reason in engine.boundary.items()),
             truncated=engine.trace.truncated,
+            is_empty=bool(engine.boundary) and not engine.has_replayed,
         )
 
     def _only(self, trace: Trace, actor: str | None) -> frozenset[str] | None:

@@ -17,8 +17,10 @@ from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
+from flykka.runtime.testing.replays import assert_replays
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.recorder import TraceRecorder
+from tests.runtime import players
 from tests.runtime.players import Say, player, says
 
 Shell = Callable[..., tuple[int, str, str]]
@@ -156,8 +158,8 @@ def test_ci_gets_its_xml(flykka: Shell, trace: Path, tmp_path: Path, monkeypatch
 def test_a_file_that_cannot_be_written_is_told(flykka: Shell, trace: Path, tmp_path: Path) -> None:
     code, _, err = flykka(trace, "--junit", tmp_path / "no folder" / "replay.xml")
 
-    assert code == 3
-    assert "cannot be written" in err
+    assert code == 2
+    assert "cannot be written: No such file or directory" in err
 
 
 @pytest.mark.slow
@@ -207,3 +209,40 @@ def test_whoever_has_seen_enough_may_leave(trace: Path) -> None:
 
     assert piped.stdout.splitlines()[-1] == "0"
     assert piped.stderr == ""
+
+
+def test_results_do_not_take_the_place_of_a_trace(flykka: Shell, trace: Path) -> None:
+    recorded = trace.read_bytes()
+
+    code, out, err = flykka(trace, "--junit", trace)
+
+    assert (code, out) == (2, "")
+    assert err == f"flykka replay: {trace} is a trace itself: name another file with --junit\n"
+    assert trace.read_bytes() == recorded
+
+
+@pytest.mark.parametrize("number", ["-3", "0", "x"])
+def test_there_are_no_turns_before_the_first(flykka: Shell, trace: Path, number: str) -> None:
+    code, out, err = flykka(trace, "--until", number)
+
+    assert (code, out) == (2, "")
+    assert f"argument --until: {number!r} is not a whole number from 1" in err
+
+
+def test_a_run_of_which_nothing_can_be_replayed_is_not_as_recorded(
+    flykka: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(sys.modules[__name__], "Echo")
+    monkeypatch.delattr(players, "Player")
+    report = tmp_path / "replay.xml"
+
+    code, out, _ = flykka(trace, "--junit", report)
+
+    assert code == 2
+    assert out.splitlines()[0].startswith(f"{trace}: nothing could be replayed; ")
+    assert "has no class or function 'Echo' any more" in out
+    error = ElementTree.parse(report).find("testcase/error")
+    assert error is not None
+    assert error.get("message") == "none of its actors could be replayed"
+    with pytest.raises(AssertionError, match="none of its actors could be replayed"):
+        assert_replays(trace)

@@ -144,3 +144,26 @@ def test_a_simulation_needs_no_pyspark() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_where_a_folder_is_wanted_is_told(simulate: Shell, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+
+    code, out, err = simulate("--seed", "1", "--record", taken)
+
+    assert (code, out) == (2, "")
+    assert err == f"flykka simulate: {taken} cannot be written: a file of that name is in the way\n"
+
+
+def test_one_seed_has_no_first_one(simulate: Shell) -> None:
+    code, _, err = simulate("--seed", "1", "--from-seed", "4")
+
+    assert code == 2
+    assert "give --seed N, or --from-seed N with --seeds N" in err
+
+
+def test_digests_are_a_part_of_the_json(simulate: Shell) -> None:
+    _, out, _ = simulate("--seeds", "2", "--faults", "none", "--digest", "--json")
+
+    assert json.loads(out)["digests"].keys() == {"0", "1"}

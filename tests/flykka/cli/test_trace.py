@@ -144,7 +144,6 @@ def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka: 
         (["--from", "2", "--to", "4"], [2, 3, 4]),
         (["--type", "*Checkpoint*", "--limit", "2"], [3, 4]),
         (["--without", "Say", "--without", "*Aborted"], [3, 5, 6]),
-        (["--type", "NobodySaysThis"], []),
     ],
     ids=str,
 )
@@ -272,13 +271,13 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
     for path, said in [
         (tmp_path / "nothing.trace", "there is no file"),
         (tmp_path, "is a folder; a trace is a file"),
-        (text, "has no whole header"),
+        (text, "is no trace"),
         (newer, "has format 99, and this version reads up to 2: read it with flykka 9.1 or newer"),
     ]:
         code, out, err = flykka(command, path)
 
         assert (code, out) == (2, "")
-        assert err.startswith("flykka trace: ")
+        assert err.startswith(f"flykka trace {command}: ")
         assert str(path) in err
         assert said in err
         assert err.count("\n") == 1
@@ -372,3 +371,11 @@ def _read_to_the_end(terminal: int) -> str:
     finally:
         os.close(terminal)
     return read.decode()
+
+
+@pytest.mark.parametrize("asked", [["--actor", "nobody"], ["--type", "Nothing"], ["--from", "3", "--to", "2"]], ids=str)
+def test_turns_that_are_not_there_are_exit_code_2(flykka: Shell, trace: Path, asked: list[str]) -> None:
+    code, _, err = flykka("show", trace, *asked)
+
+    assert code == 2
+    assert err == f"flykka trace show: {trace}: no turn is as asked for; `flykka trace stats` tells what there is\n"

@@ -83,6 +83,13 @@ def test_a_job_that_ends_otherwise_is_in_the_exit_code(whatif: WhatIf) -> None:
     assert ["job", "job", "FINISHED", "-"] in [line.split() for line in out.splitlines()]
 
 
+def test_what_fails_in_a_fork_is_told_with_its_reason(whatif: WhatIf) -> None:
+    _, out, _ = whatif(KILLED, "--at", turn_of("Task <- StageFinished"), "--drop", "--limit", "1min")
+
+    failed = out.splitlines().index(next(line for line in out.splitlines() if line.startswith("  that failed")))
+    assert "AssertionError: stage 1 finished before stage 0" in out.splitlines()[failed + 1]
+
+
 @pytest.mark.parametrize("fault", [["--drop"], ["--duplicate"], ["--fail-stage"], []])
 def test_every_fault_can_be_asked_for(whatif: WhatIf, acknowledgement: int, fault: list[str]) -> None:
     code, out, err = whatif(KILLED, "--at", acknowledgement, *fault, "--limit", "1min")
@@ -108,15 +115,20 @@ def test_what_nobody_answered_is_told(whatif: WhatIf, tmp_path: Path) -> None:
     assert "nobody answered for /user/depot: Parcel(number=1)" in out
 
 
-def test_a_fork_writes_a_trace_of_its_own(whatif: WhatIf, acknowledgement: int, tmp_path: Path) -> None:
+def test_the_trace_of_a_fork_is_that_of_a_whole_run_and_replays(
+    whatif: WhatIf, acknowledgement: int, tmp_path: Path
+) -> None:
     path = tmp_path / "fork.trace"
 
-    whatif(KILLED, "--at", acknowledgement, "--drop", "--record", path)
+    whatif(KILLED, "--at", acknowledgement, "--crash", "task-manager-1", "--record", path)
 
-    trace = Trace.open(path)
-    assert trace.header.system == Trace.open(KILLED).header.system
-    assert trace.truncated is None
-    assert trace.turns[0].sequence >= acknowledgement
+    fork, recorded = Trace.open(path), Trace.open(KILLED)
+    assert (fork.header.system, fork.truncated) == (recorded.header.system, None)
+    before = [turn for turn in fork.turns if turn.sequence < acknowledgement]
+    assert before == [turn for turn in recorded.turns if turn.sequence < acknowledgement]
+    result = Replayer().replay(fork, raise_on_divergence=True)
+    assert result.turns == len(fork.turns) > len(before)
+    assert result.compared > result.turns / 2
 
 
 @pytest.mark.parametrize(
@@ -173,3 +185,16 @@ def test_on_a_terminal_it_is_a_table(acknowledgement: int) -> None:
     os.close(controller)
     assert b"recorded" in shown
     assert b"FINISHED" in shown
+
+
+def test_a_fork_does_not_take_the_place_of_the_recorded_run(
+    whatif: WhatIf, tmp_path: Path, acknowledgement: int
+) -> None:
+    trace = tmp_path / "run.trace"
+    trace.write_bytes(KILLED.read_bytes())
+
+    code, out, err = whatif(trace, "--at", acknowledgement, "--drop", "--record", trace)
+
+    assert (code, out) == (2, "")
+    assert err == f"flykka whatif: {trace} is the trace itself: name another file with --record\n"
+    assert trace.read_bytes() == KILLED.read_bytes()
