@@ -249,7 +249,7 @@ class Debugger(cmd.Cmd):
             self.say(f"  {'':<9}... and {len(lines) - shown} more: {command}")
 
     def _say_all(self, lines: list[str], otherwise: str) -> None:
-        for line in lines or [otherwise]:
+        for line in lines or [otherwise if self._session.position else "this is the beginning"]:
             self.say(f"  {line}")
 
 

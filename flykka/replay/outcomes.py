@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
     CheckpointAborted,
@@ -49,11 +50,15 @@ class JobOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class RunOutcome:
-    """A run: its jobs by their ids, and how many turns, failed turns, dead letters and kills it had."""
+    """A run: its jobs by their ids, and how many turns, failed turns, dead letters and kills it had.
+
+    `raised` says what failed turns have raised, and in which actor, the first few.
+    """
 
     jobs: dict[JobId, JobOutcome] = field(default_factory=dict)
     turns: int = 0
     failed_turns: int = 0
+    raised: dict[str, None] = field(default_factory=dict)
     dead_letters: int = 0
     killed: list[str] = field(default_factory=list)
 
@@ -81,12 +86,18 @@ class RunOutcome:
         match record:
             case Turn():
                 self.turns += 1
-                self.failed_turns += record.failure is not None
+                if record.failure is not None:
+                    self._fail(record, record.failure)
                 self._take(record)
             case Killed(ref=ref):
                 self.killed.append(ref.path)
             case DeadLetterRecord():
                 self.dead_letters += 1
+
+    def _fail(self, turn: Turn, failure: SerializedThrowable) -> None:
+        self.failed_turns += 1
+        if len(self.raised) < _FAILURES_SHOWN:
+            self.raised[f"{turn.recipient.path}: {failure_text(failure)}"] = None
 
     def _take(self, turn: Turn) -> None:
         message = unwrapped(turn.message)
