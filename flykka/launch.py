@@ -27,7 +27,8 @@ class LaunchOptions:
     """What holds for every environment; None leaves it to the app.
 
     `from_checkpoint` and `from_savepoint`, of which one is given at most, are for the first job only, and with the
-    latter `allow_non_restored_state`. With `ring`, `record` gets the last turns only, so many at least.
+    latter `allow_non_restored_state`. With `ring`, `record` gets the last turns only, so many at least; with
+    `max_bytes` it grows no further than that.
     """
 
     master: str | None = None
@@ -43,6 +44,7 @@ class LaunchOptions:
     allow_non_restored_state: bool = False
     record: str | None = None
     ring: int | None = None
+    max_bytes: int | None = None
 
 
 class Launch:
@@ -76,8 +78,10 @@ class Launch:
         # Imported when it is wanted: whoever reads the help of `flykka run` records nothing.
         from flykka.runtime.trace.recorder import TraceRecorder
 
-        path, ring = _numbered(file, self._clusters), self.options.ring
-        return path if ring is None else TraceRecorder(path, ring=ring)
+        path, ring, max_bytes = _numbered(file, self._clusters), self.options.ring, self.options.max_bytes
+        if ring is None and max_bytes is None:
+            return path
+        return TraceRecorder(path, ring=ring, max_bytes=max_bytes)
 
     def settle(self, settings: JobSettings) -> None:
         """Have the last word on an environment, right before a job is made of what was written down in it."""

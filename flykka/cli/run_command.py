@@ -163,6 +163,13 @@ def _add_seeing(group: argparse._ArgumentGroup) -> None:
         help="with --record: write the last turns only, at least N of them, when the app ends or a job fails; the"
         " file replays from where it begins (default: every turn, as it happens)",
     )
+    group.add_argument(
+        "--max-bytes",
+        metavar="N",
+        type=at_least_one,
+        help="with --record: the file grows no further; the recording ends there, which it says, and the jobs go on"
+        " (default: without end)",
+    )
     group.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
 
 
@@ -174,6 +181,10 @@ def _perform(options: argparse.Namespace) -> int:
         options.parser.error("a job starts from one place: give --from-checkpoint or --from-savepoint, not both")
     if options.ring is not None and options.record is None:
         options.parser.error("--ring says how much of a recording is kept: name its file, --record FILE")
+    if options.max_bytes is not None and options.record is None:
+        options.parser.error("--max-bytes says how large a recording may be: name its file, --record FILE")
+    if options.max_bytes is not None and options.ring is not None:
+        options.parser.error("--ring bounds a recording already: give --ring or --max-bytes, not both")
     if options.allow_non_restored_state and options.from_savepoint is None:
         options.parser.error(
             "--allow-non-restored-state needs a savepoint whose state may be let go of: --from-savepoint"
@@ -192,6 +203,7 @@ def _perform(options: argparse.Namespace) -> int:
         allow_non_restored_state=options.allow_non_restored_state,
         record=options.record,
         ring=options.ring,
+        max_bytes=options.max_bytes,
     )
     # What follows takes a second to load, and a wrong command line should not have to wait for it.
     from flykka.cli.run import run

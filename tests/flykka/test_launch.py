@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console as RichConsole
@@ -14,8 +15,11 @@ from flykka.launch import Launch, LaunchOptions, current_launch, launched
 from flykka.local_cluster import ClusterSettings
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from tests.flykka.jobs.one_job import status
+from tests.runtime.players import player
 
 SAID = ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
 
@@ -54,6 +58,18 @@ def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
     files = [launch.cluster_settings(SAID).record for _ in range(3)]
 
     assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
+
+
+def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
+    launch = Launch(LaunchOptions(record=str(tmp_path / "run.trace"), max_bytes=2_000))
+    recorder = launch.cluster_settings(SAID).record
+
+    assert isinstance(recorder, TraceRecorder)
+    with SeededSystem(1, recorder=recorder) as system:
+        for number in range(300):
+            system.spawn(player([]), f"player-{number}")
+
+    assert Trace.open(recorder.path).header.capped is not None
 
 
 def test_of_a_ring_each_environment_has_its_own_too() -> None:

@@ -149,6 +149,8 @@ def test_what_was_stopped_with_a_savepoint_starts_from_it(restored: list[str]) -
         (["--allow-non-restored-state"], "--allow-non-restored-state needs a savepoint"),
         (["--ring", "500"], "--ring says how much of a recording is kept"),
         (["--record", "run.trace", "--ring", "0"], "argument --ring"),
+        (["--max-bytes", "500"], "--max-bytes says how large a recording may be"),
+        (["--record", "run.trace", "--ring", "5", "--max-bytes", "500"], "give --ring or --max-bytes, not both"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
