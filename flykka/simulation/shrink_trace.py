@@ -22,12 +22,19 @@ def scenario_of(path: str | os.PathLike[str]) -> Scenario:
         TraceError: it is no trace, or not one of a simulation, or the scenario is of another version.
         OSError: it cannot be read.
     """
-    for turn in islice(Trace.open(path), _LOOKED_THROUGH):
+    trace = Trace.open(path)
+    for turn in islice(trace, _LOOKED_THROUGH):
         if isinstance(turn.message, SimulationBegun):
             try:
                 return from_json(turn.message.scenario)
             except ScenarioError as misfit:
                 raise TraceError(f"{os.fspath(path)}: {misfit}") from misfit
+    damage = trace.truncated
+    if damage is not None:
+        raise TraceError(
+            f"{os.fspath(path)} has no scenario in what can be read of it, up to byte {damage.offset}: "
+            f"{damage.reason}; if it is that of a simulation, `flykka simulate --seed N --record DIR` writes it again"
+        )
     raise TraceError(
         f"{os.fspath(path)} is no trace of a simulation, of which alone a scenario can be made smaller: "
         "`flykka simulate --record DIR` writes one for each seed that fails"

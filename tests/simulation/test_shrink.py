@@ -191,6 +191,14 @@ def test_the_command_says_where_nothing_is_wrong(capsys: pytest.CaptureFixture[s
     assert violations_of(draw_scenario(0, SimulationSettings(faults=frozenset()))) == ()
 
 
+def test_of_a_damaged_trace_the_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (Path(__file__).parents[1] / "histories" / "simulated.trace").read_bytes()
+    (tmp_path / "cut.trace").write_bytes(whole[:5_000])
+
+    assert main(["shrink", str(tmp_path / "cut.trace")]) == 2
+    assert "has no scenario in what can be read of it, up to byte " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
