@@ -313,7 +313,7 @@ class Cell(pykka.Actor):
                 break  # A kill on another thread has drained the mailbox in this moment.
             if not isinstance(entry, Envelope):
                 self._told_turn(entry)
-            elif type(entry) is SignalEnvelope:
+            elif isinstance(entry, SignalEnvelope):
                 self._signal_turn(entry)
             else:
                 self._message_turn(entry)

@@ -70,6 +70,16 @@ class SignalEnvelope(Envelope):
     told = False
 
 
+class FailedEnvelope(SignalEnvelope):
+    """The signal of a failure, with the error itself: what has become of the child since is the child's to know."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, signal: Message, error: BaseException, sender: Ref | None, cause: int | None) -> None:
+        super().__init__(signal, sender, cause)
+        self.error = error
+
+
 class TimerEnvelope(Envelope):
     """The message of a timer that has fired."""
 

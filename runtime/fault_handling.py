@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ParamSpec, assert_never
 
-from flykka.runtime.envelope import SignalEnvelope
+from flykka.runtime.envelope import FailedEnvelope, SignalEnvelope
 from flykka.runtime.errors import ActorInitializationError, serialized
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.life import Life
@@ -83,7 +83,8 @@ class FaultHandling:
             cell.life = Life.FAILED
             self.error = error
             assert cell.parent is not None, "the root runs no user code"
-            cell.parent.ref.signal(Failed(child=cell.ref, failure=failure))
+            signal = Failed(child=cell.ref, failure=failure)
+            cell.parent.mailbox.put_signal(FailedEnvelope(signal, error, cell.ref, cell.sequence))
         return failure
 
     def report(self, error: BaseException) -> SerializedThrowable:
@@ -189,13 +190,15 @@ class FaultHandling:
 
     # The parent that decides
 
-    def on_failed(self, signal: Failed) -> None:
-        """A child stands still and waits."""
+    def on_failed(self, signal: Failed, error: BaseException | None) -> None:
+        """A child stands still and waits, unless it has begun anew with others; `error` is what it failed with."""
         cell = self._cell
         child = cell.children.find(signal.child)
-        if child is None or child.faults.error is None or cell.instance is None:
+        if child is None or cell.instance is None:
             return
-        error = child.faults.error
+        error = cell.system.undecided(child, signal, error)
+        if error is None:
+            return
         try:
             self._decide(cell.instance.supervisor_strategy, child, error)
         except BaseException as undecided:  # noqa: BLE001 - a decider that raises leaves it to the next one up.

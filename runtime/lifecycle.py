@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flykka.runtime.envelope import FailedEnvelope
 from flykka.runtime.life import Life
 from flykka.runtime.signals import (
     BackoffEnded,
@@ -41,7 +42,7 @@ class Lifecycle:
             case Stop():
                 self._stop()
             case Failed() as failed:
-                cell.faults.on_failed(failed)
+                cell.faults.on_failed(failed, envelope.error if isinstance(envelope, FailedEnvelope) else None)
             case Resume():
                 return cell.faults.resume()
             case Recreate(delay_ms=delay_ms):

@@ -36,7 +36,7 @@ class Stash:
             StashOverflowError: there is no room.
         """
         cell, entries = self._cell, self._entries
-        if entry is None or type(entry) is SignalEnvelope:
+        if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
             # The same message may be told twice from outside. In an entry of its own, each can be told from the other.

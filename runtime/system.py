@@ -38,7 +38,7 @@ from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.selection import ActorSelection
-from flykka.runtime.signals import Stop
+from flykka.runtime.signals import Failed, Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
 from flykka.runtime.tree import Tree
 from flykka.runtime.turn import RUNNING, note, outside_turn
@@ -303,6 +303,10 @@ class ActorSystem:
         """What a turn is told of who lives at a path, or behind a ref: for it this is news, which a replay repeats."""
         note("lookup", path, found)
         return found
+
+    def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
+        """What `child` waits with for a directive; None where it has begun anew meanwhile, on another thread."""
+        return None if child.faults.error is None else error or child.faults.error
 
     def read_clock(self) -> int:
         """The time, as a step of a coroutine is told it: for its turn this is news, which a replay repeats."""

@@ -14,10 +14,12 @@ from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
 from flykka.runtime.future import Future
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
+from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.recipes import name_of
 from flykka.runtime.trace.replay.coroutines import Coroutines
 from flykka.runtime.trace.replay.dispatcher import ReplayClock, ReplayDispatcher
+from flykka.runtime.trace.replay.living import error_of
 from flykka.runtime.trace.replay.mailbox import DeafMailbox, ReplayMailbox
 from flykka.runtime.trace.replay.taken import TakenTurn
 from flykka.runtime.turn import RUNNING, note
@@ -124,8 +126,11 @@ class LateEnd(DeadEnd):
 class ReplaySystem(ActorSystem):
     """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
 
-    def __init__(self, name: str, seed: int, only: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, name: str, seed: int, only: frozenset[str] | None = None, *, tells_directives: bool = True
+    ) -> None:
         self._only = only
+        self._tells_directives = tells_directives
         self.replay_clock = ReplayClock()
         self.taken = TakenTurn()
         self.schedule = ReplayDispatcher(seed, self.replay_clock, self.taken, self.resolve)
@@ -185,6 +190,13 @@ class ReplaySystem(ActorSystem):
         if recorded is not None:
             found = tuple(self.living(self.resolve(each.path, each.incarnation)) for each in recorded)
         return super().look_up(path, found)
+
+    def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
+        """As it was recorded: who waited was given a directive. Traces of the first format tell of none."""
+        told = None if self.fork is not None or not self._tells_directives else self.taken.told
+        if told is None:
+            return super().undecided(child, failed, error)
+        return (error or child.faults.error or error_of(failed.failure)) if told.directs() else None
 
     def read_clock(self) -> int:
         """The recorded time."""

@@ -6,7 +6,7 @@ from collections import deque
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from flykka.runtime.trace.effects import Awaited, Effect, Lookup, ReadClock, Refused, Send, Spawn
+from flykka.runtime.trace.effects import Awaited, Effect, Lookup, ReadClock, Refused, Send, Spawn, Supervise
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ class Told:
         if self._lookups and self._lookups[0].path == path:
             return self._lookups.popleft().refs
         return None
+
+    def directs(self) -> bool:
+        """Whether the turn decides about a child."""
+        return bool(self._all(Supervise))
 
     def refusal(self, path: str) -> Refused | None:
         """Why the turn was not let spawn at `path`, where that comes next of all that it was refused."""

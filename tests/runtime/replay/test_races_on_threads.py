@@ -1,4 +1,4 @@
-"""Whether an actor may spawn depends on what others are at in that moment: a replay takes it as it was recorded."""
+"""What others are at in that moment decides what some turns come to: a replay takes it as it was recorded."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
 from flykka.runtime.path import USER
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.supervision import AllForOne, Directive
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.effect_text import effects_text
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.replay.replayer import Replayer
-from tests.runtime.players import player, replies, says, spawns
+from tests.runtime.players import fails, player, replies, says, spawns
+from tests.runtime.players import in_turn as in_order
 
 WAIT_SECONDS = 5
 
@@ -128,6 +130,43 @@ def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Pa
 
     assert [each.is_alive() for each in spawned] == [False]
     assert "/user/beside" not in {turn.recipient.path for turn in Trace.open(tmp_path / "run.trace").turns}
+
+
+def test_a_parent_decides_again_about_a_child_that_is_about_to_begin_anew(tmp_path: Path) -> None:
+    in_turn, on_the_way_out, busy = Moment(), Moment(), Moment()
+    decided_about_a = threading.Event()
+
+    def plays(_context: ActorContext) -> None:
+        in_turn.hold()
+        raise ValueError("as the part says")
+
+    def decides(error: BaseException) -> Directive:
+        if isinstance(error, ValueError):
+            on_the_way_out.let_go()
+        else:
+            decided_about_a.set()
+        return Directive.RESTART
+
+    def big() -> Props:
+        a = player([], {"fail": fails}).with_dispatcher("pinned")
+        b = player([], {"play": plays, "stop": lambda _: on_the_way_out.hold()}).with_dispatcher("pinned")
+        part = {"start": in_order(spawns(a, "a"), spawns(b, "b")), "ready": replies, "wait": lambda _: busy.hold()}
+        return player([], part, AllForOne(decider=decides))
+
+    with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        ref = system.spawn(big().with_dispatcher("pinned"), "big")
+        ref.ask(says("ready"))
+        found(system, "/user/big/b").tell(says("play"))
+        in_turn.wait()
+        found(system, "/user/big/a").tell(says("fail"))
+        assert decided_about_a.wait(WAIT_SECONDS)
+        ref.tell(says("wait"))
+        busy.wait()
+        in_turn.let_go()
+        on_the_way_out.wait()
+        busy.let_go()
+
+    assert_replays(tmp_path / "run.trace", big())
 
 
 def tries(context: ActorContext, path: str) -> None:
