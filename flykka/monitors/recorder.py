@@ -44,13 +44,13 @@ class MonitoringRecorder(ForwardingRecorder):
     ) -> None:
         """An actor has taken a turn."""
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
-        sends = tuple(
+        wants, message = self._watch.wants, envelope.message
+        sends = [
             Send(target=effect[1], message=effect[2])
             for effect in effects
-            if effect[0] == "send" and self._watch.wants(type(said(effect[2])), is_sent=True)
-        )
-        message = envelope.message
-        if not sends and failure is None and not self._watch.wants(type(said(message)), is_sent=False):
+            if effect[0] == "send" and wants(type(said(effect[2])), is_sent=True)
+        ]
+        if not sends and failure is None and not wants(type(said(message)), is_sent=False):
             return
         turn = Turn(
             sequence=sequence,
@@ -60,7 +60,7 @@ class MonitoringRecorder(ForwardingRecorder):
             cause=envelope.cause,
             kind=envelope.kind,
             message=message,
-            effects=sends,
+            effects=tuple(sends),
             failure=failure,
         )
         self._show(turn)

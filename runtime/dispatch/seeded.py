@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from flykka.runtime.clock import Clock
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
 from flykka.runtime.dispatch.virtual_loop import VirtualLoop, VirtualLoopDispatcher
-from flykka.runtime.turn import RUNNING
+from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.runtime.props import DispatcherName
@@ -77,12 +77,8 @@ class SeededDispatcher(Dispatcher):
         index = self._draw(ready)
         ready[index], ready[-1] = ready[-1], ready[index]
         runnable = ready.pop()
-        # As `outside_turn`, written out: this is done for every turn.
-        outer, RUNNING.cell = RUNNING.cell, None
-        try:
+        with outside_turn():
             runnable.run()
-        finally:
-            RUNNING.cell = outer
         return True
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
