@@ -197,7 +197,8 @@ def _owed(past: list[Heard]) -> list[Message]:
             owed[key] = heard.message
         for effect in heard.effects:
             if isinstance(effect, Send):
-                owed.pop(_answered(effect.message), None)
+                for key in _answered(effect.message):
+                    owed.pop(key, None)
     return list(owed.values())
 
 
@@ -219,19 +220,21 @@ def _asked(command: Message) -> object:
             return None
 
 
-def _answered(answer: object) -> object:
+def _answered(answer: object) -> tuple[object, ...]:
     match answer:
         case BridgeOpened():
-            return "open"
-        case StageFinished(stage=stage):
-            return "stage", stage
+            return ("open",)
+        case StageFinished(stage=stage, snapshot=None):
+            return (("stage", stage),)
+        case StageFinished(stage=stage, snapshot=snapshot):
+            return ("stage", stage), *_answered(snapshot)
         case StateSnapshotted(checkpoint_id=checkpoint_id) | SnapshotFailed(checkpoint_id=checkpoint_id):
-            return "snapshot", checkpoint_id
+            return (("snapshot", checkpoint_id),)
         case ChannelStateWritten(checkpoint_id=checkpoint_id):
-            return "channels", checkpoint_id
+            return (("channels", checkpoint_id),)
         case CheckpointCommitted(checkpoint_id=checkpoint_id):
-            return "commit", checkpoint_id
+            return (("commit", checkpoint_id),)
         case BridgeClosed():
-            return "close"
+            return ("close",)
         case _:
-            return None
+            return ()

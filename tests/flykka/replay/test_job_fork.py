@@ -10,12 +10,14 @@ from fsspec.implementations.memory import MemoryFileSystem
 from flykka.messages.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus, SubmitJob
-from flykka.messages.stage import ReadSplits, SnapshotState, StageFinished
+from flykka.messages.ref import Ref
+from flykka.messages.stage import ReadSplits, SnapshotState, StageFinished, StateSnapshotted
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ForkError, ReplaySessionError
 from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Record, Turn
 from flykka.traces.trace import Trace as FrontTrace
 
 HISTORIES = Path(__file__).parents[2] / "histories"
@@ -232,3 +234,29 @@ def test_a_trace_of_the_front_door_knows_what_actors_knew_at_a_turn() -> None:
     assert session.state("job-manager/job-job/checkpoint-coordinator") == step.after
     with pytest.raises(ReplaySessionError, match="has no turn 99999"):
         FrontTrace.open(KILLED).at(99_999)
+
+
+def test_a_bridge_that_goes_on_repeats_no_snapshot_that_it_told_with_its_stage() -> None:
+    session = session_of(HISTORIES / "simulated.trace")
+    told: dict[Ref | None, int] = {}
+    while max(told.values(), default=0) < 2:
+        session.run_until(StageFinished)
+        assert session.turn is not None
+        if (snapshot := _told_with(session.turn)) is not None:
+            told[session.turn.sender] = snapshot.checkpoint_id
+    session.step()
+    fork = session.fork()
+    heard: list[tuple[Ref | None, int]] = []
+
+    def observe(record: Record) -> None:
+        if isinstance(record, Turn) and isinstance(record.message, StateSnapshotted):
+            heard.append((record.sender, record.message.checkpoint_id))
+
+    fork.drop()
+    fork.run(observer=observe)
+
+    assert [(bridge, number) for bridge, number in heard if number <= told.get(bridge, 0)] == []
+
+
+def _told_with(turn: Turn) -> StateSnapshotted | None:
+    return turn.message.snapshot if isinstance(turn.message, StageFinished) else None
