@@ -129,7 +129,7 @@ def test_actors_whose_code_has_changed_diverge_and_that_is_said(elsewhere: Elsew
     code, out = elsewhere.replay()
 
     assert code == DIVERGED
-    assert "missing   send  /user/crowd <- Greet(name=Ada)" in out
+    assert "missing   sends  /user/crowd <- Greet(name=Ada)" in out
     assert "the code of elsewhere has changed since" in out
 
 

@@ -60,8 +60,8 @@ def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(tra
 def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: Trace) -> None:
     first = next(turn for turn in trace.turns if isinstance(turn.message, Note))
 
-    assert "send  /user/actor <- Note(text=" in turn_bundle(first)["text/plain"]
-    assert "send  /user/actor <- Note(text=" in html(turn_bundle(first)).text
+    assert "sends  /user/actor <- Note(text=" in turn_bundle(first)["text/plain"]
+    assert "sends  /user/actor <- Note(text=" in html(turn_bundle(first)).text
 
 
 def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: Trace) -> None:

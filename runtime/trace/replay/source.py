@@ -6,6 +6,7 @@ import ast
 import inspect
 import linecache
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,9 +64,8 @@ def _last_name(expression: ast.expr) -> str:
 
 
 def _shown(filename: str) -> str:
-    """From where one is, if that is shorter."""
-    try:
-        relative = os.path.relpath(filename)
-    except ValueError:
-        return filename  # On another drive.
-    return filename if relative.startswith("..") else relative
+    """From where one is, or else from where it was imported: a report reads the same on every machine."""
+    for folder in (os.getcwd(), *sorted(filter(os.path.isabs, sys.path), key=len, reverse=True)):
+        if filename.startswith(os.path.join(folder, "")):
+            return os.path.relpath(filename, folder)
+    return filename

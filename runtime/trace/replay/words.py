@@ -14,10 +14,10 @@ def effect_line(effect: Effect) -> str:
     """One effect, with the fields of its message."""
     match effect:
         case Send(target=target, message=message):
-            verb = "forward" if effect.forwarded else "send" if effect.promise is None else "ask"
+            verb = "forwards" if effect.forwarded else "sends" if effect.promise is None else "asks"
             return f"{verb}  {target.path} <- {message_text(message)}"
         case Reply(target=target, message=message):
-            return f"reply  {target.path} <- {message_text(message)}"
+            return f"replies  {target.path} <- {message_text(message)}"
         case Watch() | StartTimer() | Publish():
             return effect_text(effect) + _message_of(effect)
         case _:

@@ -41,7 +41,7 @@ def test_a_turn_is_shown_with_its_effects_and_its_changes(debug: Debug) -> None:
 
     assert code == 0
     assert "turn 12  +0.000 s  /user/courier-a <- Bring(parcels=3)\n" in out
-    assert "  did      send  /user/depot <- Parcel(number=1)\n" in out
+    assert "  did      sends  /user/depot <- Parcel(number=1)\n" in out
     assert "  changed  tries: 0 -> 1\n" in out
 
 
@@ -77,7 +77,7 @@ def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
         ("back 99\nwhy", "(beginning) why\n  this is the beginning\n"),
         ("back 99\nchanges", "(beginning) changes\n  this is the beginning\n"),
         ("back 99\nlist 1", "(beginning) list 1\n   turn 4  "),
-        ("at 30\nwhy", "by  send  /user/courier-a <- Receipt(number=3)"),
+        ("at 30\nwhy", "by  sends  /user/courier-a <- Receipt(number=3)"),
         ("break", "no breakpoints"),
         ("break <-<-", "no breakpoint: '<-<-'; one reads as"),
         ("break Receipt\nbreak", "  1  * <- Receipt"),

@@ -180,8 +180,8 @@ def test_the_report_names_turn_line_effects_fields_causes_and_the_command(stage:
     place = os.path.relpath(player.__code__.co_filename)
     assert first.startswith("DIVERGENCE at turn ")
     assert f"/user/a <- Say(text=tick)    {place}:" in first
-    assert lines[0] == "  expected  send  /user/b <- Say(text=x)"
-    assert lines[1] == "  actual    send  /user/b <- Say(text=y)"
+    assert lines[0] == "  expected  sends  /user/b <- Say(text=x)"
+    assert lines[1] == "  actual    sends  /user/b <- Say(text=y)"
     assert lines[2] == "  field     text: recorded 'x', now 'y'"
     assert any(line.startswith("  caused by ") and line.endswith("Say(text=before)") for line in lines)
     assert lines[-1].startswith(f"  stop there: flykka debug {stage.path} --until ")

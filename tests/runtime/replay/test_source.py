@@ -6,6 +6,8 @@ import inspect
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
@@ -17,6 +19,7 @@ from tests.runtime.players import Say, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from flykka.runtime.cell import Cell
 
@@ -64,3 +67,16 @@ def test_an_actor_without_an_instance_has_none(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
 
     assert source_of(cell_of(ref), says("x")) is None
+
+
+def test_it_reads_the_same_from_every_folder(
+    system: SeededSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = system.spawn(Props(Matches), "a")
+    system.run_until_idle()
+    expected = place(Matches.handle_message, 2)
+
+    monkeypatch.syspath_prepend(os.getcwd())
+    monkeypatch.chdir(tmp_path)
+
+    assert source_of(cell_of(ref), says("x")) == expected

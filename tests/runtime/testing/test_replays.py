@@ -30,7 +30,7 @@ def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
     bad = Replayer(actors={"/user/b": player([])})
 
     assert assert_replays(path, good, whole=True).compared > 0
-    with pytest.raises(DivergenceError, match="expected  send  /user <- Say"):
+    with pytest.raises(DivergenceError, match="expected  sends  /user <- Say"):
         assert_replays(path, bad)
 
 
