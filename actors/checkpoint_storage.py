@@ -160,14 +160,24 @@ class CheckpointStorage:
         _remove(fs, folder)
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files and folders of state, and with the last of a savepoint that was given up its folder."""
+        """Delete files and folders of state, and with the last of a savepoint that was given up its folder.
+
+        What can be deleted is, whatever becomes of the rest. Raises the first `OSError` behind that.
+        """
+        refusals: list[OSError] = []
         for address in paths:
             fs, path = _located(address)
-            _remove(fs, path)
+            try:
+                _remove(fs, path)
+            except OSError as refusal:
+                refusals.append(refusal)
+                continue
             folder = path.rsplit("/", 1)[0]
             if is_savepoint(folder):
                 with suppress(OSError):  # It holds something else.
                     fs.rmdir(folder)
+        if refusals:
+            raise refusals[0]
 
     def dispose(self, checkpoints: Iterable[str], state: Iterable[str]) -> None:
         """Delete checkpoints, then state that they may have referred to."""

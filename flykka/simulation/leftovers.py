@@ -40,7 +40,13 @@ def forgotten(world: World, job_id: JobId) -> list[str]:
     """Exclusive state of a job that no checkpoint refers to, although its coordinator knew it, and did not delete."""
     folder = f"{world.name}/checkpoints/{job_id}"
     there = {**world.deleted_jobs.get(folder, {}), **world.storage.files}
-    known = world.acknowledged.get(job_id, set()) - world.storage.unwanted
+    unwanted = world.storage.unwanted
+    known = {
+        path
+        for path in world.acknowledged.get(job_id, set())
+        # With a folder goes what is in it.
+        if path not in unwanted and path.rsplit("/", 1)[0] not in unwanted
+    }
     for path in there:
         if path.endswith("/_metadata"):
             folder = path.removesuffix("/_metadata")

@@ -22,6 +22,7 @@ from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph
+from flykka.simulation.storage import Operation, mounted
 from tests.actors.checkpoint.coordinating import snapshot
 
 JOB = JobId("job-1")
@@ -207,6 +208,18 @@ def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
     CheckpointStorage(str(tmp_path)).discard([str(shared / "batch-1"), f"file://{shared / 'batch-2'}"])
 
     assert files(shared) == ["batch-3"]
+
+
+def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
+    with mounted("world") as storage:
+        storage.write("world/first", b"state")
+        storage.write("world/second", b"state")
+        storage.fails = lambda operation, path: operation is Operation.DELETE and path == "world/first"
+
+        with pytest.raises(OSError, match="world/first"):
+            CheckpointStorage("simulated://world").discard(["simulated://world/first", "simulated://world/second"])
+
+        assert [*storage.files] == ["world/first"]
 
 
 def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:

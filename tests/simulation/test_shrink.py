@@ -27,6 +27,7 @@ from flykka.simulation.simulation import run
 from tests.simulation.planted_bugs import PLANTED_BUGS
 
 COUNTS_TWICE = PLANTED_BUGS[0]
+DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}))
 NARROW_SEED = 3
 
 
@@ -138,7 +139,7 @@ def test_what_is_no_scenario_is_refused(text: str) -> None:
 def test_a_planted_bug_becomes_a_test_that_fails_as_long_as_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    origin = draw_scenario(NARROW_SEED, COUNTS_TWICE.settings)
+    origin = draw_scenario(NARROW_SEED, DOUBLED)
     with monkeypatch.context() as patch:
         COUNTS_TWICE.plant(patch)
         shrunk = shrink(origin, runs=60)
