@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from flykka.messages.job_graph import CheckpointingMode
-from flykka.simulation.faults import COMPLETED, MOMENTS
+from flykka.simulation.faults import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
@@ -24,6 +24,13 @@ _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
 """What may happen in the middle of a moment. Time moves only when nothing else does."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
 """What attempts begin anew after, from what a checkpoint holds, is worth more than the rest."""
+_TELLING = {
+    FaultKind.CRASH: COMPLETED,
+    FaultKind.KILL: COMPLETED,
+    FaultKind.STAGE: COMPLETED,
+    FaultKind.STORAGE: WRITTEN,
+}
+"""The moments that tell most: half of those that are drawn for such a fault."""
 _FAULT_SEEDS = 1_000
 _LONG_MS, _OFTEN_MS = 20_000, 500
 
@@ -72,7 +79,7 @@ def _kinds(chance: Random, settings: SimulationSettings) -> list[FaultKind]:
 def _fault(chance: Random, kind: FaultKind) -> Fault:
     seed = chance.randrange(_FAULT_SEEDS)
     if kind in _AT_ONCE and chance.random() < 0.5:
-        moments = COMPLETED if kind in _WEIGHTS and chance.random() < 0.5 else MOMENTS
+        moments = _TELLING[kind] if kind in _TELLING and chance.random() < 0.5 else MOMENTS
         before, count = chance.choice(moments), chance.choice((1, 1, 2, 3, 5, 9))
         return Fault(kind=kind, before=before, count=count, seed=seed)
     return Fault(kind=kind, at_ms=chance.choice(_AFTER_MS) + chance.randint(0, 200), seed=seed)

@@ -66,6 +66,10 @@ COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointCom
 """Those of them where attempts that begin anew begin with what a checkpoint holds."""
 
 
+WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, NotifyEndOfData)
+"""Those of them behind which the storage is written: state, metadata, the last checkpoint of a job."""
+
+
 class FaultPlan:
     """Lets a run go on, with what is to happen on the way."""
 
