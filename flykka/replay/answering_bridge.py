@@ -64,11 +64,12 @@ def pace_of(trace: Trace) -> Pace:
             case ReadSplits() | RunStage() | AdvanceWatermark() | SnapshotState():
                 begun[turn.recipient.path, message.stage] = (type(message).__name__, turn.now_ms)
             case StageFinished(stage=stage) if turn.sender is not None:
-                name, begun_ms = begun.pop((turn.sender.path, stage), ("", 0))
-                took.setdefault(name, []).append(max(0, turn.now_ms - begun_ms))
+                name, begun_ms = begun.pop((turn.sender.path, stage), (None, 0))
+                if name is not None and len(times := took.setdefault(name, [])) < _KEPT_TIMES:
+                    times.append(max(0, turn.now_ms - begun_ms))
             case _:
                 continue
-    return {name: median_low(times[:_KEPT_TIMES]) for name, times in took.items()}
+    return {name: median_low(times) for name, times in took.items()}
 
 
 def find_bridge(vacancy: Vacancy, pace: Pace) -> PlayOn | None:
