@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.runtime.signals import Create, DeathWatchNotification, Stop, Watch
+from flykka.runtime.signals import Create, DeathWatchNotification, PipeFailed, ReceiveTimeout, Stop, Unwatch, Watch
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.records import Turn
@@ -59,7 +59,9 @@ def causes_of(trace: Trace, turn: Turn) -> list[Cause]:
 
 def _led_to(cause: Turn, turn: Turn) -> Effect | None:
     """The effect of `cause` by which `turn` came about."""
-    return next((effect for effect in cause.effects if _leads_to(effect, turn)), None)
+    found = (effect for effect in cause.effects if _leads_to(effect, turn))
+    # What blocking work has come to is no effect: a message that the turn has told is not that.
+    return next(found, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
 
 
 def _leads_to(effect: Effect, turn: Turn) -> bool:
@@ -71,11 +73,18 @@ def _leads_to(effect: Effect, turn: Turn) -> bool:
             return turn.kind == "timer" and effect.message == message
         case effects.Spawn(ref=ref):
             return isinstance(message, Create) and ref == recipient
+        case effects.SetReceiveTimeout():
+            return turn.kind == "timer" and isinstance(message, ReceiveTimeout)
         case effects.Watch(ref=ref):
             return isinstance(message, Watch) and ref == recipient
+        case effects.Unwatch(ref=ref):
+            return isinstance(message, Unwatch) and ref == recipient
         case effects.Stop(ref=ref):
             return isinstance(message, Stop | DeathWatchNotification) and ref in (recipient, turn.sender)
-        case effects.Pipe():
-            return turn.kind == "message" and turn.sender == recipient
         case _:
             return False
+
+
+def _may_lead_to(effect: Effect, turn: Turn) -> bool:
+    is_outcome = turn.sender == turn.recipient or isinstance(turn.message, PipeFailed)
+    return isinstance(effect, effects.Pipe) and turn.kind == "message" and is_outcome

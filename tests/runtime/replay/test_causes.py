@@ -1,0 +1,59 @@
+"""Why a turn was taken is told by the effect of the turn before that led to it, and by no other one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.runtime.context import ActorContext
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace import effects
+from flykka.runtime.trace.effects import Effect
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.replay.causes import causes_of
+from flykka.runtime.trace.text import message_name
+from tests.runtime.players import player, says
+
+
+def begins_work(context: ActorContext) -> None:
+    context.pipe_to_self(lambda: 1, lambda _: says("done"), lambda _: says("failed"))
+    context.pipe_to_self(lambda: [][0], lambda _: [][0], lambda _: [][0])
+    context.ref.tell(says("meanwhile"))
+
+
+def looks_after(context: ActorContext) -> None:
+    child = context.spawn(player([]), "child")
+    context.watch(child)
+    context.unwatch(child)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    path: Path = tmp_path_factory.mktemp("traces") / "run.trace"
+    part = {"work": begins_work, "look": looks_after, "wait": lambda context: context.set_receive_timeout("5ms")}
+    with SeededSystem(1, recorder=TraceRecorder(path)) as system:
+        worker = system.spawn(player([], part), "worker")
+        worker.tell(says("look"))
+        worker.tell(says("work"))
+        system.spawn(player([], part), "waiter").tell(says("wait"))
+        system.advance(10)
+    return Trace.open(path)
+
+
+@pytest.mark.parametrize(
+    ("told", "by"),
+    [
+        ("meanwhile", effects.Send),
+        ("done", effects.Pipe),
+        ("PipeFailed", effects.Pipe),
+        ("ReceiveTimeout", effects.SetReceiveTimeout),
+        ("Unwatch", effects.Unwatch),
+        ("Watch", effects.Watch),
+    ],
+)
+def test_every_cause_names_the_effect_that_led_on(trace: Trace, told: str, by: type[Effect]) -> None:
+    turn = next(t for t in trace if told in (getattr(t.message, "text", None), message_name(t.message)))
+
+    assert type(causes_of(trace, turn)[0].effect) is by
