@@ -158,6 +158,10 @@ def named(name: str) -> Any:
     for part in qualname.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type | FunctionType):
+        if module_name == "__main__":
+            raise CastingError(
+                f"{qualname} was declared in the script that ran, which is not this one: have it in a module"
+            )
         raise CastingError(f"{module_name} has no class or function {qualname!r} any more")
     return found
 

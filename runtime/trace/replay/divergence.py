@@ -73,7 +73,7 @@ class Divergence:
 
     def _headline(self) -> str:
         turn = self.turn
-        what = "UNKNOWN TYPE" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
+        what = "CANNOT GO ON" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
         line = f"{what} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
         return line if self.source is None else f"{line}    {self.source}"
 

@@ -137,6 +137,10 @@ def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
         (recipe(f"{HERE}:Keeper", Opaque(f"{HERE}:Session")), "was given a Session, of which a trace has no copy"),
         (recipe("no_such_module:Keeper"), "no_such_module cannot be imported here"),
         (recipe(f"{HERE}:NoSuchActor"), "has no class or function 'NoSuchActor' any more"),
+        (
+            recipe("__main__:NoSuchActor"),
+            "was declared in the script that ran, which is not this one: have it in a module",
+        ),
         (recipe(f"{HERE}:f.<locals>.Keeper"), "was defined within a function"),
         (recipe(f"{HERE}:Settings"), "neither an Actor nor a function that says it returns one"),
         (recipe(f"{HERE}:Keeper", Choice(f"{HERE}:Colour", "BLUE")), "there is no Colour.BLUE"),
