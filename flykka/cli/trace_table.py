@@ -97,7 +97,7 @@ def _table(rows: Iterable[Row], *, shows_header: bool) -> Table:
         effects = Text(_named(row.effects))
         if row.failure:
             effects.append(f"{'; ' if row.effects else ''}FAILED {row.failure}", style="bold red")
-        actor = _LONG_ID.sub(_first_few, row.recipient.removeprefix("/user/"))
+        actor = ids_cut_short(row.recipient.removeprefix("/user/"))
         columns = (row.turn, row.time, actor, _named(row.said), _named(row.came.removeprefix("from ")))
         table.add_row(*map(Text, columns), effects, style=row.style)
     return table
@@ -105,7 +105,12 @@ def _table(rows: Iterable[Row], *, shows_header: bool) -> Table:
 
 def _named(text: str) -> str:
     """The text with the names of actors in the place of their paths, and ids cut short."""
-    return _LONG_ID.sub(_first_few, _PATH.sub(r"\1", text))
+    return ids_cut_short(_PATH.sub(r"\1", text))
+
+
+def ids_cut_short(text: str) -> str:
+    """The text with the first few letters of each long id."""
+    return _LONG_ID.sub(_first_few, text)
 
 
 def _first_few(identifier: re.Match[str]) -> str:

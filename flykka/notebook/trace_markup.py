@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from flykka.cli.trace_table import ids_cut_short
+
 # As in the picture of a job: text has the colour of the page it stands on, and colours suit a light and a dark one.
 STYLE = """<style>
 .flykka-trace { font: 13px/1.6 system-ui, sans-serif; color: inherit; max-width: 96em; margin: .4em 0;
@@ -19,10 +21,12 @@ STYLE = """<style>
 .flykka-trace tr { background: none !important }
 .flykka-trace th, .flykka-trace td { padding: .15em 1.2em .15em 0; border: 0; max-width: none;
   vertical-align: baseline; border-bottom: 1px solid rgba(128, 128, 128, .25); text-align: left !important;
-  white-space: nowrap }
-.flykka-trace th { font-weight: 500; opacity: .65 }
-.flykka-trace .number { text-align: right !important }
-.flykka-trace .wide { min-width: 12em; white-space: normal; overflow-wrap: anywhere }
+  white-space: normal; overflow-wrap: anywhere }
+.flykka-trace th { font-weight: 500; opacity: .65; white-space: nowrap }
+.flykka-trace td.text:not(:first-child) { min-width: 10em }
+.flykka-trace td.code { min-width: 16em }
+.flykka-trace .number { text-align: right !important; white-space: nowrap }
+.flykka-trace td.wide { min-width: 14em }
 .flykka-trace .code { font-family: ui-monospace, monospace; font-size: .95em }
 .flykka-trace .note { margin: .4em 0 0; opacity: .8 }
 .flykka-trace .told { margin: .6em 0 0; padding: .1em 0 .1em .8em; border-left: 3px solid #8f8f8f;
@@ -69,4 +73,7 @@ def told(text: str, *, bad: bool = False) -> str:
 
 
 def _cell(tag: str, text: str, kind: str) -> str:
-    return f'<{tag} class="{kind}">{escape(text)}</{tag}>' if kind else f"<{tag}>{escape(text)}</{tag}>"
+    """Long ids are cut short, as on a terminal; the whole text is shown where the mouse rests on it."""
+    short = ids_cut_short(text)
+    whole = f' title="{escape(text)}"' if short != text else ""
+    return f'<{tag} class="{kind or "text"}"{whole}>{escape(short)}</{tag}>'

@@ -12,6 +12,7 @@ from IPython.core.formatters import DisplayFormatter
 from flykka.notebook import trace_displays
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_html import SHOWN_RECORDS, trace_bundle, turn_bundle
+from flykka.notebook.trace_markup import table
 from flykka.runtime.trace.reader import Trace
 from tests.bad_input.recorded import Note, record
 from tests.notebook.html_reader import Reader
@@ -115,3 +116,11 @@ def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -
     # IPython compares these: by another name of the same class it would not be found.
     assert f"{shown.__module__}:{shown.__qualname__}" == address
     assert callable(trace_displays.load(display))
+
+
+def test_a_long_id_leaves_room_for_the_rest_of_the_row_and_is_whole_where_the_mouse_rests() -> None:
+    identifier = "0123456789abcdef" * 2
+
+    shown = table((("actor", ""),), [(f"/user/job-{identifier}",)])
+
+    assert f'<td class="text" title="/user/job-{identifier}">/user/job-012345</td>' in shown

@@ -53,7 +53,9 @@ def _changes(header: TraceHeader) -> Iterator[str]:
     here = _package()
     if header.package != here:
         yield f"recorded with flykka {header.package}, this is {here}"
-    changed = [name for name, recorded in header.modules.items() if _has_changed(name, recorded)]
+    # The script that ran is not what is `__main__` here.
+    told = {name: recorded for name, recorded in header.modules.items() if name != "__main__"}
+    changed = [name for name, recorded in told.items() if _has_changed(name, recorded)]
     # Of a package and a module in it that have changed, the module says more.
     named = [name for name in changed if not any(other.startswith(f"{name}.") for other in changed)]
     if named:
