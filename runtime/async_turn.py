@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.errors import ReplyReturnedError
+from flykka.runtime.recording import cancelled_wait
 from flykka.runtime.task_scope import TURN, Steps
 from flykka.runtime.turn import RUNNING
 
@@ -79,6 +80,8 @@ class AsyncTurn:
                 # Signals overtake: what the coroutine waited for may have ended in the same stop of the system.
                 self._cancelled = True
                 go_on, args = coroutine.throw, (asyncio.CancelledError(),)
+            if self._cancelled:
+                return self._go_on_cancelled(go_on, *args)
             return go_on(*args)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             if not self.over:
@@ -86,6 +89,18 @@ class AsyncTurn:
             raise StopIteration from None
         finally:
             self.leave(outer)
+
+    def _go_on_cancelled(self, go_on: Callable[..., object], *args: object) -> object:
+        """A step behind a signal. Where that has ended a wait that is not the kernel's, the record says so as well."""
+        place = 0 if self.effects is None else len(self.effects)
+        try:
+            return go_on(*args)
+        finally:
+            is_end = bool(args) and isinstance(args[0], asyncio.CancelledError)
+            if is_end and self.effects is not None and self.cell.end_reason is None:
+                noted = self.effects[place : place + 1]
+                if not noted or noted[0][0] != "awaited":
+                    self.effects.insert(place, cancelled_wait(self.cell))
 
     def _begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._started = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.messages.failure import SerializedThrowable
@@ -72,6 +73,11 @@ def note_outcome(cell: Cell | None, value: object, error: BaseException | None, 
     """
     if cell is not None and cell.effects is not None and cell.end_reason is None:
         cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error), promise))
+
+
+def cancelled_wait(cell: Cell) -> Effect:
+    """The effect of a wait that a signal has ended."""
+    return ("awaited", cell.now(), None, _failure(asyncio.CancelledError()), None)
 
 
 def _failure(error: BaseException) -> SerializedThrowable:

@@ -17,6 +17,8 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effect_text import effects_text
+from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.replay.replayer import Replayer
 
@@ -164,3 +166,36 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
     result = Replayer().replay(path, raise_on_divergence=True)
 
     assert (result.compared, result.boundary) == (result.turns, ())
+
+
+class Sleeper(Actor):
+    """Sleeps by asyncio, and tells of it."""
+
+    async def handle_message(self, message: Message) -> None:
+        await asyncio.sleep(0.005)
+        self.context.parent.tell(Step(at=0, number=0, what="slept"))
+
+
+class Waker(Actor):
+    """Stops another one in the moment in which that has slept enough."""
+
+    def __init__(self, other: Ref) -> None:
+        self.other = other
+
+    def pre_start(self) -> None:
+        self.context.timers.start_once("stop", 5, Ask(number=0))
+
+    def handle_message(self, message: Message) -> None:
+        self.context.stop(self.other)
+
+
+@pytest.mark.parametrize(("seed", "end"), [(1, "sends Step to /user"), (2, "goes on with CancelledError: ")])
+def test_a_wait_of_asyncio_that_a_stop_has_ended_is_ended_by_it_again(path: Path, seed: int, end: str) -> None:
+    with SeededSystem(seed, recorder=TraceRecorder(path)) as system:
+        sleeper = system.spawn(Props(Sleeper).with_dispatcher("loop"), "sleeper")
+        sleeper.tell(Ask(number=1))
+        system.spawn(Props(Waker, sleeper), "waker")
+        system.advance(10)
+
+    assert end in [effects_text(turn) for turn in Trace.open(path).turns]
+    assert Replayer().replay(path, raise_on_divergence=True).boundary == ()
