@@ -17,7 +17,8 @@ from flykka.traces.drawing import begin_of
 from flykka.traces.origin import origin, shortcomings
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.replay.session import ReplaySession, Step
+    from flykka.runtime.trace.replay.session import ReplaySession
+    from flykka.runtime.trace.replay.walk import Step
 
 _AROUND = 5
 _SHOWN = 6

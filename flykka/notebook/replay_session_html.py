@@ -7,7 +7,8 @@ from flykka.notebook.trace_html import turn_html, turn_text
 from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
 from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.replay.causes import Cause
-from flykka.runtime.trace.replay.session import ReplaySession, Step
+from flykka.runtime.trace.replay.session import ReplaySession
+from flykka.runtime.trace.replay.walk import Step
 from flykka.runtime.trace.replay.words import effect_line
 from flykka.runtime.trace.state import Fields, one_line
 from flykka.runtime.trace.state_text import cut, lines_of

@@ -20,7 +20,7 @@ DISPLAYS = {
     "flykka.runtime.trace.replay.divergence:Divergence": "flykka.notebook.replay_html:divergence_bundle",
     "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.replay_html:result_bundle",
     "flykka.runtime.trace.replay.session:ReplaySession": "flykka.notebook.replay_session_html:session_bundle",
-    "flykka.runtime.trace.replay.session:Step": "flykka.notebook.replay_session_html:step_bundle",
+    "flykka.runtime.trace.replay.walk:Step": "flykka.notebook.replay_session_html:step_bundle",
     "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.replay_session_html:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.simulation_html:simulation_bundle",
 }

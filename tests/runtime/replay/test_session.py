@@ -10,9 +10,10 @@ import pytest
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.replay import session as session_module
+from flykka.runtime.trace.replay import walk as walk_module
 from flykka.runtime.trace.replay.replayer import Replayer
-from flykka.runtime.trace.replay.session import ReplaySession, Step
+from flykka.runtime.trace.replay.session import ReplaySession
+from flykka.runtime.trace.replay.walk import Step
 from flykka.runtime.trace.state import State
 from flykka.runtime.trace.text import message_name
 from tests.runtime.replay import couriers
@@ -233,9 +234,9 @@ def test_many_steps_at_a_time_describe_only_what_is_kept(
     session: ReplaySession, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described: list[object] = []
-    monkeypatch.setattr(session_module, "describe", described.append)
+    monkeypatch.setattr(walk_module, "describe", described.append)
 
     session.step(len(trace.turns) - 5)
 
     assert session.position == len(trace.turns) - 5
-    assert len(described) <= 2 * session_module._KEPT
+    assert len(described) <= 2 * walk_module._KEPT

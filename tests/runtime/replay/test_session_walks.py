@@ -11,7 +11,7 @@ import pytest
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay import session as session_module
+from flykka.runtime.trace.replay import walk as walk_module
 from flykka.runtime.trace.replay.engine import ReplayEngine
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.state import State, describe
@@ -31,7 +31,7 @@ def _without_the_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small runs have ways back that are kept, and ways back that are not."""
-    monkeypatch.setattr(session_module, "_KEPT", KEPT)
+    monkeypatch.setattr(walk_module, "_KEPT", KEPT)
 
 
 def truth(path: Path) -> list[dict[str, State]]:
