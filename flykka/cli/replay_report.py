@@ -54,7 +54,9 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:
     """One line."""
-    outcome = "nothing could be replayed" if result.is_empty else "as recorded"
+    if result.is_empty and result.divergence is None:
+        return f"{address}: nothing could be replayed of its {result.turns:,} turns"
+    outcome = "as recorded"
     if result.divergence is not None:
         cannot = result.divergence.kind is DivergenceKind.UNKNOWN_TYPE
         outcome = f"{'cannot go on' if cannot else 'diverged'} at turn {result.divergence.turn.sequence}"

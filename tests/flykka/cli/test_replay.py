@@ -239,7 +239,7 @@ def test_a_run_of_which_nothing_can_be_replayed_is_not_as_recorded(
     code, out, _ = flykka(trace, "--junit", report)
 
     assert code == 2
-    assert out.splitlines()[0].startswith(f"{trace}: nothing could be replayed; ")
+    assert out.splitlines()[0].startswith(f"{trace}: nothing could be replayed of its ")
     assert "has no class or function 'Echo' any more" in out
     error = ElementTree.parse(report).find("testcase/error")
     assert error is not None
