@@ -189,7 +189,7 @@ class Waker(Actor):
         self.context.stop(self.other)
 
 
-@pytest.mark.parametrize(("seed", "end"), [(1, "sends Step to /user"), (2, "goes on with CancelledError: ")])
+@pytest.mark.parametrize(("seed", "end"), [(1, "sends Step to /user"), (2, "goes on with CancelledError")])
 def test_a_wait_of_asyncio_that_a_stop_has_ended_is_ended_by_it_again(path: Path, seed: int, end: str) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(path)) as system:
         sleeper = system.spawn(Props(Sleeper).with_dispatcher("loop"), "sleeper")
@@ -197,5 +197,5 @@ def test_a_wait_of_asyncio_that_a_stop_has_ended_is_ended_by_it_again(path: Path
         system.spawn(Props(Waker, sleeper), "waker")
         system.advance(10)
 
-    assert end in [effects_text(turn) for turn in Trace.open(path).turns]
+    assert any(effects_text(turn).startswith(end) for turn in Trace.open(path).turns)
     assert Replayer().replay(path, raise_on_divergence=True).boundary == ()
