@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
+    NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     SnapshotOperatorCoordinators,
     SnapshotType,
@@ -25,8 +26,8 @@ from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState
-from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
-from flykka.runtime.trace.effects import Undecoded
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, each_said
+from flykka.runtime.trace.effects import Send, Undecoded
 from flykka.runtime.trace.records import Turn
 
 Subtask = tuple[JobVertexId, int]
@@ -35,6 +36,8 @@ Subtask = tuple[JobVertexId, int]
 @dataclass(slots=True)
 class _Pending:
     awaited: set[ExecutionAttemptId]
+    takes_part: frozenset[ExecutionAttemptId]
+    has_reached_tasks: bool = False
     is_restored_from: bool = True
     """Whether a job goes back to it: not to a savepoint, which is the user's."""
 
@@ -155,6 +158,7 @@ class CheckpointMonitor(ConversationMonitor):
             yield from self._begin(turn, coordinator, message.checkpoint_id)
         options = message.options
         pending = coordinator.pending[message.checkpoint_id]
+        pending.has_reached_tasks = True
         pending.is_restored_from = options.snapshot_type is SnapshotType.CHECKPOINT or options.is_final
 
     def _begin(self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int) -> Iterator[Violation]:
@@ -164,7 +168,7 @@ class CheckpointMonitor(ConversationMonitor):
         if coordinator.first_id is None:
             coordinator.first_id = checkpoint_id
         coordinator.last_id = max(coordinator.last_id, checkpoint_id)
-        coordinator.pending[checkpoint_id] = _Pending(awaited=set(coordinator.running))
+        coordinator.pending[checkpoint_id] = _Pending(set(coordinator.running), frozenset(coordinator.running))
 
     def _on_notified(self, turn: Turn, _to: Ref, message: NotifyCheckpointComplete) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)
@@ -204,13 +208,30 @@ class CheckpointMonitor(ConversationMonitor):
         if coordinator is None:
             return  # The JobMaster tells its listeners.
         checkpoint_id = message.checkpoint_id
-        if coordinator.pending.pop(checkpoint_id, None) is not None:
-            return
-        if checkpoint_id > coordinator.last_id:
+        pending = coordinator.pending.pop(checkpoint_id, None)
+        if pending is not None:
+            yield from self._untold(turn, coordinator, checkpoint_id, pending)
+        elif checkpoint_id > coordinator.last_id:
             coordinator.last_id = checkpoint_id  # It was given up before anybody had heard of it.
         elif self._must_know(coordinator, checkpoint_id):
             text = f"checkpoint {checkpoint_id} is given up, which was complete or given up already"
             yield self.violation(turn, text)
+
+    def _untold(
+        self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int, pending: _Pending
+    ) -> Iterator[Violation]:
+        """Who takes part holds back channels and batches for a checkpoint, until it is told."""
+        if not pending.has_reached_tasks:
+            return
+        told = {
+            message.attempt
+            for effect in turn.effects
+            if isinstance(effect, Send)
+            for message in each_said(effect.message)
+            if isinstance(message, NotifyCheckpointAborted) and message.checkpoint_id == checkpoint_id
+        }
+        for attempt in sorted((pending.takes_part & coordinator.running.keys()) - told)[:1]:
+            yield self.violation(turn, f"checkpoint {checkpoint_id} is given up, and {attempt} is not told")
 
     def _on_restored(self, turn: Turn, _to: Ref, message: RestoreState) -> Iterator[Violation]:
         coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())

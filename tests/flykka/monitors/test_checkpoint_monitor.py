@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointOptions,
+    NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
@@ -102,10 +105,23 @@ def notification(checkpoint_id: int) -> NotifyCheckpointComplete:
     return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
-def abort(checkpoint_id: int) -> Turn:
+def abort(checkpoint_id: int, *, told: Sequence[int] = (0,)) -> Turn:
     reason = CheckpointDeclineReason.EXPIRED
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
-    return turn(COORDINATOR, CheckpointTimedOut(checkpoint_id=checkpoint_id), (JOB_MASTER, aborted))
+    notifications = tuple(
+        NotifyCheckpointAborted(
+            job_id=JOB,
+            attempt=attempt(subtask),
+            checkpoint_id=checkpoint_id,
+            latest_completed_id=None,
+            timestamp_ms=0,
+        )
+        for subtask in told
+    )
+    together = TaskCheckpointMessages(messages=notifications)
+    return turn(
+        COORDINATOR, CheckpointTimedOut(checkpoint_id=checkpoint_id), (TASK_MANAGER, together), (JOB_MASTER, aborted)
+    )
 
 
 def checkpoint(checkpoint_id: int, *subtasks: int) -> CompletedCheckpoint:
@@ -179,6 +195,17 @@ def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
     said = seen(CheckpointMonitor(), tasks(0), begin(1), trigger(1), acknowledge(1, 0), abort(1), complete(1))
 
     assert said == ["checkpoint 1 completes, which never began, or was complete or given up already"]
+
+
+def test_whoever_takes_part_in_a_checkpoint_must_be_told_that_it_is_given_up() -> None:
+    begun = [tasks(0, 1), begin(1), trigger(1)]
+
+    assert seen(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
+    assert seen(CheckpointMonitor(), *begun, abort(1)) == ["checkpoint 1 is given up, and job_map_1_0 is not told"]
+
+
+def test_of_a_checkpoint_that_no_task_has_heard_of_none_need_be_told() -> None:
+    assert seen(CheckpointMonitor(), tasks(0, 1), begin(1), abort(1, told=())) == []
 
 
 def test_nobody_must_be_told_that_a_checkpoint_is_complete_which_is_not() -> None:
