@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 
-YOUNG_OBJECTS = 50_000
+YOUNG_OBJECTS = 200_000
 """So many new objects there may be before the collector looks at them."""
 
 _lock = threading.Lock()

@@ -22,7 +22,7 @@ _STATE = "SourceReaderState"
 class SplitReader:
     """The unread splits of one source subtask."""
 
-    __slots__ = ("_ahead", "_asked", "_no_more", "_unread", "operator_id")
+    __slots__ = ("_ahead", "_asked", "_no_more", "_nothing", "_unread", "operator_id")
 
     def __init__(self, operator_id: OperatorId, ahead: int) -> None:
         """`ahead` splits are held or asked for at any time until there are no more."""
@@ -31,6 +31,8 @@ class SplitReader:
         self._unread: deque[UnreadSplit] = deque()
         self._asked = 0
         self._no_more = False
+        # Of a source that waits for data every checkpoint holds the same.
+        self._nothing = self._holding(())
 
     @property
     def has_unread(self) -> bool:
@@ -53,7 +55,10 @@ class SplitReader:
 
     def snapshot(self) -> OperatorSubtaskState:
         """What is unread now."""
-        return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(_STATE, self._unread),))
+        return self._holding(self._unread) if self._unread else self._nothing
+
+    def _holding(self, splits: Iterable[UnreadSplit]) -> OperatorSubtaskState:
+        return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(_STATE, splits),))
 
     def splits_to_request(self) -> int:
         """How many splits to ask for now; they count as asked for."""
