@@ -5,6 +5,12 @@ from __future__ import annotations
 import argparse
 
 
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Add `--import`: what a replay needs where no actor of the trace imports it."""
+    modules = "import this module first: one that declares messages; may be given several times"
+    parser.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
+
+
 def at_least_one(text: str) -> int:
     """A whole number from 1."""
     if not text.isdecimal() or int(text) < 1:

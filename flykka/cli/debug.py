@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from flykka.cli.arguments import add_import
+
 _DESCRIPTION = """\
 Walk through a recorded run: every turn is taken again by the actors' own code,
 and between two turns one can look at what every actor knows. Nothing of what the
@@ -42,6 +44,7 @@ def add_debug_command(subparsers: argparse._SubParsersAction[argparse.ArgumentPa
         "--break", dest="breakpoints", metavar="ACTOR <- MESSAGE", action="append", default=[], help=stop
     )
     debug.add_argument("--until", metavar="N", type=int, help="begin behind turn N")
+    add_import(debug)
     debug.set_defaults(run=_debug)
 
 

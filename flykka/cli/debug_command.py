@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from flykka.cli.debugger import Debugger
-from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, run_on_trace
+from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, import_modules, run_on_trace
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
@@ -23,6 +23,7 @@ def debug(arguments: argparse.Namespace) -> int:
 
 
 def _debug(trace: Trace, arguments: argparse.Namespace) -> int:
+    import_modules(arguments.modules)
     session = Replayer().session(trace)
     try:
         breakpoints = [Breakpoint.parse(text) for text in arguments.breakpoints]

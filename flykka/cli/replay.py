@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from flykka.cli.arguments import at_least_one
+from flykka.cli.arguments import add_import, at_least_one
 
 _DESCRIPTION = """\
 Take every turn of a recorded run again, in the recorded order, and compare what
@@ -43,8 +43,7 @@ def add_replay_command(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     )
     replay.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
     replay.add_argument("--until", metavar="N", type=at_least_one, help="only turns up to number N")
-    modules = "import this module first: one that declares messages; may be given several times"
-    replay.add_argument("--import", dest="modules", metavar="MODULE", action="append", default=[], help=modules)
+    add_import(replay)
     form = replay.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="everything, as one JSON object")
     form.add_argument("--junit", metavar="FILE", help="write the results to this file too, as JUnit's XML")

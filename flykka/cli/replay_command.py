@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flykka.cli.replay_junit import junit_xml
@@ -21,11 +20,13 @@ from flykka.cli.trace_file import (
     DIFFERENT,
     OK,
     UNREADABLE,
+    import_modules,
     is_the_same_file,
     opened,
     output_problem,
     reason,
 )
+from flykka.errors import TraceSelectionError
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.replay.comparison import DivergenceKind
@@ -38,12 +39,11 @@ if TYPE_CHECKING:
 def replay(arguments: argparse.Namespace) -> int:
     """`flykka replay`; returns the exit code, which is that of the file that went worst."""
     with _importing_from_here(), _actors_silenced():
-        for name in arguments.modules:
-            try:
-                import_module(name)
-            except ImportError as missing:
-                print(f"flykka replay: {name} cannot be imported: {missing}", file=sys.stderr)
-                return UNREADABLE
+        try:
+            import_modules(arguments.modules)
+        except TraceSelectionError as missing:
+            print(f"flykka replay: {missing}", file=sys.stderr)
+            return UNREADABLE
         if arguments.junit is not None and is_the_same_file(arguments.junit, *arguments.files):
             text = f"{arguments.junit} is a trace itself: name another file with --junit"
             print(f"flykka replay: {text}", file=sys.stderr)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -59,6 +60,15 @@ def opened(address: str) -> Iterator[Trace]:
         copy = Path(folder, "copy.trace")
         fs.get_file(location, str(copy))
         yield Trace.open(copy)
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules that declare messages. Raises `TraceSelectionError` for one that cannot be."""
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as missing:
+            raise TraceSelectionError(f"{name} cannot be imported: {missing}") from missing
 
 
 def is_the_same_file(output: str, *addresses: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from flykka.cli.arguments import add_import
 from flykka.runtime.durations import duration_ms
 from flykka.runtime.errors import DurationError
 
@@ -45,14 +46,15 @@ def add_whatif_command(subparsers: argparse._SubParsersAction[argparse.ArgumentP
     whatif.add_argument("--at", metavar="N", type=int, required=True, help="begin right before turn N")
     faults = whatif.add_mutually_exclusive_group()
     faults.add_argument("--drop", action="store_true", help="the message of the turn is lost")
-    faults.add_argument("--delay", metavar="DURATION", type=_duration, help="it comes later, such as 5s")
+    faults.add_argument("--delay", metavar="TIME", type=_duration, help="it comes later, such as 5s")
     faults.add_argument("--duplicate", action="store_true", help="it comes twice")
     faults.add_argument("--crash", metavar="PATH", help="before it comes, this actor dies, and all below it")
     faults.add_argument("--fail-stage", action="store_true", help="before it comes, a stage of its task fails")
     limit = "so much virtual time at most, from the turn on (default: 1h)"
-    whatif.add_argument("--limit", metavar="DURATION", type=_duration, default="1h", help=limit)
+    whatif.add_argument("--limit", metavar="TIME", type=_duration, default="1h", help=limit)
     whatif.add_argument("--record", metavar="FILE", help="write the run with the fork to a trace of its own")
     whatif.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    add_import(whatif)
     whatif.set_defaults(run=_whatif)
 
 

@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, is_the_same_file, output_problem, run_on_trace
+from flykka.cli.trace_file import (
+    DIFFERENT,
+    OK,
+    UNREADABLE,
+    import_modules,
+    is_the_same_file,
+    output_problem,
+    run_on_trace,
+)
 from flykka.cli.turn_text import turn_line
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
@@ -41,6 +49,7 @@ def whatif(arguments: argparse.Namespace) -> int:
 
 
 def _whatif(trace: Trace, arguments: argparse.Namespace) -> int:
+    import_modules(arguments.modules)
     session = Replayer().session(trace)
     try:
         session.at(arguments.at)

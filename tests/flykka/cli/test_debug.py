@@ -173,3 +173,10 @@ def test_on_a_terminal_an_empty_line_is_the_last_command_again(file: Path) -> No
     os.close(controller)
 
     assert b"(turn 6) " in shown
+
+
+def test_a_module_that_is_not_there_is_told(debug: Debug) -> None:
+    code, out, err = debug("--import", "no_such_module")
+
+    assert (code, out) == (2, "")
+    assert err == "flykka debug: no_such_module cannot be imported: No module named 'no_such_module'\n"

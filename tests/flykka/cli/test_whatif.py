@@ -198,3 +198,10 @@ def test_a_fork_does_not_take_the_place_of_the_recorded_run(
     assert (code, out) == (2, "")
     assert err == f"flykka whatif: {trace} is the trace itself: name another file with --record\n"
     assert trace.read_bytes() == KILLED.read_bytes()
+
+
+def test_a_module_that_is_not_there_is_told(whatif: WhatIf) -> None:
+    code, out, err = whatif(KILLED, "--at", "5", "--import", "no_such_module")
+
+    assert (code, out) == (2, "")
+    assert err == "flykka whatif: no_such_module cannot be imported: No module named 'no_such_module'\n"
