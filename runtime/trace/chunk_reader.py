@@ -159,6 +159,14 @@ class Content:
         self._chunk, self._message, self._effects, self._failure = content
 
     @property
+    def message_bytes(self) -> int:
+        """How large the message is, packed; 0 where there is none."""
+        try:
+            return len(self._chunk.values[self._message])
+        except MALFORMED:
+            return 0
+
+    @property
     def has_failed(self) -> bool:
         """Whether the turn has raised."""
         return self._failure is not None

@@ -8,13 +8,18 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from flykka.messages.ref import Ref
-from flykka.runtime.trace.records import Killed, Record, Spawned
+from flykka.runtime.trace.chunk_reader import Content
+from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 
 if TYPE_CHECKING:
     from flykka.runtime.trace.reader import Trace
 
 _WINDOW = 1_024
 """Few records are so far from their places: threads are fewer. Those of turns that have waited for an answer may be."""
+
+
+_HELD_BYTES = 16 * 1024 * 1024
+"""Nor are so many bytes of messages held back for it, however few records they are of."""
 
 
 def recipient_of(record: Record) -> Ref:
@@ -24,13 +29,24 @@ def recipient_of(record: Record) -> Ref:
 
 def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
     """The records by their sequence numbers, with few of them in memory; of turns that have waited long, some late."""
-    waiting: list[tuple[int, int, Record]] = []
+    waiting: list[tuple[int, int, int, Record]] = []
+    held = 0
     for position, record in enumerate(records):
-        heapq.heappush(waiting, (record.sequence, position, record))
-        if len(waiting) > _WINDOW:
-            yield heapq.heappop(waiting)[2]
+        weight = _weight(record)
+        held += weight
+        heapq.heappush(waiting, (record.sequence, position, weight, record))
+        while len(waiting) > _WINDOW or (held > _HELD_BYTES and waiting):
+            _, _, weight, first = heapq.heappop(waiting)
+            held -= weight
+            yield first
     while waiting:
-        yield heapq.heappop(waiting)[2]
+        yield heapq.heappop(waiting)[3]
+
+
+def _weight(record: Record) -> int:
+    """How many bytes of its chunk are there for the record alone, as long as it waits."""
+    content = record.unread if type(record) is Turn else None
+    return content.message_bytes if isinstance(content, Content) else 0
 
 
 def exactly_in_order(trace: Trace) -> Iterator[Record]:

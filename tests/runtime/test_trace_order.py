@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.order import exactly_in_order
+from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.replay.causes import causes_of
 from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Say, player, says
@@ -71,3 +72,24 @@ def test_and_is_the_cause_of_what_it_led_to(path: Path) -> None:
     causes = causes_of(trace, heard)
 
     assert [cause.turn.recipient.path for cause in causes] == ["/user/sleeper"]
+
+
+def test_large_messages_are_not_held_back_by_the_thousand(tmp_path: Path) -> None:
+    path, read = tmp_path / "large.trace", []
+    with SeededSystem(3, recorder=TraceRecorder(path), serialize_messages=False) as system:
+        ref = system.spawn(player([], {}), "a")
+        for _ in range(12):
+            ref.tell(says("x" * 4_000_000))
+
+    def noting() -> Iterator[Record]:
+        for record in Trace.open(path).records():
+            read.append(record.sequence)
+            yield record
+
+    records = nearly_in_order(noting())
+    first = next(records)
+    read_for_first = len(read)
+    found = [first, *records]
+
+    assert read_for_first < 10
+    assert [record.sequence for record in found] == sorted(read)
