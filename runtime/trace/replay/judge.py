@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.runtime.trace.chunk_reader import MALFORMED, Content
@@ -62,7 +63,11 @@ class Judge:
             now = as_in_first_format(now)
         if header.redacted:
             recorded, now = without_redacted(recorded, header.redacted), without_redacted(now, header.redacted)
-        difference = compare(recorded, now) or compare_failures(turn.failure, failure)
+        difference, failing = compare(recorded, now), compare_failures(turn.failure, failure)
+        if difference is not None and failing is not None:
+            # Why effects are missing, or more.
+            difference = replace(difference, fields=(*difference.fields, *failing.fields))
+        difference = difference or failing
         if difference is not None and self._was_cut_short(turn):
             return compare(recorded, now, is_cut_short=True)
         return difference

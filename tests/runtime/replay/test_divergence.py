@@ -237,6 +237,15 @@ def test_a_turn_that_a_kill_cut_short_may_go_on(stage: Stage) -> None:
     assert stage.divergence(do=in_turn(tells("other"), lambda c: c.system.kill(c.ref))).kind is DivergenceKind.PAYLOAD
 
 
+def test_what_a_turn_failed_with_is_told_with_the_effects_that_it_did_not_come_to(stage: Stage) -> None:
+    stage.record(do=fails)
+
+    text = stage.divergence(do=tells("x")).text()
+
+    assert "expected  nothing" in text
+    assert "failure: recorded RuntimeError: as the part says, not there now" in text
+
+
 def test_the_last_turn_before_a_kill_is_held_to_its_record(stage: Stage) -> None:
     with SeededSystem(3, recorder=TraceRecorder(stage.path)) as system:
         system.spawn(player([]), "b")
