@@ -15,6 +15,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import (
     CancelTimer,
+    CutShort,
     Kill,
     Pipe,
     Reply,
@@ -134,7 +135,7 @@ def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path)
 
     trace = Trace.open(tmp_path / "run.trace")
     die = turns_of(trace, "/user/a")[-1]
-    assert die.effects == (Send(target=other, message=says("before")), Kill(ref=die.recipient))
+    assert die.effects == (Send(target=other, message=says("before")), Kill(ref=die.recipient), CutShort())
     assert die.sequence < trace.killed[0].sequence
 
 
