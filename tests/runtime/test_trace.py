@@ -13,6 +13,7 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.block_writer import BlockWriter
 from flykka.runtime.trace.effects import (
     CancelTimer,
     CutShort,
@@ -145,6 +146,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog:
     with ActorSystem("full", recorder=recorder) as system:
         ref = system.spawn(player([], {"sync": replies}), "a")
         ref.ask(says("sync"), timeout=5)
+        assert isinstance(recorder._blocks, BlockWriter)
         assert recorder._blocks._file is not None
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, recorder._blocks._file.fileno())
