@@ -48,6 +48,11 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         props = getattr(self.actor_inbox.owner, "props", None)
         return Actor if props is None else props.actor_class
 
+    @property
+    def is_in_registry(self) -> bool:
+        """Whether Pykka's registry knows the actor while it lives."""
+        return self._system.is_in_registry
+
     def tell(self, message: Message) -> None:
         """Send `message` and forget it. To an actor that has ended it is a dead letter, never an error.
 

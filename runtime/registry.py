@@ -21,12 +21,16 @@ _ended: dict[int, ActorRef] = {}
 
 def register(ref: ActorRef) -> None:
     """The actor has started."""
+    if not ref.is_in_registry:
+        return
     with ActorRegistry._actor_refs_lock:
         ActorRegistry._actor_refs.append(ref)
 
 
 def unregister(ref: ActorRef) -> None:
     """The actor has ended."""
+    if not ref.is_in_registry:
+        return
     with ActorRegistry._actor_refs_lock:
         _ended[id(ref)] = ref
         registered = len(ActorRegistry._actor_refs)

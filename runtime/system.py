@@ -114,6 +114,9 @@ class ActorSystem:
             driven by hand has none.
     """
 
+    is_in_registry = True
+    """Whether Pykka's registry has its actors."""
+
     def __init__(
         self,
         name: str,

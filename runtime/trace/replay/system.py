@@ -126,6 +126,9 @@ class LateEnd(DeadEnd):
 class ReplaySystem(ActorSystem):
     """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
 
+    is_in_registry = False
+    """Its actors have lived before: nobody is to find them among the living, or to stop them with these."""
+
     def __init__(
         self, name: str, seed: int, only: frozenset[str] | None = None, *, tells_directives: bool = True
     ) -> None:

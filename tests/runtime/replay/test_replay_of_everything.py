@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pykka
 import pytest
 
 from flykka.runtime.context import ActorContext
@@ -77,3 +78,16 @@ def tell_all(ref: ActorRef, *words: str) -> None:
 
 def replies_to_parent(context: ActorContext) -> None:
     context.parent.tell(says("heard the second"))
+
+
+def test_the_actors_of_a_replay_are_not_found_among_the_living(tmp_path: Path) -> None:
+    with SeededSystem(1, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
+        begin(system, 1)
+        system.advance(300)
+    living = pykka.ActorRegistry.get_all()
+
+    session = Replayer().session(tmp_path / "run.trace")
+    session.step(20)
+
+    assert session.actors() != ()
+    assert pykka.ActorRegistry.get_all() == living
