@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flykka.cli.closed_pipe import print_no_more
 from flykka.cli.replay_junit import junit_xml
 from flykka.cli.replay_report import Replayed, lines_of, report_json
 from flykka.cli.trace_file import (
@@ -63,8 +64,7 @@ def _replay(arguments: argparse.Namespace) -> int:
             print(json.dumps(report_json(done), indent=2))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_no_more()
     worst = max((each.code for each in done), default=OK)
     if arguments.junit is not None:
         worst = max(worst, _written(arguments.junit, junit_xml(done)))

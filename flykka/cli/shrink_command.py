@@ -8,6 +8,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
+from flykka.cli.closed_pipe import print_no_more
 from flykka.cli.trace_file import output_problem, reason
 from flykka.runtime.errors import TraceError
 from flykka.simulation.campaign import quietly
@@ -33,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         code = _shrink(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_no_more()
     except (TraceError, OSError) as unusable:
         print(f"flykka shrink: {_reason(arguments, unusable)}", file=sys.stderr)
         return UNUSABLE

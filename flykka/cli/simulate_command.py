@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from flykka.cli.closed_pipe import print_no_more
 from flykka.cli.trace_file import output_problem
 from flykka.simulation.campaign import Summary, run_seeds
 from flykka.simulation.settings import ALL_FAULTS, SimulationSettings
@@ -31,8 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         _simulate(summary, arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has enough, as `head` has. What Python still flushes at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_no_more()
     except OSError as refused:
         print(f"flykka simulate: {output_problem(str(refused.filename), refused)}", file=sys.stderr)
         return UNWRITABLE

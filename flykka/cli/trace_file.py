@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from fsspec.core import url_to_fs
 
+from flykka.cli.closed_pipe import print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.reader import Trace
@@ -31,8 +32,7 @@ def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> in
             code = command(trace)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has enough. What Python still flushes at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_no_more()
         return OK
     except (TraceError, TraceSelectionError, OSError, ImportError) as unreadable:
         print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
