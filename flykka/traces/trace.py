@@ -66,8 +66,7 @@ class Trace(reader.Trace):
         Raises:
             TraceSelectionError: there is nothing to be drawn, or too much.
         """
-        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
-        return mermaid(self._drawn(view, MERMAID_LINES, checkpoint))
+        return mermaid(self._drawn(MERMAID_LINES, actors, collapse, first, last, checkpoint))
 
     def to_html(
         self,
@@ -79,8 +78,7 @@ class Trace(reader.Trace):
         checkpoint: int | None = None,
     ) -> str:
         """One page with a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
-        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
-        return page(self._drawn(view, HTML_LINES, checkpoint), self.path.name)
+        return page(self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint), self.path.name)
 
     def sequence_diagram(
         self,
@@ -93,12 +91,20 @@ class Trace(reader.Trace):
         height: int = HEIGHT,
     ) -> SequenceDiagram:
         """The page of `to_html`, to be shown in a notebook's cell, `height` pixels high. Raises as `to_mermaid`."""
-        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
-        diagram = self._drawn(view, HTML_LINES, checkpoint)
+        diagram = self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint)
         text = f"sequence diagram of {self.path.name}: {len(diagram.lines):,} lines, {len(diagram.lifelines):,} actors"
         return SequenceDiagram(page(diagram, self.path.name), text, height=height)
 
-    def _drawn(self, view: View, most: int, checkpoint: int | None) -> Diagram:
+    def _drawn(
+        self,
+        most: int,
+        actors: Iterable[str],
+        collapse: Iterable[str],
+        first: int | None,
+        last: int | None,
+        checkpoint: int | None,
+    ) -> Diagram:
+        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
         return drawn(self, view, most=most, concerns=None if checkpoint is None else of_checkpoint(checkpoint))
 
 
