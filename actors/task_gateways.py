@@ -35,6 +35,6 @@ class TaskGateways:
 
     def send(self) -> None:
         """Send what was added, to each TaskManager in its order."""
-        unsent, self._unsent = self._unsent, {}
-        for gateway, messages in unsent.items():
+        for gateway, messages in self._unsent.items():
             gateway.tell(messages[0] if len(messages) == 1 else TaskCheckpointMessages(messages=tuple(messages)))
+        self._unsent.clear()
