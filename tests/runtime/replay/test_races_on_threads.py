@@ -104,9 +104,13 @@ def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -
         context.system.kill(context.children[0])
         tries(context, "/user/big/small")
 
-    big = player([], {"start": spawns(player([], {"start": spawns(player([]), "tiny")}), "small"), "play": plays})
+    small = player([], {"start": spawns(player([]), "tiny")})
+    big = player([], {"start": spawns(small, "small"), "play": plays, "ready": replies})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        system.spawn(big, "big").tell(says("play"))
+        ref = system.spawn(big, "big")
+        ref.tell(says("play"))
+        # A system that ends does not wait for what its actors have still to hear.
+        ref.ask(says("ready"))
 
     assert effects(tmp_path / "run.trace", "play") == "kills /user/big/small; spawns /user/big/small"
     assert_replays(tmp_path / "run.trace", big)
