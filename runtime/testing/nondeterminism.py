@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _thread
 import datetime
+import gc
 import os
 import random
 import sys
@@ -91,7 +92,9 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
     """
     if _audit_is_on.acquire(blocking=False):
         sys.addaudithook(_on_audit)  # For good: an audit hook cannot be taken away.
-    outer, before = _watching.report, sys.getprofile()
+    outer, before, collects = _watching.report, sys.getprofile(), gc.isenabled()
+    # What callbacks of the collector do is no deed of the actor in whose turn it happens to run: Hypothesis has one.
+    gc.disable()
     _watching.report = report
     sys.setprofile(_on_profile)
     try:
@@ -99,6 +102,8 @@ def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
     finally:
         sys.setprofile(before)
         _watching.report = outer
+        if collects:
+            gc.enable()
 
 
 def refuse(found: Nondeterminism) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import logging
 import os
 import random
@@ -113,3 +114,19 @@ def test_code_outside_of_turns_may_do_what_it_likes() -> None:
         system.spawn(player([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
         system.run_until_idle()
         assert time.time() > 0
+
+
+def test_what_others_do_while_the_garbage_is_collected_is_no_deed_of_the_actor() -> None:
+    seen: list[float] = []
+
+    def note(_phase: str, _info: dict[str, int]) -> None:
+        seen.append(time.perf_counter())
+
+    gc.callbacks.append(note)
+    try:
+        log = do(lambda _: [[] for _ in range(100_000)])
+    finally:
+        gc.callbacks.remove(note)
+
+    assert log
+    assert gc.isenabled()
