@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 from flykka.cli.closed_pipe import print_no_more
-from flykka.cli.trace_file import output_problem, reason
+from flykka.cli.trace_file import broken, output_problem, reason
 from flykka.runtime.errors import TraceError
 from flykka.simulation.campaign import quietly
 from flykka.simulation.drawing import draw_scenario
@@ -24,7 +23,7 @@ from flykka.simulation.shrink_trace import scenario_of
 if TYPE_CHECKING:
     import argparse
 
-OK, FAILS, UNUSABLE, BROKEN = 0, 1, 2, 3
+OK, FAILS, UNUSABLE = 0, 1, 2
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,9 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"flykka shrink: {_reason(arguments, unusable)}", file=sys.stderr)
         return UNUSABLE
     except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
-        traceback.print_exc()
-        print("flykka shrink: this is an error of flykka's own", file=sys.stderr)
-        return BROKEN
+        return broken("flykka shrink")
     return code
 
 

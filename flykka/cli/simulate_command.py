@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from flykka.cli.closed_pipe import print_no_more
-from flykka.cli.trace_file import output_problem
+from flykka.cli.trace_file import broken, output_problem
 from flykka.simulation.campaign import Summary, run_seeds
 from flykka.simulation.settings import ALL_FAULTS, SimulationSettings
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from flykka.simulation.outcome import SimulationOutcome
 
-OK, VIOLATED, UNWRITABLE, BROKEN = 0, 1, 2, 3
+OK, VIOLATED, UNWRITABLE = 0, 1, 2
 _VIOLATIONS_SHOWN = 5
 _LOOK_SECONDS = 0.2
 
@@ -36,9 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"flykka simulate: {output_problem(str(refused.filename), refused)}", file=sys.stderr)
         return UNWRITABLE
     except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
-        traceback.print_exc()
-        print("flykka simulate: this is an error of flykka's own", file=sys.stderr)
-        return BROKEN
+        return broken("flykka simulate")
     return VIOLATED if summary.failed else OK
 
 

@@ -38,10 +38,15 @@ def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> in
         print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
         return UNREADABLE
     except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
-        traceback.print_exc()
-        print(f"{name}: could not show {address}: this is an error of flykka's own", file=sys.stderr)
-        return BROKEN
+        return broken(f"{name}: could not show {address}")
     return code
+
+
+def broken(what: str) -> int:
+    """Tell of an exception that is being handled and is nobody's fault but flykka's; the exit code for it."""
+    traceback.print_exc()
+    print(f"{what}: this is an error of flykka's own", file=sys.stderr)
+    return BROKEN
 
 
 @contextmanager
