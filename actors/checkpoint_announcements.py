@@ -81,7 +81,7 @@ def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
             return CheckpointFailuresExceeded(job_id=job_id, cause=cause)
         case effects.ReportStopFailed() | effects.ReportSavepointCompleted() | effects.ReportSavepointFailed():
             return _of_savepoint(job_id, effect)
-        case effects.ReportCompleted(checkpoint=checkpoint, stats=stats):
+        case effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained):
             return CheckpointCompleted(
                 job_id=job_id,
                 checkpoint_id=checkpoint.checkpoint_id,
@@ -91,6 +91,7 @@ def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
                 path=checkpoint.path,
                 timestamp_ms=now,
                 vertices=tuple(_measured(stats, task) for task in stats.tasks.values()),
+                is_retained=is_retained,
             )
         case effects.ReportAborted(checkpoint_id=checkpoint_id, reason=reason):
             return CheckpointAborted(job_id=job_id, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=now)

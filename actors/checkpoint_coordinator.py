@@ -15,14 +15,16 @@ from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
+from flykka.actors.checkpoint.explanation import explain_checkpoints
 from flykka.actors.checkpoint.final_checkpoint import Stop
-from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
 from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import for_savepoint
 from flykka.actors.checkpoint_announcements import for_job_master, for_task
 from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.checkpoint_stores import CheckpointStoreMessage, CheckpointStores
 from flykka.actors.ignore import Ignore
+from flykka.actors.job_checkpoints import JobCheckpoints
 from flykka.actors.master_hooks import HooksOfJob
 from flykka.actors.state.handles import operator_metadata
 from flykka.actors.task_gateways import TaskGateways
@@ -32,13 +34,11 @@ from flykka.messages.checkpoint import (
     DeclineCheckpoint,
     OperatorCoordinatorsSnapshotted,
 )
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointTimedOut,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
-    Disposed,
     FinalCheckpointRequest,
     FinalCheckpointRetryDue,
     MasterHookFailed,
@@ -46,10 +46,7 @@ from flykka.messages.coordination import (
     MasterHooksClosed,
     MasterHooksRestored,
     MasterHooksTriggered,
-    MetadataRead,
     MetadataReadFailed,
-    MetadataWriteFailed,
-    MetadataWritten,
     PeriodicTriggerDue,
     RequestRestoreState,
     RestoreStateFailed,
@@ -59,6 +56,7 @@ from flykka.messages.coordination import (
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
+from flykka.messages.explanation import CheckpointsExplained, ExplainCheckpoints
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
@@ -70,11 +68,17 @@ _log = logging.getLogger(__name__)
 class CheckpointCoordinator(Actor):
     """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
 
-    def __init__(self, job_graph: JobGraph, storage: CheckpointStorage, hooks: HooksOfJob | None = None) -> None:
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        storage: CheckpointStorage,
+        checkpoints: JobCheckpoints,
+        hooks: HooksOfJob | None = None,
+    ) -> None:
         self._job_id = job_graph.job_id
         self._hooks = hooks or HooksOfJob()
         self._storage = storage
-        self._ids = CheckpointIdCounter()
+        self._checkpoints = checkpoints
         self._tasks = TaskGateways()
         self._events: deque[CoordinatorEvent] = deque()
         sources = (operator for vertex in job_graph.vertices for operator in vertex.operators)
@@ -86,6 +90,11 @@ class CheckpointCoordinator(Actor):
             master_hooks=self._hooks.identifiers,
         )
 
+    def pre_start(self) -> None:
+        """Take the checkpoints of the job over, from nobody or from the coordinator before."""
+        self._stores = CheckpointStores(self.context, self._job_id, self._storage, self._checkpoints)
+        self._stores.recover()
+
     def handle_message(self, message: Message) -> None:
         """Tasks' messages, the JobMaster's, and what timers and storage report."""
         match message:
@@ -96,8 +105,6 @@ class CheckpointCoordinator(Actor):
                 | PeriodicTriggerDue()
                 | FinalCheckpointRetryDue()
                 | CheckpointTimedOut()
-                | MetadataWritten()
-                | MetadataWriteFailed()
                 | MasterHooksTriggered()
                 | MasterHookFailed()
                 | MasterHooksRestored()
@@ -121,23 +128,25 @@ class CheckpointCoordinator(Actor):
                 self._on_request(message)
             case AbortPendingCheckpoints(reason=reason):
                 self._take(events.PendingAborted(reason=reason))
-            case RequestRestoreState():
-                self._on_request_restore_state(message)
-            case MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow):
-                self._ids.skip_to(checkpoint.checkpoint_id + 1)
-                adopted = events.CheckpointAdopted(version=version, checkpoint=checkpoint, allow_unmatched=allow)
-                self._take(adopted)
+            case RequestRestoreState(version=version, path=path, allow_non_restored_state=allow):
+                self._take(events.RestoreRequested(version=version, path=path, allow_unmatched=allow))
             case MetadataReadFailed(version=version, cause=cause):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
-            case Disposed(cause=cause):
-                if cause is not None:
-                    _log.warning("files of job %s may be left behind: %s", self._job_id, cause.message)
-                self._take(events.DisposalEnded())
+            case _ if isinstance(message, CheckpointStoreMessage):
+                event = self._stores.take(message)
+                if event is not None:
+                    self._take(event)
+            case ExplainCheckpoints(reply_to=reply_to):
+                reply_to.tell(self.explain(self.context.now()))
             case StopCheckpointing(job_status=job_status):
                 self._take(events.Shutdown(job_status=job_status))
             case _:
                 self.context.unhandled(message)
+
+    def explain(self, now: int) -> CheckpointsExplained:
+        """Which checkpoints are pending, and for whom they wait."""
+        return explain_checkpoints(self._job_id, self._machine.pending, self._machine.stats, now)
 
     def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
         match message:
@@ -173,17 +182,6 @@ class CheckpointCoordinator(Actor):
         )
         self._take(events.TasksChanged(tasks=planned))
 
-    def _on_request_restore_state(self, message: RequestRestoreState) -> None:
-        version, allow = message.version, message.allow_non_restored_state
-        if message.path is None or len(self._machine.completed):
-            self._take(events.RestoreRequested(version=version, allow_unmatched=allow))
-            return
-        self.context.pipe_to_self(
-            partial(_read_metadata, message.path),
-            lambda checkpoint: MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow),
-            lambda error: MetadataReadFailed(version=version, cause=serialized(error)),
-        )
-
     def _take(self, event: CoordinatorEvent) -> None:
         # An effect may be answered at once; the answer's turn comes when the effects at hand are done.
         self._events.append(event)
@@ -198,15 +196,19 @@ class CheckpointCoordinator(Actor):
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:
             case effects.DrawCheckpointId():
-                self._take(events.CheckpointIdDrawn(checkpoint_id=self._ids.get_and_increment()))
+                drawn = self._stores.draw_id()
+                if drawn is not None:
+                    self._take(drawn)
             case effects.StartTimer():
                 self._start_timer(effect)
             case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
                 self.context.timers.cancel(_timer_key(kind, checkpoint_id))
             case effects.TriggerTask() | effects.NotifyComplete() | effects.NotifyAborted():
                 self._tasks.add(for_task(self._job_id, effect))
-            case effects.WriteMetadata() | effects.Dispose() | effects.DeleteJob():
-                self._use_storage(effect)
+            case effects.WriteMetadata() | effects.ReadMetadata():
+                self._stores.use_metadata(effect)
+            case effects.Dispose() | effects.DeleteJob():
+                self._stores.delete(effect)
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
                 self._use_hooks(effect)
             case Ignore(reason=reason):
@@ -227,24 +229,6 @@ class CheckpointCoordinator(Actor):
                 assert effect.checkpoint_id is not None
                 due = CheckpointTimedOut(checkpoint_id=effect.checkpoint_id)
                 self.context.timers.start_once(key, effect.delay_ms, due)
-            case unreachable:
-                assert_never(unreachable)
-
-    def _use_storage(self, effect: effects.WriteMetadata | effects.Dispose | effects.DeleteJob) -> None:
-        match effect:
-            case effects.WriteMetadata(checkpoint=checkpoint, target_location=target_location):
-                checkpoint_id = checkpoint.checkpoint_id
-                self.context.pipe_to_self(
-                    partial(self._storage.write_metadata, checkpoint, target_location),
-                    lambda path: MetadataWritten(checkpoint_id=checkpoint_id, path=path),
-                    lambda error: MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error)),
-                )
-            case effects.Dispose(checkpoints=checkpoints, state=state):
-                paths = tuple(handle.path for handle in state)
-                self.context.pipe_to_self(partial(self._storage.dispose, checkpoints, paths), _disposed, _not_disposed)
-            case effects.DeleteJob(continued=continued):
-                delete = partial(self._storage.delete_job, self._job_id, continued)
-                self.context.pipe_to_self(delete, _disposed, _not_disposed)
             case unreachable:
                 assert_never(unreachable)
 
@@ -274,18 +258,5 @@ class CheckpointCoordinator(Actor):
                 assert_never(unreachable)
 
 
-def _read_metadata(path: str) -> CompletedCheckpoint:
-    # Another job has written it, and perhaps in another storage.
-    return CheckpointStorage(path).read_metadata(path)
-
-
 def _timer_key(kind: TimerKind, checkpoint_id: int | None) -> str:
     return kind.value if checkpoint_id is None else f"{kind.value}-{checkpoint_id}"
-
-
-def _disposed(_: None) -> Disposed:
-    return Disposed()
-
-
-def _not_disposed(error: BaseException) -> Disposed:
-    return Disposed(cause=serialized(error))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.ids import JobId
+from flykka.messages.ids import JobId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import SplitsDiscovered
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -60,6 +60,9 @@ class DataPlane(Protocol):
 
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job, killed attempts on their way out included. May block."""
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Free what was kept in BLOCKING partitions of a job, whether anything was or not. May block."""
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Free everything that is left of the job in the data plane. May block; may be called again.

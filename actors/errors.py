@@ -13,6 +13,9 @@ JobRuntimeError
 │   ├── CheckpointStateMissingError the folder: state that the metadata refers to is not there, or not whole
 │   ├── CheckpointVersionError      the reader: the file was written by a newer flykka
 │   └── CheckpointDirectoryError    the directory: it cannot be written
+├── HighAvailabilityError
+│   ├── LeadershipLostError         the caller: somebody else leads, or coordinates the job; nothing was changed
+│   └── StoreUnavailableError       the store: it cannot be reached, read or written
 ├── MasterHookError                 the user's hook: it raised, or what it returned or is called cannot be stored
 ├── NetworkBufferError
 │   ├── InsufficientNetworkBuffersError  the cluster: a task needs more network buffers than its TaskManager has left
@@ -90,6 +93,18 @@ class CheckpointVersionError(CheckpointStorageError):
 
 class CheckpointDirectoryError(CheckpointStorageError):
     """The checkpoint directory cannot be written; the text names it."""
+
+
+class HighAvailabilityError(JobRuntimeError):
+    """What has to outlive the driver cannot be kept, or not by this one."""
+
+
+class LeadershipLostError(HighAvailabilityError):
+    """Whoever asked for this leads no more; what it is that it could not do is in the text."""
+
+
+class StoreUnavailableError(HighAvailabilityError):
+    """The high-availability store cannot be used; the text names it, and what to do."""
 
 
 class MasterHookError(JobRuntimeError):

@@ -1,289 +1,399 @@
-"""The JobManager: takes jobs in, has a JobMaster run each of them, and tells the clients what became of them.
+"""The JobManager: leads or waits, takes jobs in, has a JobMaster run each of them, and tells clients what became of it.
 
-A job is known here from its submission until its JobMaster has ended, so that an id, a folder and an actor's name are
-free again when the client hears the result.
+What it must not lose is in the store of the leader (`high_availability`): a job from before it is accepted until it is
+put away, and how it has ended from before anything is put away. So it may die at any moment, and so may a JobMaster:
+who comes next goes on with what is there. A JobMaster that has died is spawned anew, unless it fails by itself again
+and again. Who does not lead keeps its clients' requests until it does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable
 from functools import partial
+from typing import assert_never
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.embedded_ha_services import EmbeddedHaServices
 from flykka.actors.errors import GraphError, described
 from flykka.actors.graph.validation import check_job_graph
-from flykka.actors.job_master import JobMaster
-from flykka.actors.master_hooks import MasterHooks
+from flykka.actors.high_availability import HighAvailabilityServices
+from flykka.actors.job_manager_store import (
+    accept_job,
+    begin_again,
+    clean_up_job,
+    look_for_result,
+    put_away_job,
+    release_job_master,
+    remove_job,
+)
+from flykka.actors.job_master_props import job_master_props
+from flykka.actors.leadership import Leadership, LeadershipMessage
+from flykka.actors.managed_job import (
+    JobPhase,
+    ManagedJob,
+    duplicate,
+    refusal,
+    removed,
+    result,
+    submitted,
+)
+from flykka.actors.managed_jobs import JobRequest, answer, job_run_by, recover
+from flykka.messages.explanation import ExplainLeadership, LeadershipExplained
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
     CancelJob,
-    CancellationFailure,
-    CancellationSuccess,
-    JobResultFailure,
-    JobResultSuccess,
-    JobStatus,
+    JobNotFound,
     JobSubmitSuccess,
-    ListeningBehaviour,
-    StopJob,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
+    RemoveJob,
     StoppingFailure,
-    StoppingSuccess,
     SubmitJob,
-    TriggerSavepoint,
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.job_control import JobDataReleased, JobEnded, JobGraphAccepted, JobGraphRefused
+from flykka.messages.job_control import JobEnded, JobGraphAccepted, JobGraphRefused
 from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_manager import (
+    JobAlreadyEnded,
+    JobMasterReleased,
+    JobNotPutAway,
+    JobPutAway,
+    JobRemoved,
+    JobResultLookedFor,
+    JobsRecovered,
+    LeaderElectionFailed,
+    RequestApplicationRun,
+    StoreRetryDue,
+)
+from flykka.messages.leader import RevokeLeadership
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import InvalidActorNameError, serialized
+from flykka.runtime.events import ActorFailed
 from flykka.runtime.path import child_path
-from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
+_log = logging.getLogger(__name__)
 
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    submission: SubmitJob
-    job_master: Ref | None = None
-    """None while the graph is being checked and stored."""
-    is_cancelled: bool = False
-    stopped_by: list[StopJob] = field(default_factory=list)
-    savepoints_for: list[Ref] = field(default_factory=list)
-    end: JobEnded | None = None
+STORE_RETRY_MS = 1_000
+"""How long what the store could not do waits, until it is tried again."""
+
+_LOST = "LeadershipLostError"
+"""The type of the failures that say nothing of a job: whoever leads now goes on with it."""
+
+ClientRequest = SubmitJob | RegisterJobClient | RequestApplicationRun | JobRequest
+"""What waits until somebody leads here."""
+
+PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway | JobRemoved
 
 
 class JobManager(Actor):
-    """One per system, `/user/job-manager`. A JobMaster that fails is not restarted: its job has failed."""
+    """One per system, `/user/job-manager`."""
 
     supervisor_strategy = STOPPING_STRATEGY
 
-    def __init__(self, resource_manager: Ref, data_plane: DataPlane) -> None:
+    def __init__(
+        self,
+        resource_manager: Ref,
+        data_plane: DataPlane,
+        high_availability: HighAvailabilityServices | None = None,
+    ) -> None:
         self._resource_manager = resource_manager
         self._data_plane = data_plane
-        self._jobs: dict[JobId, _Job] = {}
+        self._services = high_availability or EmbeddedHaServices()
+        self._jobs: dict[JobId, ManagedJob] = {}
+
+    def pre_start(self) -> None:
+        """Take part in the election; hear what JobMasters fail with."""
+        self.context.system.event_stream.subscribe(self.context.ref, ActorFailed)
+        self._leadership = Leadership(self.context, self._services)
+        self._leadership.start()
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """What the failed instance knew is lost: end, so that a new JobManager recovers it."""
+        self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """What clients ask, what becomes of a submission, and how a job ends."""
+        """What clients ask, what the election and the store say, and how jobs end."""
         match message:
-            case SubmitJob():
-                self._on_submit(message)
-            case JobGraphAccepted(job_id=job_id, master_hooks=master_hooks):
-                self._on_accepted(job_id, master_hooks)
-            case JobGraphRefused(job_id=job_id, cause=cause):
-                self._refuse(self._jobs.pop(job_id).submission, cause)
-            case CancelJob():
-                self._on_cancel(message)
-            case StopJob():
-                self._on_stop(message)
-            case TriggerSavepoint():
-                self._on_trigger_savepoint(message)
-            case TriggerSavepointSuccess() | TriggerSavepointFailure():
-                self._on_savepoint(message)
+            case _ if isinstance(message, ClientRequest):
+                self._on_request(message)
+            case _ if isinstance(message, LeadershipMessage):
+                self._on_leadership(message)
+            case JobGraphAccepted() | JobGraphRefused() | JobAlreadyEnded():
+                self._on_begun(message)
+            case TriggerSavepointSuccess(job_id=job_id) | TriggerSavepointFailure(job_id=job_id):
+                self._jobs[job_id].answer_savepoint(message)
             case StoppingFailure(job_id=job_id):
-                self._answer_stop(self._jobs[job_id], message)
+                self._jobs[job_id].answer_stops(message)
+            case JobResultLookedFor(job_id=job_id, client=client, end=end):
+                client.tell(JobNotFound(job_id=job_id) if end is None else result(end, is_earlier=True))
+            case ExplainLeadership(reply_to=reply_to, job_id=job_id):
+                reply_to.tell(self.explain(job_id, self.context.now()))
+            case RemoveJob():
+                self._on_remove(message)
+            case ActorFailed(ref=ref, failure=failure):
+                if (job := job_run_by(self._jobs, ref)) is not None:
+                    job.note_failure(failure, self.context.now())
             case JobEnded(job_id=job_id):
-                self._jobs[job_id].end = message
+                self._jobs[job_id].note_end(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
-            case JobDataReleased(job_id=job_id):
-                self._on_released(job_id, message)
+            case _ if isinstance(message, PuttingAway):
+                self._on_put_away(message)
+            case StoreRetryDue(job_id=job_id):
+                if (job := self._jobs.get(job_id)) is not None:
+                    self._go_on(job)
             case _:
                 self.context.unhandled(message)
 
+    def explain(self, job_id: JobId, now: int) -> LeadershipExplained:
+        """Whether this JobManager leads, and what it does with the job."""
+        return self._leadership.explain(now, self._jobs[job_id].phase.value if job_id in self._jobs else None)
+
     def post_stop(self) -> None:
         """Nobody waits for a stop, or a savepoint, that nobody will carry out."""
-        for job_id, job in self._jobs.items():
-            self._answer_stop(job, _not_stopped(job_id, "its cluster is shut down"))
-            self._refuse_savepoints(job_id, job, "its cluster is shut down")
+        for job in self._jobs.values():
+            job.give_up_requests("its cluster is shut down")
 
-    # Submission
+    # Leadership
+
+    def _on_leadership(self, message: LeadershipMessage) -> None:
+        match self._leadership.take(message, self._jobs):
+            case JobsRecovered() as recovered:
+                self._take_over(recovered)
+                self.context.unstash_all()
+            case LeaderElectionFailed():
+                self.context.unstash_all()
+            case RevokeLeadership():
+                self._suspend()
+            case None:
+                pass
+
+    def _take_over(self, recovered: JobsRecovered) -> None:
+        ended = {end.job_id: end for end in recovered.ended}
+        kept = {each.job_graph.job_id: each for each in recovered.jobs}
+        for job_id, each in kept.items():
+            recover(self._jobs, each, ended.get(job_id), is_bound=job_id in recovered.bound)
+        for job_id, job in list(self._jobs.items()):
+            if job_id in kept or not job.is_kept:
+                self._go_on(job)
+            else:
+                # The leader that was there meanwhile has seen to its end.
+                del self._jobs[job_id]
+                job.tell_result(ended.get(job_id) or removed(job_id))
+
+    def _suspend(self) -> None:
+        """Somebody else leads, perhaps: what runs here ends, and what is in the store is left as it is."""
+        for job in self._jobs.values():
+            job.suspend(self.context.now())
+            if job.job_master is not None:
+                self.context.stop(job.job_master)
+
+    # Clients
+
+    def _on_request(self, message: ClientRequest) -> None:
+        if self._leadership.session is None and self._leadership.failure is None:
+            self.context.stash()
+            return
+        match message:
+            case SubmitJob():
+                self._on_submit(message)
+            case RegisterJobClient():
+                self._on_register(message)
+            case RequestApplicationRun():
+                if not self._leadership.answer(message):
+                    self.context.stash()
+            case _:
+                answer(self._jobs, message)
+
+    def _on_register(self, message: RegisterJobClient) -> None:
+        job_id, client = message.job_id, message.client
+        job = self._jobs.get(job_id)
+        if job is None and self._leadership.session is not None:
+            work = partial(look_for_result, self._leadership.store, job_id, client)
+            self._ask_store(work, lambda _: JobResultLookedFor(job_id=job_id, client=client))
+        elif job is None:
+            client.tell(JobNotFound(job_id=job_id))
+        elif job.register(client, message.listening_behaviour) and job.job_master is not None:
+            job.job_master.tell(message)
+        else:
+            client.tell(RegisterJobClientSuccess(job_id=job_id))
 
     def _on_submit(self, submission: SubmitJob) -> None:
-        job_graph = submission.job_graph
+        job_graph, client = submission.job_graph, submission.client
         job_id = job_graph.job_id
-        if job_id in self._jobs:
-            text = f"there is a job {job_id} already"
-            self._refuse(submission, SerializedThrowable(type_name="DuplicateJobSubmissionError", message=text))
+        job = self._jobs.get(job_id)
+        if job is not None and job.end is not None:
+            job.answer_with_end(client, submission.listening_behaviour)
             return
+        problem = self._leadership.failure or self._unfit(job_graph)
+        if problem is None and job is not None and job.phase is not JobPhase.AWAITING_CODE:
+            problem = duplicate(job_id)
+        if problem is not None:
+            client.tell(refusal(job_id, problem))
+            return
+        if job is None:
+            job = self._jobs[job_id] = ManagedJob(submitted(submission))
+        else:
+            job.bind(job_graph)
+        job.register(client, submission.listening_behaviour)
+        self._go_on(job)
+
+    def _unfit(self, job_graph: JobGraph) -> SerializedThrowable | None:
         try:
             check_job_graph(job_graph)
-            child_path(self.context.path, _name(job_id))
+            child_path(self.context.path, _name(job_graph.job_id))
         except (GraphError, InvalidActorNameError) as unfit:
-            self._refuse(submission, described(unfit))
+            return described(unfit)
+        return None
+
+    # What comes next in a job's life
+
+    def _go_on(self, job: ManagedJob) -> None:
+        """Begin what comes next, when nothing is under way: as a leader only."""
+        leads = self._leadership.session is not None
+        if job.is_busy or job.job_master is not None:
             return
-        self._jobs[job_id] = _Job(submission=submission)
-        self.context.pipe_to_self(
-            partial(_check_and_store, self._data_plane, job_graph),
-            lambda master_hooks: JobGraphAccepted(job_id=job_id, master_hooks=master_hooks),
-            lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)),
-        )
+        if job.removal is not None:
+            self._remove(job)
+        elif leads and job.end is not None:
+            self._put_away(job, job.end)
+        elif leads and job.may_begin:
+            self._begin(job)
 
-    def _refuse(self, submission: SubmitJob, cause: SerializedThrowable) -> None:
-        submission.client.tell(JobResultFailure(job_id=submission.job_graph.job_id, cause=cause))
+    def _begin(self, job: ManagedJob) -> None:
+        job_id = job.job_id
+        goes_on = job.is_kept and job.is_bound
+        begin = begin_again if goes_on else accept_job
+        job.begin(JobPhase.STARTING if goes_on else JobPhase.ACCEPTING)
+        work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
+        self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
 
-    def _on_accepted(self, job_id: JobId, master_hooks: tuple[str, ...]) -> None:
-        job = self._jobs[job_id]
-        submission = job.submission
-        submission.client.tell(JobSubmitSuccess(job_id=job_id))
-        listens = submission.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
-        props = Props(
-            JobMaster,
-            submission.job_graph,
-            self._resource_manager,
-            self._data_plane,
-            CheckpointStorage(submission.job_graph.checkpointing.directory),
-            listeners=(submission.client,) if listens else (),
-            master_hooks=master_hooks,
-            restore_path=submission.restore_path,
-            allow_non_restored_state=submission.allow_non_restored_state,
-        )
-        job.job_master = self.context.spawn(props, _name(job_id))
-        self.context.watch(job.job_master)
+    def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | JobAlreadyEnded) -> None:
+        match message:
+            case JobGraphAccepted(job_id=job_id, master_hooks=master_hooks, starts=starts):
+                job = self._jobs[job_id]
+                if job.accept(starts):
+                    job.tell_all(JobSubmitSuccess(job_id=job_id))
+                if self._leadership.session is None:
+                    job.phase = JobPhase.SUSPENDED
+                elif job.removal is not None:
+                    self._remove(job)
+                else:
+                    self._spawn_job_master(job, master_hooks)
+            case JobGraphRefused(job_id=job_id, cause=cause):
+                self._on_not_begun(self._jobs[job_id], cause)
+            case JobAlreadyEnded(end=end):
+                job = self._jobs.pop(end.job_id)
+                job.tell_all(JobSubmitSuccess(job_id=end.job_id))
+                job.tell_result(end, is_earlier=True)
+            case _:
+                assert_never(message)
+
+    def _on_not_begun(self, job: ManagedJob, cause: SerializedThrowable) -> None:
+        job.is_busy = False
+        if cause.type_name == _LOST or (job.is_bound and job.is_kept):
+            # Whoever leads next finds it in the store, or it is accepted then.
+            self._try_again(job, cause)
+        else:
+            job.refuse(cause)
+            if job.is_kept:
+                job.phase = JobPhase.AWAITING_CODE
+            else:
+                del self._jobs[job.job_id]
+
+    def _spawn_job_master(self, job: ManagedJob, master_hooks: tuple[str, ...]) -> None:
+        store = self._leadership.store
+        props = job_master_props(job, self._resource_manager, self._data_plane, store, master_hooks)
+        job_master = self.context.spawn(props, _name(job.job_id))
+        self.context.watch(job_master)
+        job.run(job_master, self.context.now())
         if job.is_cancelled:
-            job.job_master.tell(CancelJob(job_id=job_id, client=self.context.ref))
+            job_master.tell(CancelJob(job_id=job.job_id, client=self.context.ref))
 
-    # Cancellation
-
-    def _on_cancel(self, message: CancelJob) -> None:
-        job_id = message.job_id
-        job = self._jobs.get(job_id)
-        if job is None or job.end is not None:
-            text = f"there is no job {job_id} that could be cancelled"
-            cause = SerializedThrowable(type_name="JobNotFoundError", message=text)
-            message.client.tell(CancellationFailure(job_id=job_id, cause=cause))
+    def _on_terminated(self, ref: Ref) -> None:
+        job = job_run_by(self._jobs, ref)
+        if job is None:
             return
-        if job.job_master is None:
-            job.is_cancelled = True
-        else:
-            job.job_master.tell(message)
-        message.client.tell(CancellationSuccess(job_id=job_id))
-
-    # Stopping: answered when the job has ended, or goes on all the same
-
-    def _on_stop(self, message: StopJob) -> None:
-        job_id = message.job_id
-        job = self._jobs.get(job_id)
-        if job is None or job.end is not None:
-            message.client.tell(_not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
-        elif job.job_master is None:
-            message.client.tell(_not_stopped(job_id, "it is not yet accepted"))
-        elif job.stopped_by and _kind_of_stop(job.stopped_by[0]) != _kind_of_stop(message):
-            message.client.tell(_not_stopped(job_id, f"it stops already, {_kind_of_stop(job.stopped_by[0])}"))
-        else:
-            job.stopped_by.append(message)
-            job.job_master.tell(message)
-
-    def _answer_stop(self, job: _Job, answer: StoppingSuccess | StoppingFailure) -> None:
-        for stop in job.stopped_by:
-            stop.client.tell(answer)
-        job.stopped_by.clear()
-
-    # Savepoints: answered by the JobMaster, or here where it has ended without
-
-    def _on_trigger_savepoint(self, message: TriggerSavepoint) -> None:
-        job_id = message.job_id
-        job = self._jobs.get(job_id)
-        if job is None or job.end is not None:
-            message.client.tell(_no_savepoint(job_id, message.client, f"there is no job {job_id} that runs"))
-        elif job.job_master is None:
-            message.client.tell(_no_savepoint(job_id, message.client, "it is not yet accepted"))
-        else:
-            job.savepoints_for.append(message.client)
-            job.job_master.tell(message)
-
-    def _on_savepoint(self, answer: TriggerSavepointSuccess | TriggerSavepointFailure) -> None:
-        job = self._jobs[answer.job_id]
-        job.savepoints_for.remove(answer.client)
-        answer.client.tell(answer)
-
-    def _refuse_savepoints(self, job_id: JobId, job: _Job, why: str) -> None:
-        for client in job.savepoints_for:
-            client.tell(_no_savepoint(job_id, client, why))
-        job.savepoints_for.clear()
+        job.job_master = None
+        if job.end is not None:
+            self._go_on(job)
+            return
+        if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
+            job.lose_job_master(self.context.now())
+        job.begin(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
+        job_id = job.job_id
+        store = None if self._leadership.session is None else self._leadership.store
+        work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
+        self._ask_store(work, lambda error: JobMasterReleased(job_id=job_id, cause=serialized(error)))
 
     # The end
 
-    def _on_terminated(self, ref: Ref) -> None:
-        job_id = next(job_id for job_id, job in self._jobs.items() if job.job_master == ref)
-        job = self._jobs[job_id]
-        if job.end is not None:
-            self._conclude(job_id, job.end)
+    def _put_away(self, job: ManagedJob, end: JobEnded) -> None:
+        job_id, store = job.job_id, self._leadership.store
+        job.begin(JobPhase.PUTTING_AWAY)
+        if job.is_cleaned_up:
+            work = partial(put_away_job, store, end)
+        else:
+            work = partial(clean_up_job, store, self._data_plane, job.submitted.job_graph, end)
+        self._ask_store(work, lambda error: JobNotPutAway(job_id=job_id, cause=serialized(error)))
+
+    def _on_put_away(self, message: PuttingAway) -> None:
+        match message:
+            case JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
+                job = self._jobs[job_id]
+                job.release(end, path)
+                if cause is not None and cause.type_name != _LOST:
+                    self.context.publish(message)
+                self._go_on(job)
+            case JobPutAway(end=end):
+                job = self._jobs.pop(end.job_id)
+                job.tell_result(end, is_earlier=job.is_asked_again)
+            case JobNotPutAway(job_id=job_id, cause=cause):
+                job = self._jobs[job_id]
+                job.is_busy = False
+                self._try_again(job, cause)
+            case JobRemoved(job_id=job_id, cause=cause):
+                if cause is not None and cause.type_name != _LOST:
+                    _log.error("job %s may still be in the store: %s", job_id, cause.message)
+                self._jobs.pop(job_id).tell_result(removed(job_id))
+            case _:
+                assert_never(message)
+
+    def _try_again(self, job: ManagedJob, cause: SerializedThrowable) -> None:
+        """A job that is accepted is not given up because its store cannot be written for a while."""
+        if cause.type_name != _LOST:
+            _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
+        self.context.timers.start_once(f"store-{job.job_id}", STORE_RETRY_MS, StoreRetryDue(job_id=job.job_id))
+
+    def _on_remove(self, message: RemoveJob) -> None:
+        job = self._jobs.get(message.job_id)
+        if job is None:
             return
-        # It died, and what it would have cleaned up is left. Checkpoints stay: they are what the job can go on from.
-        self.context.pipe_to_self(
-            partial(_release_and_find_checkpoint, self._data_plane, job.submission.job_graph),
-            lambda path: JobDataReleased(job_id=job_id, checkpoint_path=path),
-            lambda error: JobDataReleased(job_id=job_id, cause=serialized(error)),
-        )
+        job.removal = message.remove_job_from_state_backend
+        if job.job_master is not None:
+            self.context.stop(job.job_master)
+        self._go_on(job)
 
-    def _on_released(self, job_id: JobId, released: JobDataReleased) -> None:
-        if released.cause is not None:
-            self.context.publish(released)
-        cause = SerializedThrowable(
-            type_name="JobMasterLostError", message=f"the JobMaster of {job_id} failed by itself"
-        )
-        path = released.checkpoint_path
-        self._conclude(job_id, JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause, checkpoint_path=path))
+    def _remove(self, job: ManagedJob) -> None:
+        """Forget a job that nobody works for; what is in the store is the leader's."""
+        job_id = job.job_id
+        if not job.removal or self._leadership.session is None:
+            self._jobs.pop(job_id).tell_result(removed(job_id))
+            return
+        job.begin(JobPhase.PUTTING_AWAY)
+        work = partial(remove_job, self._leadership.store, job_id)
+        self._ask_store(work, lambda error: JobRemoved(job_id=job_id, cause=serialized(error)))
 
-    def _conclude(self, job_id: JobId, end: JobEnded) -> None:
-        job = self._jobs.pop(job_id)
-        submission = job.submission
-        self._answer_stop(job, _outcome_of_stop(end))
-        self._refuse_savepoints(job_id, job, f"it has ended {end.status}")
-        if submission.listening_behaviour is not ListeningBehaviour.DETACHED:
-            submission.client.tell(_result(end))
+    def _ask_store(self, work: Callable[[], Message], on_failure: Callable[[BaseException], Message]) -> None:
+        self.context.pipe_to_self(work, lambda answer: answer, on_failure)
 
 
 def _name(job_id: JobId) -> str:
     return f"job-{job_id}"
-
-
-def _check_and_store(data_plane: DataPlane, job_graph: JobGraph) -> tuple[str, ...]:
-    """What the master hooks of the job are called."""
-    data_plane.check(job_graph)
-    CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
-    return MasterHooks(data_plane.master_hooks(job_graph.job_id)).identifiers
-
-
-def _release_and_find_checkpoint(data_plane: DataPlane, job_graph: JobGraph) -> str | None:
-    data_plane.release_job(job_graph.job_id, keep_staged=True)
-    return CheckpointStorage(job_graph.checkpointing.directory).latest(job_graph.job_id)
-
-
-def _result(end: JobEnded) -> JobResultSuccess | JobResultFailure:
-    match end:
-        case JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path=path, accumulators=accumulators):
-            return JobResultSuccess(job_id=job_id, checkpoint_path=path, accumulators=accumulators)
-        case JobEnded(job_id=job_id, status=JobStatus.CANCELED as status, checkpoint_path=path):
-            cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
-            return JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=path)
-        case JobEnded(job_id=job_id, status=status, cause=cause, checkpoint_path=path):
-            assert cause is not None, f"job {job_id} is {status} without a cause"
-            return JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=path)
-
-
-def _outcome_of_stop(end: JobEnded) -> StoppingSuccess | StoppingFailure:
-    if end.status is JobStatus.FINISHED and end.checkpoint_path is not None:
-        return StoppingSuccess(job_id=end.job_id, checkpoint_path=end.checkpoint_path)
-    return _not_stopped(end.job_id, f"it has ended {end.status}")
-
-
-def _not_stopped(job_id: JobId, why: str) -> StoppingFailure:
-    return StoppingFailure(job_id=job_id, cause=SerializedThrowable(type_name="StopJobError", message=why))
-
-
-def _no_savepoint(job_id: JobId, client: Ref, why: str) -> TriggerSavepointFailure:
-    cause = SerializedThrowable(type_name="SavepointError", message=why)
-    return TriggerSavepointFailure(job_id=job_id, client=client, cause=cause)
-
-
-def _kind_of_stop(stop: StopJob) -> str:
-    """Two stops are one where this is the same."""
-    if stop.savepoint_directory is None:
-        return "with a checkpoint"
-    return f"{'draining, ' if stop.drain else ''}with a savepoint in {stop.savepoint_directory!r}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -17,21 +16,23 @@ from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
 from flykka.actors.checkpoint_coordinator_de_activator import CheckpointCoordinatorDeActivator
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.errors import RestoreError, described
 from flykka.actors.graph import effects, events
 from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.graph.job_waits import JobWaits
 from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.high_availability import LeaderStore
 from flykka.actors.ignore import Ignore
+from flykka.actors.job_listeners import JobListeners
 from flykka.actors.master_hooks import HooksOfJob
 from flykka.actors.operator_coordinator_handler import OperatorCoordinatorHandler
 from flykka.actors.resource_cleaner import CleanupMessage, ResourceCleaner
 from flykka.actors.savepoint_handler import SavepointHandler, SavepointMessage
+from flykka.actors.scheduling.exception_history import ExceptionHistory
 from flykka.actors.scheduling.restart_strategy import restart_strategy
-from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
+from flykka.actors.scheduling.slot_requests import RequestSlots, ReturnSlot
 from flykka.actors.slot_pool_service import SlotMessage, SlotPoolService
-from flykka.actors.state.assignment import StateAssignment, assign
+from flykka.actors.state_restorer import StateRestorer
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotOperatorCoordinators
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
@@ -42,6 +43,8 @@ from flykka.messages.coordination import (
     RestoreState,
     RestoreStateFailed,
 )
+from flykka.messages.exception_history import ExceptionHistoryChanged
+from flykka.messages.explanation import ExplainJob, JobExplained
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import LeaderSessionId
 from flykka.messages.job import (
@@ -53,6 +56,7 @@ from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
     MetricsReported,
+    RegisterJobClient,
     TaskManagerLost,
 )
 from flykka.messages.job_control import (
@@ -70,6 +74,7 @@ from flykka.messages.task import (
     CancelTask,
     ExecutionState,
     NotifyEndOfData,
+    ReleasePartitions,
     ReportTaskMetrics,
     RequestPartitionProducerState,
     SubmitTask,
@@ -78,6 +83,7 @@ from flykka.messages.task import (
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
+from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import ESCALATING_STRATEGY
@@ -88,9 +94,10 @@ TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | R
 
 
 class JobMaster(Actor):
-    """One per job, `/user/job-manager/job-<id>`. What its children remember cannot be made anew: it fails with them."""
+    """One per job, `/user/job-manager/job-<id>`. What its children remember cannot be made anew: it ends with them."""
 
     supervisor_strategy = ESCALATING_STRATEGY
+    mailbox = ControlAwareMailbox()
 
     def __init__(
         self,
@@ -103,16 +110,18 @@ class JobMaster(Actor):
         restore_path: str | None = None,
         *,
         allow_non_restored_state: bool = False,
+        store: LeaderStore,
     ) -> None:
         self._job_graph = job_graph
         self._job_id = job_graph.job_id
         self._resource_manager = resource_manager
         self._data_plane = data_plane
         self._storage = storage
-        self._listeners = tuple(listeners)
+        self._listeners = JobListeners(listeners)
         self._master_hooks = tuple(master_hooks)
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
+        self._store = store
 
     def pre_start(self) -> None:
         """Begin a session, bring up the coordinator, and schedule the job."""
@@ -120,18 +129,26 @@ class JobMaster(Actor):
         self._session = LeaderSessionId(context.new_id("job-master-session"))
         context.accept_session(self._session)
         hooks = HooksOfJob(self._master_hooks, partial(self._data_plane.master_hooks, self._job_id))
-        coordinator = Props(CheckpointCoordinator, self._job_graph, self._storage, hooks)
+        coordinator = Props(
+            CheckpointCoordinator, self._job_graph, self._storage, self._store.checkpoints(self._job_id), hooks
+        )
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
         self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
         self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
-        self._savepoints = SavepointHandler(context, self._job_id, self._coordinator)
-        self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator)
+        self._waits = JobWaits(context.now())
+        self._exceptions = ExceptionHistory()
+        context.watch(self._coordinator)
+        context.watch(self._de_activator)
+        self._savepoints = SavepointHandler(context, self._job_graph, self._coordinator)
+        self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator, self._store)
         self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
         )
-        context.watch(self._resource_manager)
+        self._restorer = StateRestorer(
+            self._graph, self._sources, allow_non_restored_state=self._allow_non_restored_state
+        )
         self._slots.start()
         self._decide([events.SchedulingRequested()])
 
@@ -147,37 +164,48 @@ class JobMaster(Actor):
                 self._sources.take(message)
             case CheckpointAborted():
                 self._sources.take(message)
-                self._tell_listeners(message)
+                self._listeners.tell(message)
             case CheckpointCompleted():
                 self._sources.take(message)
-                self._tell_listeners(message)
-            case RestoreState():
+                self._listeners.tell(message)
+            case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
             case SplitDiscoveryFailed(cause=cause):
                 self._sources.take(message)
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case RestoreStateFailed(version=version, cause=cause) if version == self._graph.version:
-                self._fail(replace(cause, suppress_restarts=True))
             case JobRestartDue(version=version):
                 self._decide([events.RestartDue(version=version)])
             case JobVerticesFinalized(version=version, cause=cause):
                 self._decide([events.VerticesFinalized(version=version, cause=cause)])
+            case ExplainJob(reply_to=reply_to):
+                reply_to.tell(self.explain(self.context.now()))
+            case RegisterJobClient():
+                self._listeners.register(message, self._graph, self.context.now())
             case CancelJob():
                 self._decide([events.CancellationRequested()])
             case _ if isinstance(message, SavepointMessage):
-                self._savepoints.take(message)
+                self._decide(self._savepoints.take(message))
             case _ if isinstance(message, CleanupMessage):
                 self._on_cleaned_up(message)
-            case Terminated(ref=ref) if ref == self._resource_manager:
-                self._fail(self._slots.lose_resource_manager(ref.path))
+            case Terminated(ref=ref) if ref in (self._coordinator, self._de_activator):
+                self._end_with(ref)
             case Terminated(ref=ref):
                 self._on_slot_events(self._slots.on_terminated(ref))
             case _ if isinstance(message, SlotMessage):
                 self._on_slot_events(self._slots.take(message))
             case _:
                 self.context.unhandled(message)
+
+    def explain(self, now: int) -> JobExplained:
+        """How far the job is, and what it waits for."""
+        return self._waits.explain(self._job_id, self._graph, self._exceptions.entries, now)
+
+    def _end_with(self, child: Ref) -> None:
+        """Nobody knows any more which checkpoints are pending: the next JobMaster begins with the completed ones."""
+        _log.error("the JobMaster of job %s ends: %s has ended by itself", self._job_id, child.path)
+        self.context.stop()
 
     def _on_task_message(self, message: TaskMessage) -> None:
         match message:
@@ -190,7 +218,7 @@ class JobMaster(Actor):
             case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
-                    self._tell_listeners(
+                    self._listeners.tell(
                         MetricsReported(
                             job_id=self._job_id,
                             attempt=attempt,
@@ -206,43 +234,23 @@ class JobMaster(Actor):
 
     def _on_slot_events(self, slot_events: Sequence[events.Event]) -> None:
         for task_manager, reason in self._slots.take_losses().items():
-            self._tell_listeners(
+            self._listeners.tell(
                 TaskManagerLost(
                     job_id=self._job_id, task_manager=task_manager, reason=reason, timestamp_ms=self.context.now()
                 )
             )
         self._decide(slot_events)
 
-    def _on_restore_state(self, message: RestoreState) -> None:
-        if message.version != self._graph.version:
-            # Asked for by attempts that are over: those that follow have asked again.
-            return
-        checkpoint = message.checkpoint
-        try:
-            assigned = self._assigned(checkpoint) if checkpoint else StateAssignment()
-            self._sources.reset(message.version, assigned.coordinators)
-        except RestoreError as misfit:
-            self._fail(replace(described(misfit), suppress_restarts=True))
-            return
-        if assigned.non_restored:
-            gone = ", ".join(assigned.non_restored)
-            _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", self._job_id, gone)
-        checkpoint_id = checkpoint.checkpoint_id if checkpoint else None
-        if checkpoint_id is not None or self._graph.number_of_restarts > 0:
-            self._tell_listeners(
-                JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=self.context.now())
-            )
-        ready = events.RestoreStateReady(
-            version=message.version,
-            checkpoint_id=checkpoint_id,
-            states=assigned.states,
-            max_parallelism=assigned.max_parallelism,
-        )
-        self._decide([ready])
+    def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
+        for event in self._restorer.take(message):
+            if isinstance(event, events.RestoreStateReady):
+                self._tell_of_restore(event.checkpoint_id)
+            self._decide([event])
 
-    def _assigned(self, checkpoint: CompletedCheckpoint) -> StateAssignment:
-        allow = self._allow_non_restored_state
-        return assign(checkpoint, self._job_graph.vertices, allow_non_restored_state=allow)
+    def _tell_of_restore(self, checkpoint_id: int | None) -> None:
+        if checkpoint_id is not None or self._graph.number_of_restarts > 0:
+            now = self.context.now()
+            self._listeners.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
 
     def _fail(self, cause: SerializedThrowable) -> None:
         """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
@@ -257,13 +265,19 @@ class JobMaster(Actor):
         while waiting:
             for effect in self._graph.handle(waiting.popleft(), self.context.now()):
                 waiting.extend(self._perform(effect))
+                self._hear(effect)
+
+    def _hear(self, effect: effects.Effect) -> None:
+        """Keep what is to be told of it to whoever asks, and to whoever listens."""
+        now = self.context.now()
+        self._waits.hear(effect, now)
+        for entry in self._exceptions.hear(effect, now):
+            self._listeners.tell(ExceptionHistoryChanged(job_id=self._job_id, entry=entry))
 
     def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
         match effect:
-            case RequestSlots(request_ids=request_ids):
-                return self._slots.request(request_ids)
-            case ReturnSlot(request_id=request_id):
-                return self._slots.give_back(request_id)
+            case RequestSlots() | ReturnSlot():
+                return self._slots.take_wish(effect)
             case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)
@@ -286,8 +300,15 @@ class JobMaster(Actor):
                         allow_non_restored_state=self._allow_non_restored_state,
                     )
                 )
+            case effects.DrawRestartDelay(version=version):
+                return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
-                self.context.timers.start_once("restart", delay_ms, JobRestartDue(version=version))
+                self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
+            case effects.AbortCheckpoints():
+                self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
+            case effects.ReleasePartitions(task_manager=task_manager, partition_ids=partition_ids):
+                release = ReleasePartitions(job_id=self._job_id, partition_ids=partition_ids)
+                Gateway(task_manager, self._session).tell(release)
             case effects.AnswerProducerState(answer=answer, task_manager=task_manager):
                 Gateway(task_manager, self._session).tell(answer)
             case effects.FinalizeVertices():
@@ -303,16 +324,25 @@ class JobMaster(Actor):
     def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
         changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
         self._de_activator.tell(changed)
-        self._tell_listeners(changed)
+        self._listeners.tell(changed)
+        # A graph that moves knows by itself what that means for the stop.
         self._savepoints.job_moved(status, cause)
         if status is JobStatus.FAILING:
             self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
         elif status in JOB_TERMINAL:
             self._slots.end()
-            self._cleaner.start()
+            self._cleaner.start(
+                JobEnded(
+                    job_id=self._job_id,
+                    status=status,
+                    cause=self._graph.failure_cause if status is JobStatus.FAILED else None,
+                    checkpoint_path=self._savepoints.stopped_with,
+                    accumulators=self._graph.accumulators(),
+                )
+            )
 
     def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
-        self._tell_listeners(
+        self._listeners.tell(
             ExecutionStateChanged(
                 job_id=self._job_id,
                 attempt=moved.attempt,
@@ -343,21 +373,8 @@ class JobMaster(Actor):
         return ()
 
     def _on_cleaned_up(self, message: CleanupMessage) -> None:
-        if not self._cleaner.take(message, self._graph.status):
+        if not self._cleaner.take(message):
             return
         self._slots.disconnect()
-        status = self._graph.status
-        self.context.parent.tell(
-            JobEnded(
-                job_id=self._job_id,
-                status=status,
-                cause=self._graph.failure_cause if status is JobStatus.FAILED else None,
-                checkpoint_path=self._savepoints.stopped_with or self._cleaner.checkpoint_path,
-                accumulators=self._graph.accumulators(),
-            )
-        )
+        self.context.parent.tell(self._cleaner.end)
         self.context.stop()
-
-    def _tell_listeners(self, message: Message) -> None:
-        for listener in self._listeners:
-            listener.tell(message)

@@ -15,6 +15,7 @@ from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
 from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.graph.execution_topology import Subtask
 from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.source_coordinator import SourceCoordinator
 from flykka.actors.scheduling.source_events import (
@@ -34,6 +35,7 @@ from flykka.actors.scheduling.source_events import (
     SourceEvent,
     SourcesReset,
     SourcesSnapshotted,
+    TaskReset,
     TaskSettled,
 )
 from flykka.messages.checkpoint import (
@@ -118,6 +120,13 @@ class OperatorCoordinatorHandler:
         except DecodeError as unreadable:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
+    def reset_tasks(self, tasks: Iterable[Subtask], checkpoint_id: int | None) -> None:
+        """These subtasks begin anew from a checkpoint, or from the beginning: take back what they got beyond it."""
+        for vertex_id, subtask in tasks:
+            # Most subtasks of a job read from others: those without a source are not worth an event.
+            if vertex_id in self._vertices:
+                self._decide(TaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id))
+
     def take(self, message: SourceMessage) -> None:
         """Handle one message about splits, or about the checkpoint that they are held back for."""
         match message:
@@ -136,8 +145,11 @@ class OperatorCoordinatorHandler:
                 self._on_settled(message.attempt, message.checkpoint_id)
             case CheckpointAborted(checkpoint_id=checkpoint_id):
                 self._decide(CheckpointAbandoned(checkpoint_id=checkpoint_id))
-            case CheckpointCompleted(checkpoint_id=checkpoint_id):
+            case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=True):
                 self._decide(CheckpointCommitted(checkpoint_id=checkpoint_id))
+            case CheckpointCompleted():
+                # Nobody starts from it: what goes back to the reader is still counted from the checkpoint before.
+                pass
             case _:
                 assert_never(message)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.partition_errors import partition_not_found
 from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.actors.exchange.task_event_dispatcher import TaskEventDispatcher
 from flykka.actors.graph.states import EXECUTION_TERMINAL
+from flykka.actors.kept_partitions import KeptPartitions
 from flykka.actors.task import Task
 from flykka.messages.exchange import (
     AddCredit,
@@ -20,10 +22,16 @@ from flykka.messages.exchange import (
     TaskEventMessage,
 )
 from flykka.messages.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
-from flykka.messages.job_graph import TaskCancellationSettings
+from flykka.messages.job_graph import ResultPartitionType, TaskCancellationSettings
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
-from flykka.messages.task import TaskDeploymentDescriptor, TaskExecutionState
+from flykka.messages.task import (
+    KeepPartitions,
+    PartitionsReleased,
+    ReleasePartitions,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+)
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
@@ -32,16 +40,21 @@ ToProducer = AddCredit | CancelPartitionRequest | TaskEventMessage
 """What a consumer tells the Task that produces for it, through its TaskManager."""
 TO_PRODUCER: tuple[type[ToProducer], ...] = (AddCredit, CancelPartitionRequest, TaskEventMessage)
 
+PartitionMessage = KeepPartitions | ReleasePartitions | PartitionsReleased
+"""What a TaskManager hears of results that outlive their Tasks."""
+
 _NAME_LENGTH = 40
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """The Task of one attempt."""
+    """The Task of one attempt. Of its `outputs` those that are `to_keep` outlive it, where it comes to its end."""
 
     attempt: ExecutionAttemptId
     job_id: JobId
     outputs: tuple[ResultPartitionId, ...] = ()
+    to_keep: tuple[ResultPartitionId, ...] = ()
+    is_abandoned: bool = False
     reported_its_end: bool = False
 
 
@@ -62,11 +75,17 @@ class RunningTasks:
         self._tasks: dict[Ref, RunningTask] = {}
         self._dispatcher: TaskEventDispatcher[Ref, type[ToProducer]] = TaskEventDispatcher()
         self._network = ShuffleEnvironment(network)
+        self._kept = KeptPartitions(context, data_plane)
         self._redistribution_is_due = False
         self._spawned = 0
 
     def __contains__(self, attempt: ExecutionAttemptId) -> bool:
         return attempt in self._refs
+
+    @property
+    def keeps_results(self) -> bool:
+        """Something outlives its Task here, and somebody may still read it."""
+        return not self._kept.is_empty
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
         """Run the attempt in a Task of its own, with its share of the network buffers.
@@ -86,7 +105,12 @@ class RunningTasks:
         self._context.watch(task)
         self._refs[descriptor.attempt] = task
         outputs = tuple(output.partition_id for output in descriptor.outputs)
-        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, outputs)
+        to_keep = tuple(
+            output.partition_id
+            for output in descriptor.outputs
+            if output.partition_type is ResultPartitionType.BLOCKING
+        )
+        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, outputs, to_keep)
         for partition_id in outputs:
             self._dispatcher.register_partition(partition_id)
             for kind in TO_PRODUCER:
@@ -113,18 +137,46 @@ class RunningTasks:
             task.tell(message)
 
     def serve(self, request: PartitionRequest) -> None:
-        """Bring a consumer together with the Task that produces for it."""
+        """Bring a consumer together with the Task that produces for it, or with what one has left."""
+        if request.partition_id in self._kept:
+            self._kept.serve(request)
+            return
         producer = self._refs.get(producer_of(request.partition_id))
-        if producer is not None:
+        is_unfinished = producer is not None and request.partition_id in self._tasks[producer].to_keep
+        if producer is not None and not is_unfinished:
             producer.tell(request)
             return
-        text = f"the partition is not produced at {self._context.path}"
+        text = f"the partition is not {'finished' if is_unfinished else 'produced'} at {self._context.path}"
         request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
 
     def hand_to_producer(self, message: ToProducer) -> None:
         """Give the Task that produces the partition what its consumer says; one that has ended has sent everything."""
+        if message.partition_id in self._kept:
+            self._kept.take(message)
+            return
         for task in self._dispatcher.publish(message.partition_id, type(message)) or ():
             task.tell(message)
+
+    def take(self, message: PartitionMessage) -> None:
+        """A result is to outlive its Task, or is needed no more."""
+        match message:
+            case KeepPartitions(attempt=attempt, partitions=partitions):
+                finished = self._tasks[self._refs[attempt]]
+                if not finished.is_abandoned:
+                    self._kept.keep(finished.job_id, partitions)
+                    finished.to_keep = ()
+            case ReleasePartitions(job_id=job_id, partition_ids=partition_ids):
+                self._kept.release(job_id, partition_ids)
+            case PartitionsReleased():
+                self._kept.note(message)
+            case _:
+                assert_never(message)
+
+    def release_job(self, job_id: JobId) -> None:
+        """The JobMaster of the job is gone: nobody will read what is kept for it, or would be."""
+        for running in self._tasks.values():
+            running.is_abandoned = running.is_abandoned or running.job_id == job_id
+        self._kept.release_job(job_id)
 
     def note(self, reached: TaskExecutionState) -> None:
         """The attempt has told its JobMaster of a new state."""
@@ -141,6 +193,8 @@ class RunningTasks:
             self._redistribute_later()
             for partition_id in ended.outputs:
                 self._dispatcher.unregister_partition(partition_id)
+            # It has not come to its end: what lies in them already is nobody's.
+            self._kept.release(ended.job_id, ended.to_keep)
         return ended
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from flykka.actors.checkpoint_storage import discard_savepoint, initialize_savepoint
+from flykka.actors.graph.events import StoppingChanged
 from flykka.actors.ignore import Ignore
 from flykka.actors.savepoint_name import savepoint_prefix
 from flykka.actors.scheduling.savepoint_requests import (
@@ -35,7 +36,6 @@ from flykka.messages.coordination import (
     StopCheckpointRequest,
 )
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
 from flykka.messages.job import (
     JobStatus,
     StopJob,
@@ -49,6 +49,7 @@ from flykka.messages.job_control import (
     SavepointLocationInitialized,
     SavepointLocationRefused,
 )
+from flykka.messages.job_graph import JobGraph
 from flykka.messages.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
@@ -69,11 +70,11 @@ SavepointMessage = (
 class SavepointHandler:
     """The savepoints of one job; used in the turns of its JobMaster only."""
 
-    def __init__(self, context: ActorContext, job_id: JobId, checkpoint_coordinator: Ref) -> None:
+    def __init__(self, context: ActorContext, job_graph: JobGraph, checkpoint_coordinator: Ref) -> None:
         self._context = context
-        self._job_id = job_id
+        self._job_id = job_graph.job_id
         self._checkpoint_coordinator = checkpoint_coordinator
-        self._requests = SavepointRequests()
+        self._requests = SavepointRequests(job_graph.job_type)
         self._clients: dict[str, Ref] = {}
 
     @property
@@ -85,29 +86,33 @@ class SavepointHandler:
         """The job has a new status."""
         self._decide(JobMoved(status=status, cause=cause))
 
-    def take(self, message: SavepointMessage) -> None:
-        """Handle one message about a savepoint or the stop."""
+    def take(self, message: SavepointMessage) -> list[StoppingChanged]:
+        """Handle one message about a savepoint or the stop; what the ExecutionGraph is to hear of it."""
         match message:
             case TriggerSavepoint(client=client, savepoint_directory=directory):
                 request_id = self._new_id()
                 self._clients[request_id] = client
-                self._decide(SavepointWanted(request_id=request_id, directory=directory))
+                return self._decide(SavepointWanted(request_id=request_id, directory=directory))
             case StopJob(savepoint_directory=directory, drain=drain):
-                self._decide(StopWanted(request_id=self._new_id(), directory=directory, drain=drain))
+                return self._decide(StopWanted(request_id=self._new_id(), directory=directory, drain=drain))
             case SavepointDiscarded(cause=cause):
                 if cause is not None:
                     # Whoever wanted the savepoint is answered; who looks after the cluster hears what may be left.
                     self._context.publish(message)
+                return []
             case _:
-                self._decide(message)
+                return self._decide(message)
 
     def _new_id(self) -> str:
         """The name of a savepoint's folder too."""
         return self._context.new_id(savepoint_prefix(self._job_id))
 
-    def _decide(self, event: SavepointEvent) -> None:
-        for effect in self._requests.handle(event):
+    def _decide(self, event: SavepointEvent) -> list[StoppingChanged]:
+        effects = self._requests.handle(event)
+        for effect in effects:
             self._perform(effect)
+        begun_or_refused = (effect for effect in effects if isinstance(effect, TakeLastCheckpoint | RefuseStop))
+        return [StoppingChanged(is_stopping=isinstance(each, TakeLastCheckpoint)) for each in begun_or_refused]
 
     def _perform(self, effect: SavepointEffect) -> None:
         match effect:

@@ -1,16 +1,26 @@
 """The part of a JobMaster that deals with the ResourceManager and the TaskManagers (Flink's SlotPoolService).
 
 It holds their refs and sessions, lets the SlotPool decide about slots and the HeartbeatMonitor about silence, and
-answers with what the ExecutionGraph has to know.
+answers with what the ExecutionGraph has to know. A ResourceManager that is lost is looked for until there is one again,
+while the job goes on. A TaskManager speaks under a session of its own, which ends when it is lost: what it still says,
+or a task of its, comes no further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import assert_never
 
 from flykka.actors.graph.events import SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.actors.ignore import Ignore
+from flykka.actors.resource_manager_connection import ResourceManagerConnection
+from flykka.actors.scheduling.execution_slot_allocator import (
+    AllocatorEffect,
+    AllocatorEvent,
+    AttemptsLost,
+    AttemptsPlaced,
+    AttemptsRejected,
+    ExecutionSlotAllocator,
+)
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatEvent,
     HeartbeatMonitor,
@@ -21,47 +31,53 @@ from flykka.actors.scheduling.heartbeat import (
     TargetTimedOut,
     UnmonitorTarget,
 )
-from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, SlotPool
+from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
     AnswerOffers,
     AskForSlot,
+    BatchTimeoutCheckDue,
     CancelRequestTimer,
+    DismissTaskManager,
     FreeAtTaskManager,
     IdleCheckDue,
     PoolClosed,
     RequestTimedOut,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
-    SlotAssigned,
-    SlotLost,
-    SlotPoolEffect,
-    SlotPoolEvent,
-    SlotRequestRejected,
-    SlotReturned,
     SlotsOffered,
-    SlotWanted,
     StartRequestTimer,
     TaskManagerConnected,
     TaskManagerDisconnected,
     WithdrawRequest,
 )
-from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
+from flykka.actors.scheduling.slot_requests import AssignedSlot, RequestSlots, ReturnSlot, SlotRequestId
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
-from flykka.messages.ids import AllocationId, LeaderSessionId, TaskManagerId
+from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.ids import LeaderSessionId, TaskManagerId
 from flykka.messages.job_control import IdleSlotsDue, SlotRequestTimedOut
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import JobGraph, JobType
 from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.ref import Ref, is_former
 from flykka.messages.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
+    DisconnectResourceManager,
+    DisconnectTaskManager,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
     RegisterTaskManager,
+    RegistrationDue,
 )
-from flykka.messages.slots import AcceptSlots, CancelSlotRequest, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
+from flykka.messages.slots import (
+    AcceptSlots,
+    CancelSlotRequest,
+    FailSlot,
+    FreeSlot,
+    OfferSlots,
+    RequestSlot,
+    SlotRequestFailed,
+)
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 
@@ -71,12 +87,20 @@ SlotMessage = (
     | OfferSlots
     | Heartbeat
     | HeartbeatDue
+    | HeartbeatRequest
+    | RegistrationDue
     | JobMasterRegistrationSuccess
+    | DisconnectResourceManager
+    | DisconnectTaskManager
     | SlotRequestFailed
+    | FailSlot
     | SlotRequestTimedOut
     | IdleSlotsDue
 )
 """What a JobMaster hands to this part of it."""
+
+_RESOURCE_MANAGER = "resource-manager"
+"""What the ResourceManager is called among the targets of the heartbeats; the others are TaskManagers."""
 
 
 class SlotPoolService:
@@ -88,21 +112,20 @@ class SlotPoolService:
         self._context = context
         self._job_graph = job_graph
         self._session = session
-        self._pool = SlotPool()
-        self._heartbeats = HeartbeatMonitor(asks=True)
-        self._resource_manager: Ref | Gateway = resource_manager
-        # Nobody starts another ResourceManager: with it, the hope for slots is gone.
-        self._resource_manager_lost: SerializedThrowable | None = None
+        self._allocator = ExecutionSlotAllocator(
+            context.new_id("allocation"),
+            batch=job_graph.job_type is JobType.BATCH,
+            request_timeout_ms=job_graph.slot_request_timeout_ms,
+        )
+        self._heartbeats = HeartbeatMonitor()
+        self._resource_manager = ResourceManagerConnection(context, resource_manager, self._introduction)
         self._task_managers: dict[TaskManagerId, Ref] = {}
+        self._registrations: dict[TaskManagerId, LeaderSessionId] = {}
         self._lost: dict[TaskManagerId, str] = {}
 
     def start(self) -> None:
         """Register at the ResourceManager, and begin to watch over the TaskManagers."""
-        self._resource_manager.tell(
-            RegisterJobMaster(
-                job_id=self._job_graph.job_id, leader_session_id=self._session, job_master=self._context.ref
-            )
-        )
+        self._resource_manager.seek()
         timers = self._context.timers
         timers.start_fixed_delay("heartbeat", self._job_graph.heartbeat_interval_ms, HeartbeatDue())
         timers.start_fixed_delay("idle-slots", IDLE_TIMEOUT_MS, IdleSlotsDue())
@@ -114,27 +137,16 @@ class SlotPoolService:
     def disconnect(self) -> None:
         """Take leave of the ResourceManager and the TaskManagers."""
         farewell = DisconnectJobMaster(job_id=self._job_graph.job_id)
-        if self._resource_manager_lost is None:
-            self._resource_manager.tell(farewell)
+        self._resource_manager.tell(farewell)
+        self._resource_manager.close()
         for task_manager in self._task_managers:
             self._tell(task_manager, farewell)
 
     # What the ExecutionGraph asks for
 
-    def request(self, request_ids: Iterable[SlotRequestId]) -> list[SlotEvent]:
-        """Get a slot for each request; those that are there are given at once. None without a ResourceManager."""
-        if self._resource_manager_lost is not None:
-            cause = self._resource_manager_lost
-            return [SlotAllocationFailed(request_id=request_id, cause=cause) for request_id in request_ids]
-        events: list[SlotEvent] = []
-        for request_id in request_ids:
-            allocation_id = AllocationId(self._context.new_id("allocation"))
-            events += self._decide(SlotWanted(request_id=request_id, allocation_id=allocation_id))
-        return events
-
-    def give_back(self, request_id: SlotRequestId) -> list[SlotEvent]:
-        """The slot of the request, or the wish for it, is no longer needed."""
-        return self._decide(SlotReturned(request_id=request_id))
+    def take_wish(self, wish: RequestSlots | ReturnSlot) -> list[SlotEvent]:
+        """Get room for attempts, which those that find it at once have at once; or take back what one needs no more."""
+        return self._decide(wish)
 
     # What the others say
 
@@ -143,30 +155,43 @@ class SlotPoolService:
         match message:
             case RegisterTaskManager(task_manager_id=task_manager_id, task_manager=task_manager):
                 return self._on_register(task_manager_id, task_manager)
-            case OfferSlots(task_manager_id=task_manager_id, offers=offers):
-                return self._decide(SlotsOffered(task_manager=task_manager_id, offers=offers))
+            case OfferSlots(task_manager_id=task_manager_id, offers=offers, offer=offer):
+                return self._decide(SlotsOffered(task_manager=task_manager_id, offers=offers, offer=offer))
             case Heartbeat(task_manager_id=task_manager_id):
                 return self._watch_over(HeartbeatReceived(target=task_manager_id))
             case HeartbeatDue():
                 return self._watch_over(HeartbeatTick())
+            case DisconnectTaskManager(task_manager_id=task_manager_id, cause=cause):
+                return self._lose(task_manager_id, cause.message) if task_manager_id in self._task_managers else []
+            case HeartbeatRequest():
+                self._resource_manager.tell(JobMasterHeartbeat(job_id=self._job_graph.job_id))
+                return self._watch_over(HeartbeatReceived(target=_RESOURCE_MANAGER))
+            case RegistrationDue():
+                self._resource_manager.register()
+                return []
             case JobMasterRegistrationSuccess(leader_session_id=session):
-                if isinstance(self._resource_manager, Ref):
-                    self._resource_manager = Gateway(self._resource_manager, session)
-                return self._decide(ResourceManagerConnected())
-            case SlotRequestFailed(allocation_id=allocation_id) if self._pool.holds(allocation_id):
+                return self._on_registered(session)
+            case DisconnectResourceManager():
+                return self._lose_resource_manager()
+            case SlotRequestFailed(allocation_id=allocation_id) if self._allocator.pool.holds(allocation_id):
                 # Its TaskManager is watched from here as well: a loss is taken note of once, as a whole.
                 return []
-            case SlotRequestFailed(allocation_id=allocation_id, reason=reason):
+            case SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=unfulfillable):
+                failed = AllocationFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=unfulfillable)
+                return self._decide(failed)
+            case FailSlot(allocation_id=allocation_id, reason=reason):
                 return self._decide(AllocationFailed(allocation_id=allocation_id, reason=reason))
             case SlotRequestTimedOut(request_id=request_id):
                 return self._decide(RequestTimedOut(request_id=SlotRequestId(request_id)))
             case IdleSlotsDue():
-                return self._decide(IdleCheckDue())
+                return [*self._decide(BatchTimeoutCheckDue()), *self._decide(IdleCheckDue())]
             case _:
                 assert_never(message)
 
     def on_terminated(self, ref: Ref) -> list[SlotEvent]:
         """A watched actor has ended."""
+        if self._resource_manager.is_to(ref):
+            return self._lose_resource_manager()
         return [
             event
             for task_manager, known in tuple(self._task_managers.items())
@@ -174,30 +199,50 @@ class SlotPoolService:
             for event in self._lose(task_manager, "its actor has ended")
         ]
 
-    def lose_resource_manager(self, path: str) -> SerializedThrowable:
-        """The ResourceManager has ended: nothing is asked for any more. Why the job cannot go on."""
-        self._decide(ResourceManagerDisconnected())
-        self._resource_manager_lost = SerializedThrowable(
-            type_name="ResourceManagerLostError",
-            message=f"the ResourceManager {path} has ended, and nobody starts another one",
-            suppress_restarts=True,
-        )
-        return self._resource_manager_lost
-
     def take_losses(self) -> dict[TaskManagerId, str]:
         """The TaskManagers that were lost with slots of the job since this was last asked, and why."""
         lost, self._lost = self._lost, {}
         return lost
 
+    # The ResourceManager
+
+    def _introduction(self) -> RegisterJobMaster:
+        return RegisterJobMaster(
+            job_id=self._job_graph.job_id, leader_session_id=self._session, job_master=self._context.ref
+        )
+
+    def _on_registered(self, session: LeaderSessionId) -> list[SlotEvent]:
+        if not self._resource_manager.acknowledge(session):
+            return []
+        events = self._watch_over(
+            MonitorTarget(target=_RESOURCE_MANAGER, timeout_ms=self._job_graph.heartbeat_timeout_ms, is_asked=False)
+        )
+        return events + self._decide(ResourceManagerConnected())
+
+    def _lose_resource_manager(self) -> list[SlotEvent]:
+        """It has ended, or does not know the job any more: what is waited for is asked for again at the next one."""
+        events = self._watch_over(UnmonitorTarget(target=_RESOURCE_MANAGER))
+        events += self._decide(ResourceManagerDisconnected())
+        self._resource_manager.seek()
+        return events
+
+    # TaskManagers
+
     def _on_register(self, task_manager: TaskManagerId, ref: Ref) -> list[SlotEvent]:
         events: list[SlotEvent] = []
         known = self._task_managers.get(task_manager)
-        if known is not None and known != ref:
-            events = self._lose(task_manager, "another one has taken its name")
-        if task_manager not in self._task_managers:
-            self._task_managers[task_manager] = ref
-            self._context.watch(ref)
-            events += self._decide(TaskManagerConnected(task_manager=task_manager))
+        if is_former(ref, known):
+            self._context.reject(f"another {task_manager} has taken its place")
+            return events
+        if known is not None:
+            why = "another one has taken its name" if known != ref else "it had lost the JobMaster, and came back"
+            events = self._lose(task_manager, why)
+        self._task_managers[task_manager] = ref
+        self._context.watch(ref)
+        registration = LeaderSessionId(self._context.new_id("registration"))
+        self._registrations[task_manager] = registration
+        self._context.accept_session(registration)
+        events += self._decide(TaskManagerConnected(task_manager=task_manager))
         self._tell(
             task_manager,
             AcknowledgeRegistration(
@@ -205,17 +250,25 @@ class SlotPoolService:
                 job_id=self._job_graph.job_id,
                 heartbeat_interval_ms=self._job_graph.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._job_graph.heartbeat_timeout_ms,
+                registration_session=registration,
             ),
         )
         timeout_ms = self._job_graph.heartbeat_timeout_ms
-        return events + self._watch_over(MonitorTarget(target=task_manager, timeout_ms=timeout_ms))
+        watch = MonitorTarget(target=task_manager, timeout_ms=timeout_ms, is_asked=True)
+        return events + self._watch_over(watch)
 
     def _lose(self, task_manager: TaskManagerId, reason: str) -> list[SlotEvent]:
         self._context.unwatch(self._task_managers.pop(task_manager))
-        if self._pool.slots_of(task_manager):
+        self._context.revoke_session(self._registrations.pop(task_manager))
+        if self._allocator.pool.report(task_manager):
             self._lost[task_manager] = reason
         events = self._watch_over(UnmonitorTarget(target=task_manager))
-        return events + self._decide(TaskManagerDisconnected(task_manager=task_manager, reason=reason))
+        events += self._decide(TaskManagerDisconnected(task_manager=task_manager, reason=reason))
+        # What is lost together is lost for one reason: one failure of the job, not many. Results that were kept there
+        # are lost as well, so the job hears of it where nothing ran.
+        lost = tuple(attempt for event in events if isinstance(event, SlotsLost) for attempt in event.attempts)
+        whole = SlotsLost(attempts=lost, cause=_lost(task_manager, reason), task_manager_id=task_manager)
+        return [*(event for event in events if not isinstance(event, SlotsLost)), whole]
 
     # What the machines decide
 
@@ -224,7 +277,11 @@ class SlotPoolService:
         for effect in self._heartbeats.handle(event, self._context.now()):
             match effect:
                 case SendHeartbeatRequest(target=target):
-                    self._tell(TaskManagerId(target), HeartbeatRequest(origin=self._context.ref))
+                    held = tuple(self._allocator.pool.report(TaskManagerId(target)).values())
+                    request = HeartbeatRequest(origin=self._context.ref, allocations=held)
+                    self._tell(TaskManagerId(target), request)
+                case TargetTimedOut(target=target) if target == _RESOURCE_MANAGER:
+                    events += self._lose_resource_manager()
                 case TargetTimedOut(target=target, silent_ms=silent_ms):
                     # It may hear us all the same: then its tasks end, and not only when it misses us in turn.
                     self._tell(TaskManagerId(target), DisconnectJobMaster(job_id=self._job_graph.job_id))
@@ -235,30 +292,25 @@ class SlotPoolService:
                     assert_never(effect)
         return events
 
-    def _decide(self, event: SlotPoolEvent) -> list[SlotEvent]:
-        effects = self._pool.handle(event, self._context.now())
-        events = [made for effect in effects for made in self._perform(effect)]
-        lost = [effect for effect in effects if isinstance(effect, SlotLost)]
-        if not lost:
-            return events
-        # Slots that are lost together are lost for one reason: one failure of the job, not many.
-        cause = SerializedThrowable(
-            type_name="SlotLostError", message=f"{lost[0].task_manager} is lost: {lost[0].reason}"
-        )
-        return [*events, SlotsLost(request_ids=tuple(effect.request_id for effect in lost), cause=cause)]
+    def _decide(self, event: AllocatorEvent) -> list[SlotEvent]:
+        effects = self._allocator.handle(event, self._context.now())
+        return [made for effect in effects for made in self._perform(effect)]
 
-    def _perform(self, effect: SlotPoolEffect) -> list[SlotEvent]:
+    def _perform(self, effect: AllocatorEffect) -> list[SlotEvent]:
         match effect:
-            case AskForSlot(allocation_id=allocation_id):
+            case AskForSlot(allocation_id=allocation_id, resources=resources):
                 self._resource_manager.tell(
                     RequestSlot(
-                        job_id=self._job_graph.job_id, allocation_id=allocation_id, job_master=self._context.ref
+                        job_id=self._job_graph.job_id,
+                        allocation_id=allocation_id,
+                        job_master=self._context.ref,
+                        resources=resources,
                     )
                 )
             case WithdrawRequest(allocation_id=allocation_id):
                 self._resource_manager.tell(CancelSlotRequest(allocation_id=allocation_id))
-            case AnswerOffers(task_manager=task_manager, accepted=accepted):
-                self._tell(task_manager, AcceptSlots(job_id=self._job_graph.job_id, accepted=accepted))
+            case AnswerOffers(task_manager=task_manager, accepted=accepted, offer=offer):
+                self._tell(task_manager, AcceptSlots(job_id=self._job_graph.job_id, accepted=accepted, offer=offer))
             case FreeAtTaskManager(task_manager=task_manager, allocation_id=allocation_id):
                 self._tell(task_manager, FreeSlot(allocation_id=allocation_id))
             case StartRequestTimer(request_id=request_id, delay_ms=delay_ms):
@@ -266,18 +318,25 @@ class SlotPoolService:
                 self._context.timers.start_once(f"slot-request/{request_id}", delay_ms, timed_out)
             case CancelRequestTimer(request_id=request_id):
                 self._context.timers.cancel(f"slot-request/{request_id}")
-            case SlotAssigned(request_id=request_id):
-                return [SlotAllocated(request_id=request_id, slot=self._assigned(effect))]
-            case SlotRequestRejected(request_id=request_id, reason=reason):
-                cause = SerializedThrowable(type_name="NoResourceAvailableError", message=reason)
-                return [SlotAllocationFailed(request_id=request_id, cause=cause)]
-            case SlotLost() | Ignore():
+            case AttemptsPlaced(attempts=attempts):
+                return [SlotAllocated(attempts=attempts, slot=self._assigned(effect))]
+            case AttemptsRejected(attempts=attempts, reason=reason, is_temporary=is_temporary):
+                # The second one is final: a restart would wait as long, and for the same.
+                name = "SlotAllocationError" if is_temporary else "NoResourceAvailableError"
+                cause = SerializedThrowable(type_name=name, message=reason)
+                return [SlotAllocationFailed(attempts=attempts, cause=cause)]
+            case AttemptsLost(attempts=attempts, task_manager=task_manager, reason=reason):
+                return [SlotsLost(attempts=attempts, cause=_lost(task_manager, reason))]
+            case DismissTaskManager(task_manager=task_manager, reason=reason):
+                self._tell(task_manager, DisconnectJobMaster(job_id=self._job_graph.job_id))
+                return self._lose(task_manager, reason)
+            case Ignore():
                 pass
             case _:
                 assert_never(effect)
         return []
 
-    def _assigned(self, effect: SlotAssigned) -> AssignedSlot:
+    def _assigned(self, effect: AttemptsPlaced) -> AssignedSlot:
         return AssignedSlot(
             allocation_id=effect.allocation_id,
             task_manager_id=effect.task_manager,
@@ -286,3 +345,7 @@ class SlotPoolService:
 
     def _tell(self, task_manager: TaskManagerId, message: Message) -> None:
         Gateway(self._task_managers[task_manager], self._session).tell(message)
+
+
+def _lost(task_manager: TaskManagerId, reason: str) -> SerializedThrowable:
+    return SerializedThrowable(type_name="SlotLostError", message=f"{task_manager} is lost: {reason}")

@@ -13,6 +13,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.execution.effects import (
     EndAttempt,
+    KeepResults,
     LogWarning,
     ReportFatalError,
     RetryPartitionRequest,
@@ -29,6 +30,7 @@ from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, Tas
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import AlignmentTimeoutDue, PartitionRequest, PartitionRequestDue
+from flykka.messages.explanation import ExplainTask, TaskExplained
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
@@ -36,6 +38,7 @@ from flykka.messages.task import (
     CancellationDue,
     FatalErrorOccurred,
     IdleDue,
+    KeepPartitions,
     LatencyMarkerDue,
     MetricsDue,
     TaskDeploymentDescriptor,
@@ -84,10 +87,16 @@ class Task(Actor):
                 self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
             case Terminated(ref=ref):
                 self._take(TaskManagerLost(task_manager=ref))
+            case ExplainTask(reply_to=reply_to):
+                reply_to.tell(self.explain(self.context.now()))
             case _ if type(message) in _EVENTS:
                 self._take(cast(TaskEvent, message))
             case _:
                 self.context.unhandled(message)
+
+    def explain(self, now: int) -> TaskExplained:
+        """What the attempt is at, and what it waits for."""
+        return self._machine.explain(now)
 
     def _take(self, event: TaskEvent) -> None:
         for effect in self._machine.handle(event, self.context.now()):
@@ -127,6 +136,8 @@ class Task(Actor):
                 self.context.timers.start_once("cancellation", delay_ms, CancellationDue())
             case ReportFatalError(cause=cause):
                 self.context.parent.tell(FatalErrorOccurred(attempt=self._descriptor.attempt, cause=cause))
+            case KeepResults(partitions=partitions):
+                self.context.parent.tell(KeepPartitions(attempt=self._descriptor.attempt, partitions=partitions))
             case EndAttempt():
                 self.context.unwatch(self._bridge)
                 self.context.stop()

@@ -10,10 +10,12 @@ import logging
 from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.errors import InsufficientNetworkBuffersError
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.execution.declines import not_ready
 from flykka.actors.ignore import Ignore
-from flykka.actors.running_tasks import RunningTask, RunningTasks
+from flykka.actors.resource_manager_connection import ResourceManagerConnection
+from flykka.actors.running_tasks import RunningTasks
+from flykka.actors.scheduling import slot_table_events
 from flykka.actors.scheduling.heartbeat import (
     HeartbeatEvent,
     HeartbeatMonitor,
@@ -24,32 +26,17 @@ from flykka.actors.scheduling.heartbeat import (
     TargetTimedOut,
     UnmonitorTarget,
 )
+from flykka.actors.scheduling.resource_profile import UNSPECIFIED
 from flykka.actors.scheduling.slot_table import SlotTable
 from flykka.actors.scheduling.slot_table_events import (
     AllocationRequested,
-    AnnounceFreeSlot,
-    ConfirmAllocation,
     JobConnected,
     JobDisconnected,
-    OfferAnswered,
-    OfferToJobMaster,
-    RefuseAllocation,
-    RejectTask,
-    RunTask,
     SlotFreeRequested,
-    SlotTableEffect,
-    SlotTableEvent,
-    StopTask,
-    TaskEnded,
     TaskSubmitted,
 )
-from flykka.messages.checkpoint import (
-    AbstractCheckpointMessage,
-    CheckpointDeclineReason,
-    DeclineCheckpoint,
-    TaskCheckpointMessages,
-    TriggerCheckpoint,
-)
+from flykka.actors.task_slots import TaskSlots
+from flykka.messages.checkpoint import AbstractCheckpointMessage, TaskCheckpointMessages, TriggerCheckpoint
 from flykka.messages.exchange import (
     AddCredit,
     CancelPartitionRequest,
@@ -59,41 +46,39 @@ from flykka.messages.exchange import (
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
-from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
-from flykka.messages.job_graph import TaskCancellationSettings
+from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId
+from flykka.messages.job_graph import ResourceSpec, TaskCancellationSettings
+from flykka.messages.leader import JobManagerLeaderAddress
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import (
     AcknowledgeRegistration,
+    AskForRelease,
     DisconnectJobMaster,
+    DisconnectTaskManager,
     RefuseRegistration,
     RegisterTaskManager,
     RegistrationDue,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+    ResourceManagerLeaderAddress,
     SlotReport,
 )
-from flykka.messages.slots import (
-    AcceptSlots,
-    AllocateSlot,
-    AllocateSlotConfirmed,
-    AllocateSlotRefused,
-    FreeSlot,
-    OfferSlots,
-    SlotAvailable,
-)
+from flykka.messages.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.task import (
     CancelTask,
-    ExecutionState,
-    FailTask,
     FatalErrorOccurred,
+    KeepPartitions,
     PartitionProducerState,
+    PartitionsReleased,
+    ReleasePartitions,
     SubmitTask,
-    TaskDeploymentDescriptor,
-    TaskExecutionState,
     UpdateTaskExecutionState,
 )
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
+from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import STOPPING_STRATEGY
 
@@ -107,6 +92,7 @@ class TaskManager(Actor):
     """One of the configured number, `/user/task-manager-<n>`. A Task that fails is not restarted: a new attempt is."""
 
     supervisor_strategy = STOPPING_STRATEGY
+    mailbox = ControlAwareMailbox()
 
     def __init__(
         self,
@@ -115,26 +101,31 @@ class TaskManager(Actor):
         resource_manager: Ref,
         data_plane: DataPlane,
         *,
-        registration_retry_ms: int = 1_000,
+        slot_size: ResourceSpec = UNSPECIFIED,
         task_cancellation: TaskCancellationSettings | None = None,
         network: NetworkSettings | None = None,
     ) -> None:
         self._id = task_manager_id
-        self._resource_manager = resource_manager
+        self._address = resource_manager
         self._data_plane = data_plane
-        self._registration_retry_ms = registration_retry_ms
         self._task_cancellation = task_cancellation or TaskCancellationSettings()
-        self._table = SlotTable(task_manager_id, slots)
+        self._table = SlotTable(task_manager_id, slots, slot_size)
         self._network = network
-        self._heartbeats = HeartbeatMonitor(asks=False)
+        self._heartbeats = HeartbeatMonitor()
         self._tick_ms: int | None = None
-        self._registered_at: Gateway | None = None
         self._job_masters: dict[JobId, Gateway] = {}
+        self._leader_session_id: LeaderSessionId | None = None
+        self._leaders: dict[JobId, LeaderSessionId] = {}
+        """The sessions under which the JobMasters speak; a gateway has the one of the registration, once it holds."""
 
     def pre_start(self) -> None:
         """Register, and go on registering until somebody answers."""
         self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
-        self._seek_resource_manager()
+        self._resource_manager = ResourceManagerConnection(self.context, self._address, self._introduction)
+        self._slots = TaskSlots(
+            self.context, self._id, self._table, self._tasks, self._job_masters, self._resource_manager.tell
+        )
+        self._resource_manager.seek()
 
     def post_restart(self, cause: BaseException | None) -> None:
         """The slots and tasks of the failed instance are lost: end, so that a new TaskManager takes their place."""
@@ -158,18 +149,24 @@ class TaskManager(Actor):
                 self._tasks.redistribute()
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
+            case KeepPartitions() | ReleasePartitions() | PartitionsReleased():
+                self._tasks.take(message)
             case PartitionProducerState(attempt=attempt):
                 self._tasks.hand_on(attempt, message)
             case FatalErrorOccurred():
                 self._on_fatal_error(message)
             case SubmitTask(descriptor=descriptor):
-                self._decide(TaskSubmitted(descriptor=descriptor))
+                self._slots.decide(TaskSubmitted(descriptor=descriptor))
             case AllocateSlot():
                 self._on_allocate_slot(message)
-            case AcceptSlots(job_id=job_id, accepted=accepted):
-                self._decide(OfferAnswered(job_id=job_id, accepted=accepted))
+            case AcceptSlots(job_id=job_id, accepted=accepted, offer=offer):
+                self._slots.decide(slot_table_events.OfferAnswered(job_id=job_id, accepted=accepted, offer=offer))
+            case OfferTimedOut(job_id=job_id, offer=offer):
+                self._slots.decide(slot_table_events.OfferTimedOut(job_id=job_id, offer=offer))
+            case SlotTimedOut(allocation_id=allocation_id):
+                self._slots.decide(slot_table_events.SlotTimedOut(allocation_id=allocation_id))
             case FreeSlot(allocation_id=allocation_id):
-                self._decide(SlotFreeRequested(allocation_id=allocation_id))
+                self._slots.decide(SlotFreeRequested(allocation_id=allocation_id))
             case Terminated(ref=ref):
                 self._on_terminated(ref)
             case _:
@@ -178,8 +175,14 @@ class TaskManager(Actor):
     def _on_presence(self, message: Message) -> None:
         """Who is there, and who is not."""
         match message:
-            case HeartbeatRequest(origin=origin):
-                self._on_heartbeat_request(origin)
+            case HeartbeatRequest(origin=origin, allocations=allocations):
+                self._on_heartbeat_request(origin, allocations)
+            case AskForRelease(idle_period=idle_period):
+                may_go = not self._tasks.keeps_results
+                answer = ReleaseAnswer(task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go)
+                self._resource_manager.tell(answer)
+            case ReleaseTaskManager():
+                self._slots.decide(slot_table_events.TableClosed())
             case HeartbeatDue():
                 self._watch_over(HeartbeatTick())
             case AcknowledgeRegistration(job_id=None):
@@ -189,9 +192,14 @@ class TaskManager(Actor):
             case RefuseRegistration():
                 self._on_refused()
             case RegistrationDue():
-                self._register()
+                self._resource_manager.register()
+            case ResourceManagerLeaderAddress(resource_manager=leader):
+                if self._resource_manager.has_changed_to(leader):
+                    self._seek_resource_manager()
             case DisconnectJobMaster(job_id=job_id):
                 self._disconnect(job_id)
+            case JobManagerLeaderAddress(leader_session_id=session):
+                self._on_leader(session)
             case _:
                 self.context.unhandled(message)
 
@@ -200,109 +208,109 @@ class TaskManager(Actor):
     def _on_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
         job_master = self._job_masters.get(message.job_id)
         if isinstance(message, TriggerCheckpoint) and message.attempt not in self._tasks and job_master is not None:
-            decline = DeclineCheckpoint(
-                job_id=message.job_id,
-                attempt=message.attempt,
-                checkpoint_id=message.checkpoint_id,
-                reason=CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
-            )
-            job_master.tell(decline)
+            job_master.tell(not_ready(message))
         else:
             self._tasks.hand_on(message.attempt, message)
-
-    def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
-        attempt = descriptor.attempt
-        try:
-            self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
-        except InsufficientNetworkBuffersError as refused:
-            text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
-            self._report_failure(descriptor.job_id, attempt, "InsufficientNetworkBuffersError", text)
-            self._decide(TaskEnded(attempt=attempt))
-
-    def _on_task_ended(self, ended: RunningTask) -> None:
-        if not ended.reported_its_end:
-            self._report_failure(
-                ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word"
-            )
-        self._decide(TaskEnded(attempt=ended.attempt))
-
-    def _report_failure(self, job_id: JobId, attempt: ExecutionAttemptId, type_name: str, text: str) -> None:
-        failure = SerializedThrowable(type_name=type_name, message=text)
-        reached = TaskExecutionState(attempt=attempt, state=ExecutionState.FAILED, failure=failure)
-        # Without a JobMaster there is nobody left to whom the attempt means anything.
-        if job_id in self._job_masters:
-            self._job_masters[job_id].tell(UpdateTaskExecutionState(state=reached))
 
     def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
         """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
         _log.error("%s gives up: %s", self._id, error.cause.message)
         self.context.publish(error)
+        farewell = DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
+        self._resource_manager.tell(farewell)
+        for job_master in self._job_masters.values():
+            job_master.tell(farewell)
         self.context.stop()
 
     # The ResourceManager
 
     def _seek_resource_manager(self) -> None:
-        self._registered_at = None
-        self.context.timers.start_fixed_delay("register", self._registration_retry_ms, RegistrationDue())
-        self._register()
+        self._watch_over(UnmonitorTarget(target=_RESOURCE_MANAGER))
+        self._resource_manager.seek()
 
-    def _register(self) -> None:
-        self._resource_manager.tell(self._registration(self._table.report()))
+    def _introduction(self) -> RegisterTaskManager:
+        return self._registration(self._table.report())
 
     def _registration(self, slot_report: SlotReport | None = None) -> RegisterTaskManager:
         return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref, slot_report=slot_report)
 
     def _on_registered(self, message: AcknowledgeRegistration) -> None:
-        self.context.timers.cancel("register")
-        self.context.accept_session(message.leader_session_id)
-        self._registered_at = Gateway(self._resource_manager, message.leader_session_id)
-        self._expect_heartbeats(_RESOURCE_MANAGER, message)
+        if self._resource_manager.acknowledge(message.leader_session_id):
+            self._expect_heartbeats(_RESOURCE_MANAGER, message)
 
     def _on_refused(self) -> None:
-        if self.context.sender == self._resource_manager:
+        if self._resource_manager.is_with(self.context.sender):
             # It has given this TaskManager up and started another one.
             self.context.stop()
             return
-        for job_id in self._jobs_of(self.context.sender):
+        jobs = self._jobs_of(self.context.sender)
+        for job_id in jobs:
             self._disconnect(job_id)
-
-    def _tell_resource_manager(self, message: Message) -> None:
-        # While there is none, nothing is lost: a new one asks for a heartbeat at once, which carries the slot report.
-        if self._registered_at is not None:
-            self._registered_at.tell(message)
+        if not jobs:
+            self.context.reject("nobody has asked the sender for a registration")
 
     # JobMasters
 
     def _on_allocate_slot(self, message: AllocateSlot) -> None:
         job_id = message.job_id
-        leader = self._job_masters.get(job_id)
-        if leader is not None and leader.leader_session_id != message.job_leader_session_id:
-            self._disconnect(job_id)
-        self._decide(AllocationRequested(slot_id=message.slot_id, job_id=job_id, allocation_id=message.allocation_id))
+        session = message.job_leader_session_id
+        if self._leaders.get(job_id, session) != session:
+            self._leave_former_leader(job_id)
+        self._slots.decide(
+            AllocationRequested(slot_id=message.slot_id, job_id=job_id, allocation_id=message.allocation_id)
+        )
         if job_id not in self._job_masters:
-            self._job_masters[job_id] = Gateway(message.job_master, message.job_leader_session_id)
-            self.context.accept_session(message.job_leader_session_id)
+            self._job_masters[job_id] = Gateway(message.job_master, session)
+            self._leaders[job_id] = session
+            self.context.accept_session(session)
             self.context.watch(message.job_master)
             self._job_masters[job_id].tell(self._registration())
 
     def _on_job_master_ready(self, job_id: JobId, message: AcknowledgeRegistration) -> None:
-        leader = self._job_masters.get(job_id)
-        if leader is None or leader.leader_session_id != message.leader_session_id:
-            self.context.unhandled(message)
+        if self._leaders.get(job_id) != message.leader_session_id:
+            self.context.reject("another JobMaster leads the job")
             return
+        job_master = self._job_masters[job_id].ref
+        self._job_masters[job_id] = Gateway(job_master, message.registration_session or message.leader_session_id)
         self._expect_heartbeats(job_id, message)
-        self._decide(JobConnected(job_id=job_id))
+        self._slots.decide(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
         """The JobMaster has left or is lost, and its claims with it."""
         gateway = self._job_masters.pop(job_id, None)
         if gateway is None:
             return
-        self.context.revoke_session(gateway.leader_session_id)
+        self.context.revoke_session(self._leaders.pop(job_id))
         self.context.unwatch(gateway.ref)
         self._watch_over(UnmonitorTarget(target=job_id))
-        self._decide(JobDisconnected(job_id=job_id))
+        self._tasks.release_job(job_id)
+        self._slots.decide(JobDisconnected(job_id=job_id))
+
+    def _leave(self, job_id: JobId, silent_ms: int) -> None:
+        """Its JobMaster was silent for too long; it may hear us all the same, and is to know that its tasks end."""
+        job_master = self._job_masters[job_id]
+        job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
+        self._tasks.release_job(job_id)
+        self._slots.decide(slot_table_events.JobLost(job_id=job_id))
+        if self._table.holds_slots(job_id):
+            # Should it live, it can have its slots again.
+            self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
+            self._job_masters[job_id].tell(self._registration())
+        else:
+            self._disconnect(job_id)
+
+    def _on_leader(self, session: LeaderSessionId | None) -> None:
+        """JobMasters that were there before are those of a JobManager which leads no more."""
+        former, self._leader_session_id = self._leader_session_id, session
+        for job_id in tuple(self._job_masters) if former != session else ():
+            self._leave_former_leader(job_id)
+
+    def _leave_former_leader(self, job_id: JobId) -> None:
+        """It may not know yet that it leads no more."""
+        text = f"{self._id} has heard of another leader for {job_id}"
+        cause = SerializedThrowable(type_name="LeaderLostError", message=text)
+        self._job_masters[job_id].tell(DisconnectTaskManager(task_manager_id=self._id, cause=cause))
+        self._disconnect(job_id)
 
     def _jobs_of(self, ref: Ref | None) -> list[JobId]:
         return [job_id for job_id, gateway in self._job_masters.items() if gateway.ref == ref]
@@ -310,70 +318,50 @@ class TaskManager(Actor):
     def _on_terminated(self, ref: Ref) -> None:
         ended = self._tasks.remove(ref)
         if ended is not None:
-            self._on_task_ended(ended)
+            self._slots.task_ended(ended)
         for job_id in self._jobs_of(ref):
             self._disconnect(job_id)
+        if self._resource_manager.is_to(ref):
+            self._seek_resource_manager()
 
     # Heartbeats
 
-    def _on_heartbeat_request(self, origin: Ref) -> None:
+    def _on_heartbeat_request(self, origin: Ref, allocations: tuple[AllocationId, ...]) -> None:
         answer = Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
-        if origin == self._resource_manager:
+        if self._resource_manager.is_to(origin):
             self._watch_over(HeartbeatReceived(target=_RESOURCE_MANAGER))
-            self._tell_resource_manager(answer)
+            self._resource_manager.tell(answer)
         for job_id in self._jobs_of(origin):
             self._watch_over(HeartbeatReceived(target=job_id))
             self._job_masters[job_id].tell(answer)
+            self._slots.decide(slot_table_events.AllocationsKnown(job_id=job_id, allocations=allocations))
 
     def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
-        self._watch_over(MonitorTarget(target=target, timeout_ms=message.heartbeat_timeout_ms))
+        watch = MonitorTarget(target=target, timeout_ms=message.heartbeat_timeout_ms, is_asked=False)
+        self._watch_over(watch)
         # One timer for all, as fast as the fastest needs it.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
             self._tick_ms = message.heartbeat_interval_ms
             self.context.timers.start_fixed_delay("heartbeat", self._tick_ms, HeartbeatDue())
+
+    def _farewell_after_silence(self, leader: str, silent_ms: int) -> DisconnectTaskManager:
+        text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
+        cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
+        return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
 
     # What the machines decide
 
     def _watch_over(self, event: HeartbeatEvent) -> None:
         for effect in self._heartbeats.handle(event, self.context.now()):
             match effect:
-                case TargetTimedOut(target=target) if target == _RESOURCE_MANAGER:
+                case TargetTimedOut(target=target, silent_ms=silent_ms) if target == _RESOURCE_MANAGER:
+                    self._resource_manager.tell(self._farewell_after_silence("the ResourceManager", silent_ms))
                     self._seek_resource_manager()
-                case TargetTimedOut(target=target):
-                    self._disconnect(JobId(target))
+                case TargetTimedOut(target=target, silent_ms=silent_ms):
+                    self._leave(JobId(target), silent_ms)
                 case SendHeartbeatRequest():
                     raise AssertionError("the asked side does not ask")
                 case Ignore():
                     pass
                 case _:
                     assert_never(effect)
-
-    def _decide(self, event: SlotTableEvent) -> None:
-        for effect in self._table.handle(event, self.context.now()):
-            self._perform(effect)
-
-    def _perform(self, effect: SlotTableEffect) -> None:
-        match effect:
-            case ConfirmAllocation(slot_id=slot, job_id=job_id, allocation_id=allocation_id):
-                confirmation = AllocateSlotConfirmed(slot_id=slot, job_id=job_id, allocation_id=allocation_id)
-                self._tell_resource_manager(confirmation)
-            case RefuseAllocation(slot_id=slot, allocation_id=allocation_id, occupied_by=holder):
-                refusal = AllocateSlotRefused(slot_id=slot, allocation_id=allocation_id, occupied_by=holder)
-                self._tell_resource_manager(refusal)
-            case AnnounceFreeSlot(slot_id=slot, allocation_id=allocation_id):
-                self._tell_resource_manager(SlotAvailable(slot_id=slot, allocation_id=allocation_id))
-            case OfferToJobMaster(job_id=job_id, offers=offers):
-                self._job_masters[job_id].tell(OfferSlots(task_manager_id=self._id, offers=offers))
-            case RunTask(descriptor=descriptor):
-                self._run(descriptor)
-            case RejectTask(job_id=job_id, attempt=attempt, reason=reason):
-                self._report_failure(job_id, attempt, "TaskSubmissionError", reason)
-            case StopTask(attempt=attempt):
-                # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
-                text = f"{self._id} has given up the slot of {attempt}"
-                cause = SerializedThrowable(type_name="SlotGivenUpError", message=text)
-                self._tasks.hand_on(attempt, FailTask(attempt=attempt, cause=cause))
-            case Ignore():
-                pass
-            case _:
-                assert_never(effect)

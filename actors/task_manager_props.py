@@ -6,19 +6,21 @@ from dataclasses import dataclass
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.scheduling.resource_profile import UNSPECIFIED
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.ids import TaskManagerId
-from flykka.messages.job_graph import TaskCancellationSettings
+from flykka.messages.job_graph import ResourceSpec, TaskCancellationSettings
 from flykka.messages.ref import Ref
 from flykka.runtime.props import Props
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTaskManagers:
-    """All TaskManagers of a cluster: of so many slots each, beside one data plane."""
+    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane."""
 
     slots: int
     data_plane: DataPlane
+    slot_size: ResourceSpec = UNSPECIFIED
     network: NetworkSettings | None = None
     task_cancellation: TaskCancellationSettings | None = None
 
@@ -30,6 +32,7 @@ class ConfiguredTaskManagers:
             self.slots,
             resource_manager,
             self.data_plane,
+            slot_size=self.slot_size,
             network=self.network,
             task_cancellation=self.task_cancellation,
         )

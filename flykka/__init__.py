@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flykka.actors.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
     from flykka.console.event_lines import Console as Console
     from flykka.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
+    from flykka.high_availability.settings import ZooKeeperSettings as ZooKeeperSettings
     from flykka.jobs.job_client import JobClient as JobClient
     from flykka.jobs.job_execution_result import JobExecutionResult as JobExecutionResult
     from flykka.local_cluster import LocalCluster as LocalCluster
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from flykka.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
     from flykka.runtime.trace.replay.divergence import DivergenceError as DivergenceError
+    from flykka.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
     from flykka.simulation.outcome import SimulationOutcome as SimulationOutcome
     from flykka.simulation.settings import FaultKind as FaultKind
     from flykka.simulation.settings import SimulationSettings as SimulationSettings
@@ -78,6 +80,7 @@ _MODULES = {
     "OutputTag": "streams.output_tag",
     "Replayer": "replay.replayer",
     "RestartStrategies": "restart_strategies",
+    "RuntimeExecutionMode": "runtime_mode",
     "RichFunction": "spark_bridge.rich_function",
     "RuntimeContext": "spark_bridge.rich_function",
     "SimulationOutcome": "simulation.outcome",
@@ -90,6 +93,7 @@ _MODULES = {
     "Violation": "monitors.monitor",
     "WatermarkStrategy": "streams.watermark_strategy",
     "WindowedStream": "streams.data_stream",
+    "ZooKeeperSettings": "high_availability.settings",
     "all_monitors": "monitors.monitors",
     "simulate": "simulation.simulation",
 }

@@ -8,7 +8,7 @@ from typing import Any, Self
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import CheckpointingMode, CheckpointingSettings
 from flykka.runtime.durations import Duration, duration_ms
-from flykka.streams.program import at_least_one
+from flykka.streams.program import at_least_one, one_of
 
 
 class AlignmentSettings:
@@ -25,11 +25,7 @@ class AlignmentSettings:
         Raises:
             ProgramError: there is no such mode, or unaligned checkpoints are enabled and it is not EXACTLY_ONCE.
         """
-        try:
-            chosen = CheckpointingMode(mode)
-        except ValueError as unknown:
-            known = ", ".join(CheckpointingMode)
-            raise ProgramError(f"the checkpointing mode must be one of {known}, not {mode!r}") from unknown
+        chosen = one_of(CheckpointingMode, mode, "checkpointing mode")
         return self._set_checkpointing(mode=chosen)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:

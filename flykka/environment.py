@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import atexit
 from contextlib import ExitStack
-from dataclasses import replace
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,11 +12,15 @@ from flykka.actors.errors import GraphError, MasterHookError
 from flykka.actors.exchange.shuffle_environment import (
     BUFFERS_PER_CHANNEL,
     FLOATING_BUFFERS_PER_GATE,
-    NetworkSettings,
 )
 from flykka.actors.graph.job_graph_generator import job_graph
+from flykka.actors.scheduling.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.checkpoint_folder import CheckpointFolder
+from flykka.end_of_script import EndOfScript
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
-from flykka.job_settings import JobSettings
+from flykka.high_availability.settings import ZooKeeperSettings
+from flykka.high_availability.stores import store_settings
+from flykka.job_settings import JobSettings, failover_strategy_of
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint
 from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.jobs.job_execution_result import JobExecutionResult
@@ -31,10 +34,11 @@ from flykka.local_cluster import (
     slots_needed,
 )
 from flykka.messages.job_graph import (
-    CheckpointingSettings,
-    ExternalizedCheckpointRetention,
+    FailoverStrategyKind,
     JobGraph,
+    RestartStrategyConfiguration,
 )
+from flykka.network_options import network_settings
 from flykka.notebook.cells import follow_cells
 from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
 from flykka.runtime.durations import Duration, positive_duration_ms
@@ -42,7 +46,7 @@ from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.session import session_is_there, spark_session
+from flykka.spark_bridge.session import session_is_there, spark_session, stop_session
 from flykka.spark_bridge.sources.dataframe_source import DataFrameSource
 from flykka.streams.program import Program, at_least_one, not_negative
 from flykka.streams.sources import ComputedFrames, source_stream
@@ -67,13 +71,14 @@ class StreamExecutionEnvironment(JobSettings):
 
     def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
         super().__init__()
-        self.spark = session
+        self._session = session
         self._owns_session = owns_session
         self._settings = settings
         self._program = Program()
         self._registry = CodeRegistry()
         self._cluster: LocalCluster | None = None
-        self._temporary: str | None = None
+        self._data_plane: SparkDataPlane | None = None
+        self._checkpoint_folder = CheckpointFolder()
         self._closed = False
         self._computed = ComputedFrames()
         self._running: list[tuple[JobClient, frozenset[str]]] = []
@@ -85,6 +90,8 @@ class StreamExecutionEnvironment(JobSettings):
         task_managers: int = 1,
         slots_per_task_manager: int | None = None,
         *,
+        max_task_managers: int | None = None,
+        slot_request_timeout: Duration = REQUEST_TIMEOUT_MS,
         record: str | TraceRecorder | None = None,
         flight_recorder_turns: int = DEFAULT_TURNS,
         heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
@@ -93,6 +100,9 @@ class StreamExecutionEnvironment(JobSettings):
         network_memory_bytes: int | None = None,
         buffers_per_channel: int = BUFFERS_PER_CHANNEL,
         floating_buffers_per_gate: int = FLOATING_BUFFERS_PER_GATE,
+        default_restart_strategy: RestartStrategyConfiguration | None = None,
+        failover_strategy: FailoverStrategyKind | str = FailoverStrategyKind.REGION,
+        high_availability: str | PathLike[str] | ZooKeeperSettings | None = None,
     ) -> Self:
         """An environment over the active Spark session, or over a new one at `master`.
 
@@ -104,23 +114,32 @@ class StreamExecutionEnvironment(JobSettings):
         Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
         `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
 
+        `default_restart_strategy` and `failover_strategy` (`region` or `full`) are those of jobs that set none. With
+        `high_availability`, a folder of this machine or a place in ZooKeeper, the application may be killed and run
+        again: its jobs go on (docs/high_availability.md).
+
         Raises:
             ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
                 out among buffers whose number is not given.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
-        slots = slots_per_task_manager
+        slots, most = slots_per_task_manager, max_task_managers
         settings = ClusterSettings(
             task_managers=at_least_one(task_managers, "number of TaskManagers"),
             slots_per_task_manager=None if slots is None else at_least_one(slots, "number of slots per TaskManager"),
+            max_task_managers=None if most is None else at_least_one(most, "largest number of TaskManagers"),
+            slot_request_timeout_ms=positive_duration_ms(slot_request_timeout, "slot request timeout"),
             heartbeat_interval_ms=positive_duration_ms(heartbeat_interval, "heartbeat interval"),
             heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
             record=record,
             flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
-            network=_network_settings(
+            network=network_settings(
                 network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
             ),
+            restart_strategy=default_restart_strategy,
+            failover_strategy=failover_strategy_of(failover_strategy),
+            high_availability=store_settings(high_availability),
         )
         launch = current_launch()
         adopted = session_is_there()
@@ -194,6 +213,11 @@ class StreamExecutionEnvironment(JobSettings):
         return self
 
     @property
+    def spark(self) -> SparkSession:
+        """The Spark session: another one than before where it was stopped during a job and has been started anew."""
+        return self._session if self._data_plane is None else self._data_plane.sessions.current
+
+    @property
     def program(self) -> Program:
         """What was written down since the last job."""
         return self._program
@@ -214,10 +238,13 @@ class StreamExecutionEnvironment(JobSettings):
                 self.get_stream_graph(),
                 job_id=new_job_id(),
                 name=job_name,
-                checkpointing=self._checkpointing_settings(),
-                restart_strategy=self.restart_strategy,
+                checkpointing=self._checkpoint_folder.settle(self.checkpointing, self._settings.high_availability),
+                restart_strategy=self.resolved_restart_strategy(self._settings.restart_strategy),
+                failover_strategy=self.failover_strategy or self._settings.failover_strategy,
+                input_dependency_constraint=self.input_dependency_constraint,
                 task_cancellation=self.task_cancellation,
                 latency_tracking_interval_ms=self.latency_tracking_interval_ms,
+                stage_timeout_ms=self.stage_timeout_ms,
                 heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
             )
@@ -237,8 +264,10 @@ class StreamExecutionEnvironment(JobSettings):
         __tracebackhide__ = True
         return self.execute_async(job_name).wait()
 
-    def execute_async(self, job_name: str = "flykka job") -> JobClient:
+    def execute_async(self, job_name: str = "flykka job", *, attached: bool = True) -> JobClient:
         """Submit the operators written down since the last job; the client says what becomes of them.
+
+        One that is not attached hears nothing of its job until it is asked: for jobs of very many tasks.
 
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
@@ -256,10 +285,14 @@ class StreamExecutionEnvironment(JobSettings):
         graph = self.get_job_graph(job_name)
         restore_path = self._checkpoint_to_restore(graph)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
-        survives = graph.checkpointing.directory != self._temporary
+        survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
         record = None if survives else surviving_flight_record_path(graph)
         client = self.cluster.submit(
-            graph, restore_path, allow_non_restored_state=self.allow_non_restored_state, flight_record=record
+            graph,
+            restore_path,
+            allow_non_restored_state=self.allow_non_restored_state,
+            flight_record=record,
+            attached=attached,
         )
         remember_job(client, self)
         client.wait_submitted()
@@ -281,7 +314,10 @@ class StreamExecutionEnvironment(JobSettings):
         if self._cluster is None:
             if self._settings.slots_per_task_manager is None:
                 raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
-            self._cluster = LocalCluster(SparkDataPlane(self.spark, self._registry), self._settings)
+            self._data_plane = SparkDataPlane(self.spark, self._registry, owns_session=self._owns_session)
+            self._cluster = LocalCluster(self._data_plane, self._settings)
+            if self._settings.high_availability is not None:
+                atexit.register(self._exit, EndOfScript())
         return self._cluster
 
     @property
@@ -292,19 +328,34 @@ class StreamExecutionEnvironment(JobSettings):
     def close(self) -> None:
         """End the cluster, what still runs on it, and the Spark session if this environment has started it.
 
+        With a store of high availability, this is the end of the application: run again, it begins anew.
+
         Raises:
             TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
         """
+        self._close(concludes=True)
+
+    def abandon(self) -> None:
+        """Close, but not in order: with a store of high availability, whoever runs the application again goes on."""
+        self._close(concludes=False)
+
+    def _exit(self, end: EndOfScript) -> None:
+        """The interpreter ends, and nobody has closed this: in order where the script has come to its end."""
+        self._close(concludes=end.was_reached())
+
+    def _close(self, *, concludes: bool) -> None:
         self._closed = True
+        atexit.unregister(self._exit)
         with ExitStack() as last_first:
             if self._owns_session:
-                last_first.callback(self.spark.stop)
-            if self._temporary is not None:
-                last_first.callback(shutil.rmtree, self._temporary, ignore_errors=True)
+                last_first.callback(lambda: stop_session(self.spark))
+            last_first.callback(self._checkpoint_folder.remove)
             last_first.callback(self._computed.free)
+            if self._data_plane is not None:
+                last_first.callback(self._data_plane.close)
             if self._cluster is not None:
-                last_first.callback(self._cluster.shutdown)
-            self._owns_session, self._temporary, self._cluster = False, None, None
+                last_first.callback(self._cluster.shutdown, concludes=concludes)
+            self._owns_session, self._cluster = False, None
 
     def __enter__(self) -> Self:
         return self
@@ -316,7 +367,7 @@ class StreamExecutionEnvironment(JobSettings):
             if raised is None:
                 current_launch().block_ended(self)
         finally:
-            self.close()
+            self._close(concludes=raised is None)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -328,17 +379,6 @@ class StreamExecutionEnvironment(JobSettings):
             return
         self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
         earlier.close()
-
-    def _checkpointing_settings(self) -> CheckpointingSettings:
-        settings = self.checkpointing
-        if settings.directory:
-            return settings
-        if self._temporary is None:
-            self._temporary = tempfile.mkdtemp(prefix="flykka-checkpoints-")
-        if settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION:
-            # The folder goes when the environment is closed: nobody is to be told that there is something in it.
-            settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
-        return replace(settings, directory=self._temporary)
 
     def _checkpoint_to_restore(self, graph: JobGraph) -> str | None:
         if self.restore_from is None:
@@ -354,18 +394,3 @@ class StreamExecutionEnvironment(JobSettings):
         for client, uids in self._running:
             if taken := sorted(uids & self.pending_uids):
                 raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")
-
-
-def _network_settings(
-    network_buffers: int | None, network_memory_bytes: int | None, buffers_per_channel: int, floating_per_gate: int
-) -> NetworkSettings:
-    if network_memory_bytes is not None and network_buffers is None:
-        raise ProgramError("network_memory_bytes is shared out among the network buffers: give network_buffers as well")
-    return NetworkSettings(
-        network_buffers=None if network_buffers is None else at_least_one(network_buffers, "number of network buffers"),
-        network_memory_bytes=(
-            None if network_memory_bytes is None else at_least_one(network_memory_bytes, "number of network bytes")
-        ),
-        buffers_per_channel=at_least_one(buffers_per_channel, "number of buffers per channel"),
-        floating_buffers_per_gate=not_negative(floating_per_gate, "number of floating buffers per gate"),
-    )

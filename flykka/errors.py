@@ -7,7 +7,8 @@ FlykkaError
 ├── ClusterError                the local cluster cannot do what was asked
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
-│   └── UnknownTaskManagerError no TaskManager of this name lives
+│   ├── UnknownTaskManagerError no TaskManager of this name lives
+│   └── UnknownJobError         no job of this id runs on the cluster
 ├── JobSubmissionError          the JobManager refused the job
 ├── CheckpointError             a checkpoint cannot be continued from
 │   └── CheckpointNotFoundError there is none where one was looked for
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from flykka.explanation.user_stack import user_story
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.runtime.errors import DurationError as DurationError
@@ -66,6 +68,10 @@ class InsufficientNetworkBuffersError(ClusterError):
 
 class UnknownTaskManagerError(ClusterError, LookupError):
     """No living TaskManager has this name."""
+
+
+class UnknownJobError(ClusterError, LookupError):
+    """No job of this id runs on the cluster."""
 
 
 class JobSubmissionError(FlykkaError):
@@ -125,11 +131,15 @@ class JobExecutionError(FlykkaError):
         cause: SerializedThrowable,
         checkpoint_path: str | None = None,
         *,
+        restarts: int = 0,
         flight_record: str | None = None,
         unrecorded: str | None = None,
     ) -> None:
-        why = f": {cause.type_name}: {cause.message}" if self.tells_cause else ""
+        why = f": {cause.type_name}: {_told(cause)}" if self.tells_cause else ""
         lines = [f"job {job_name!r} {what}{why}"]
+        if restarts and self.tells_cause:
+            times = "once" if restarts == 1 else f"{restarts} times"
+            lines.append(f"it had restarted {times} before: job.exception_history tells why")
         if checkpoint_path is not None:
             lines.append(
                 f"kept checkpoint: {checkpoint_path} (continue with from_checkpoint(...) or --from-checkpoint)"
@@ -143,6 +153,15 @@ class JobExecutionError(FlykkaError):
         self.cause = cause
         self.checkpoint_path = checkpoint_path
         self.flight_record = flight_record
+
+
+def _told(cause: SerializedThrowable) -> str:
+    """What a failure says, with all lines of the author's own that led to it where these are known."""
+    story = user_story(cause)
+    if not story:
+        return cause.message
+    said = [line for line in cause.message.splitlines() if not line.startswith("  ")]
+    return "\n".join([*said, *story])
 
 
 class JobCancelledError(JobExecutionError):

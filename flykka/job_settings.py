@@ -13,13 +13,20 @@ from flykka.errors import ProgramError
 from flykka.messages.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
+    FailoverStrategyKind,
+    InputDependencyConstraint,
     RestartStrategyConfiguration,
     ScheduleMode,
     TaskCancellationSettings,
 )
-from flykka.restart_strategies import RestartStrategies
+from flykka.restart_strategies import (
+    FallbackRestartStrategyConfiguration,
+    RestartStrategies,
+    resolve_restart_strategy,
+)
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
-from flykka.streams.program import at_least_one, not_negative
+from flykka.runtime_mode import RuntimeExecutionMode
+from flykka.streams.program import at_least_one, not_negative, one_of
 from flykka.streams.stream_graph_generator import Defaults
 
 
@@ -33,7 +40,14 @@ class JobSettings(AlignmentSettings):
         self.allow_non_restored_state = False
         self.task_cancellation = TaskCancellationSettings()
         self.latency_tracking_interval_ms: int | None = None
-        self._restart_strategy: RestartStrategyConfiguration | None = None
+        self.stage_timeout_ms: int | None = None
+        self.input_dependency_constraint = InputDependencyConstraint.ANY
+        self.failover_strategy: FailoverStrategyKind | None = None
+        self._restart_strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration = (
+            RestartStrategies.fallback_restart()
+        )
+        self._execution_retries: int | None = None
+        self._execution_retry_delay_ms = 0
 
     def set_parallelism(self, parallelism: int) -> Self:
         """The parallelism of operators that have none of their own; 1 unless set.
@@ -64,19 +78,42 @@ class JobSettings(AlignmentSettings):
         self.defaults = replace(self.defaults, auto_generated_uids=False)
         return self
 
-    def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
-        """Whether a job is deployed when all of its slots are there (`EAGER`, unless set), or region by region.
+    def set_runtime_mode(self, mode: RuntimeExecutionMode | str) -> Self:
+        """Whether programs run as streams (`STREAMING`, unless set), or as batch jobs where their sources end.
 
-        With `PIPELINED_REGION` tasks that exchange no rows with others begin without waiting for their slots. There is
-        no checkpoint before all run.
+        In `BATCH` mode each part of a program begins when all that it reads is finished, which is kept until nobody
+        needs it: after a failure only those parts begin anew that have not finished. Windows fire at the end, the only
+        checkpoint is the one that the sinks commit with, and no row is late. All sources must come to an end. With
+        `AUTOMATIC` programs of such sources run in `BATCH` mode, all others as streams.
 
         Raises:
             ProgramError: there is no such mode.
         """
-        offered = (ScheduleMode.EAGER, ScheduleMode.PIPELINED_REGION)
-        if mode not in offered:
-            raise ProgramError(f"the schedule mode must be one of {', '.join(offered)}, not {mode!r}")
-        self.defaults = replace(self.defaults, schedule_mode=ScheduleMode(mode))
+        chosen = one_of(RuntimeExecutionMode, mode, "runtime mode")
+        self.defaults = replace(self.defaults, runtime_mode=chosen)
+        return self
+
+    def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
+        """When the tasks of a job are deployed: all at once when their slots are there (`EAGER`, unless set), or later.
+
+        With `PIPELINED_REGION` tasks that exchange rows with each other are deployed when these have their slots, and
+        when what they read from others is whole. With `LAZY_FROM_SOURCES` each task is deployed when there is something
+        for it to read. There is no checkpoint before all run or have finished.
+
+        Raises:
+            ProgramError: there is no such mode.
+        """
+        chosen = one_of(ScheduleMode, mode, "schedule mode")
+        self.defaults = replace(self.defaults, schedule_mode=chosen)
+        return self
+
+    def set_default_input_dependency_constraint(self, constraint: InputDependencyConstraint | str) -> Self:
+        """With `LAZY_FROM_SOURCES`: whether a task begins when `ANY` of its inputs can be read (unless set), or `ALL`.
+
+        Raises:
+            ProgramError: there is no such constraint.
+        """
+        self.input_dependency_constraint = one_of(InputDependencyConstraint, constraint, "input constraint")
         return self
 
     def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
@@ -93,6 +130,18 @@ class JobSettings(AlignmentSettings):
             interval_ms=positive_duration_ms(interval, "task cancellation interval"),
             timeout_ms=duration_ms(timeout, "task cancellation timeout"),
         )
+        return self
+
+    def set_stage_timeout(self, timeout: Duration) -> Self:
+        """Fail a task whose stage makes no progress for `timeout`; 0, or nothing set: it may stand for ever.
+
+        Progress is a task of Spark's that ends, or a Spark job that begins: the time must be longer than the longest
+        Spark task takes. The task is restarted as after any other failure, and what hangs is cancelled.
+
+        Raises:
+            DurationError: the length of time cannot be read.
+        """
+        self.stage_timeout_ms = duration_ms(timeout, "stage timeout") or None
         return self
 
     def set_latency_tracking_interval(self, interval: Duration) -> Self:
@@ -167,11 +216,7 @@ class JobSettings(AlignmentSettings):
         Raises:
             ProgramError: there is no such retention.
         """
-        try:
-            chosen = ExternalizedCheckpointRetention(retention)
-        except ValueError as unknown:
-            known = ", ".join(ExternalizedCheckpointRetention)
-            raise ProgramError(f"the retention of checkpoints must be one of {known}, not {retention!r}") from unknown
+        chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
         self.checkpointing = replace(self.checkpointing, retention=chosen)
         return self
 
@@ -206,20 +251,68 @@ class JobSettings(AlignmentSettings):
         self.restore_from, self.allow_non_restored_state = os.fspath(path), allow_non_restored_state
         return self
 
-    def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> Self:
+    def set_restart_strategy(
+        self, strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration
+    ) -> Self:
         """What is done after a failure: see `RestartStrategies`.
 
-        Unless set it is as in Flink: with checkpoints a job is restarted without end, a second after each failure;
-        without checkpoints not at all.
+        Unless set it is what the cluster says (`default_restart_strategy` of `get_execution_environment`), and where
+        that says nothing it is as in Flink: with checkpoints a job is restarted without end, a second after each
+        failure; without checkpoints not at all.
         """
         self._restart_strategy = strategy
         return self
 
+    def set_number_of_execution_retries(self, retries: int) -> Self:
+        """Flink's older way to say how often a job is restarted: it holds where no restart strategy is set.
+
+        Raises:
+            ProgramError: it is negative.
+        """
+        self._execution_retries = not_negative(retries, "number of execution retries")
+        return self
+
+    def set_execution_retry_delay(self, delay: Duration) -> Self:
+        """The pause before each restart of `set_number_of_execution_retries`; none unless set.
+
+        Raises:
+            DurationError: it cannot be read.
+        """
+        self._execution_retry_delay_ms = duration_ms(delay, "delay of execution retries")
+        return self
+
     @property
-    def restart_strategy(self) -> RestartStrategyConfiguration:
-        """What `set_restart_strategy` has set, or what holds without it."""
-        if self._restart_strategy is not None:
+    def restart_strategy(self) -> RestartStrategyConfiguration | FallbackRestartStrategyConfiguration:
+        """What the job itself says, as the client of Flink hands it to the cluster."""
+        if not isinstance(self._restart_strategy, FallbackRestartStrategyConfiguration):
             return self._restart_strategy
-        if self.checkpointing.interval_ms is None:
-            return RestartStrategies.no_restart()
-        return RestartStrategies.fixed_delay_restart(delay="1s")
+        match self._execution_retries:
+            case None:
+                return self._restart_strategy
+            case 0:
+                return RestartStrategies.no_restart()
+            case retries:
+                return RestartStrategies.fixed_delay_restart(retries, self._execution_retry_delay_ms)
+
+    def resolved_restart_strategy(self, cluster: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration:
+        """What holds on a cluster whose default is `cluster`."""
+        enabled = self.checkpointing.interval_ms is not None
+        return resolve_restart_strategy(self.restart_strategy, cluster, is_checkpointing_enabled=enabled)
+
+    def set_failover_strategy(self, strategy: FailoverStrategyKind | str) -> Self:
+        """Which tasks are restarted when one has failed: those of its `region`, or all of them (`full`).
+
+        A region are tasks that exchange rows while these are made; with it those start again that read what it makes,
+        and those that made what it reads where that is lost. Unless set it is what the cluster says
+        (`failover_strategy` of `get_execution_environment`), and where that says nothing, `region`.
+
+        Raises:
+            ProgramError: there is no such strategy.
+        """
+        self.failover_strategy = failover_strategy_of(strategy)
+        return self
+
+
+def failover_strategy_of(chosen: FailoverStrategyKind | str) -> FailoverStrategyKind:
+    """The strategy of this name. Raises `ProgramError` where there is none."""
+    return one_of(FailoverStrategyKind, chosen, "failover strategy")

@@ -7,15 +7,21 @@ for the environment as a whole. What an app says of a single operator stays. Wit
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.job_graph import (
+    ExternalizedCheckpointRetention,
+    FailoverStrategyKind,
+    RestartStrategyConfiguration,
+)
 
 if TYPE_CHECKING:
     from flykka.environment import StreamExecutionEnvironment
+    from flykka.high_availability.stores import StoreSettings
     from flykka.job_settings import JobSettings
     from flykka.jobs.job_client import JobClient
     from flykka.local_cluster import ClusterSettings
@@ -34,14 +40,19 @@ class LaunchOptions:
     master: str | None = None
     task_managers: int | None = None
     slots_per_task_manager: int | None = None
+    max_task_managers: int | None = None
+    slot_request_timeout_ms: int | None = None
     parallelism: int | None = None
     checkpoint_directory: str | None = None
     checkpoint_interval_ms: int | None = None
     retention: ExternalizedCheckpointRetention | None = None
+    restart_strategy: RestartStrategyConfiguration | None = None
+    failover_strategy: FailoverStrategyKind | None = None
     from_checkpoint: str | None = None
     savepoint_directory: str | None = None
     from_savepoint: str | None = None
     allow_non_restored_state: bool = False
+    high_availability: str | None = None
     record: str | None = None
     ring: int | None = None
     max_bytes: int | None = None
@@ -70,8 +81,18 @@ class Launch:
             said,
             task_managers=options.task_managers or said.task_managers,
             slots_per_task_manager=options.slots_per_task_manager or said.slots_per_task_manager,
+            max_task_managers=options.max_task_managers or said.max_task_managers,
+            slot_request_timeout_ms=options.slot_request_timeout_ms or said.slot_request_timeout_ms,
             record=said.record if options.record is None else self._recording(options.record),
+            high_availability=said.high_availability if options.high_availability is None else self._store(),
         )
+
+    def _store(self) -> StoreSettings | None:
+        """Each environment has a store of its own."""
+        from flykka.high_availability.stores import numbered, store_settings
+
+        settings = store_settings(self.options.high_availability)
+        return None if settings is None else numbered(settings, self._clusters)
 
     def _recording(self, file: str) -> str | TraceRecorder:
         """The first environment has the file, the next one a file beside it."""
@@ -82,6 +103,10 @@ class Launch:
         if ring is None and max_bytes is None:
             return path
         return TraceRecorder(path, ring=ring, max_bytes=max_bytes)
+
+    def say(self, text: str) -> None:
+        """Tell whoever looks on."""
+        print(f"flykka: {text}", file=sys.stderr, flush=True)
 
     def settle(self, settings: JobSettings) -> None:
         """Have the last word on an environment, right before a job is made of what was written down in it."""
@@ -94,6 +119,10 @@ class Launch:
             settings.checkpointing = replace(settings.checkpointing, interval_ms=options.checkpoint_interval_ms)
         if options.retention is not None:
             settings.set_externalized_checkpoint_retention(options.retention)
+        if options.restart_strategy is not None:
+            settings.set_restart_strategy(options.restart_strategy)
+        if options.failover_strategy is not None:
+            settings.set_failover_strategy(options.failover_strategy)
         if options.savepoint_directory is not None:
             settings.set_default_savepoint_directory(options.savepoint_directory)
         if self._is_first and options.from_checkpoint is not None:

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.cluster_components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster_entrypoint import ClusterEntrypoint
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.graph.network_buffers import task_minima
-from flykka.actors.job_manager import JobManager
-from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.scheduling import slot_sharing_groups
+from flykka.actors.scheduling.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.actors.scheduling.task_manager_tracker import Workers
 from flykka.actors.task_manager import TaskManager
 from flykka.actors.task_manager_props import ConfiguredTaskManagers
-from flykka.errors import ClusterError, InsufficientNetworkBuffersError, InsufficientSlotsError, UnknownTaskManagerError
+from flykka.errors import (
+    ClusterError,
+    InsufficientNetworkBuffersError,
+    InsufficientSlotsError,
+    UnknownJobError,
+    UnknownTaskManagerError,
+)
+from flykka.explanation.reception import RECEPTION
 from flykka.garbage_collection import be_as_before, be_patient
+from flykka.high_availability.stores import StoreSettings, services_of
+from flykka.jobs.application_jobs import ApplicationJobs
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
-from flykka.messages.job_graph import JobGraph, TaskCancellationSettings
+from flykka.jobs.job_manager_gateway import JobManagerGateway
+from flykka.launch import current_launch
+from flykka.messages.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
+from flykka.messages.ids import JobId
+from flykka.messages.job import JobFound, RequestJob
+from flykka.messages.job_graph import (
+    FailoverStrategyKind,
+    JobGraph,
+    RestartStrategyConfiguration,
+    TaskCancellationSettings,
+)
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS, FlightRecorder
@@ -32,6 +53,9 @@ HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000
 """Short beside Flink's 10 s and 50 s: within one process silence means death sooner than it does on a network."""
 
+START_TIMEOUT = 30.0
+"""Seconds that the first actors have to begin."""
+
 SHUTDOWN_TIMEOUT = 30.0
 """Seconds that all actors together have to end."""
 
@@ -40,20 +64,30 @@ SHUTDOWN_TIMEOUT = 30.0
 class ClusterSettings:
     """How many of what, and how soon silence is taken for death.
 
-    `slots_per_task_manager` of None: what is needed. `record` is the file in which every turn is written down, or a
+    `slots_per_task_manager` of None: what is needed. While tasks wait for slots there may be up to
+    `max_task_managers`; they wait for `slot_request_timeout_ms` at most.
+
+    `record` is the file in which every turn is written down, or a
     recorder that was told more than that; without one the last `flight_recorder_turns` are kept in memory, to be
     written when a job fails (0: none). `network` is what each TaskManager may hold of batches on their way,
-    `task_cancellation` how long cancelled tasks may take to end where their job does not say.
+    `task_cancellation` how long cancelled tasks may take to end where their job does not say. `restart_strategy` and
+    `failover_strategy` are those of jobs that set none; without the former it is as Flink has it.
+    `high_availability` is the store that outlives the process; without one what is kept is kept in memory.
     """
 
     task_managers: int = 1
     slots_per_task_manager: int | None = None
+    max_task_managers: int | None = None
+    slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
     heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     record: str | TraceRecorder | None = None
     flight_recorder_turns: int = DEFAULT_TURNS
     network: NetworkSettings = field(default_factory=NetworkSettings)
     task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
+    restart_strategy: RestartStrategyConfiguration | None = None
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
+    high_availability: StoreSettings | None = None
 
     def with_slots_for(self, needed: int) -> Self:
         """The same settings with enough slots, unless their number was given."""
@@ -64,10 +98,7 @@ class ClusterSettings:
 
 def slots_needed(job_graph: JobGraph) -> int:
     """Each slot sharing group needs as many slots as its widest vertex has subtasks."""
-    widest: dict[str, int] = defaultdict(int)
-    for vertex in job_graph.vertices:
-        widest[vertex.slot_sharing_group] = max(widest[vertex.slot_sharing_group], vertex.parallelism)
-    return sum(widest.values())
+    return slot_sharing_groups.slots_needed(job_graph.vertices)
 
 
 class LocalCluster:
@@ -77,10 +108,11 @@ class LocalCluster:
 
     Raises:
         ClusterError: `record` cannot be written; or `system` is given and `record` is set, but what is recorded was
-            decided when the system was made.
+            decided when the system was made; or the store of high availability cannot be used.
     """
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
+        self._services = services_of(settings.high_availability)
         if system is None:
             system = _new_system(settings)
         elif settings.record is not None:
@@ -93,8 +125,13 @@ class LocalCluster:
         self._system = system
         be_patient()
         system.terminated.add_done_callback(be_as_before)
-        self._resource_manager = self._system.spawn(self._resource_manager_props(), "resource-manager")
-        self._job_manager = self._system.spawn(self._job_manager_props(), "job-manager")
+        self._failed: ClusterFailed | None = None
+        system.event_stream.subscribe(self._on_failed, ClusterFailed)
+        self._job_manager = self._system.living(self._start().job_manager)
+        self._gateway = JobManagerGateway(self._system, self._job_manager)
+        self._application_jobs: ApplicationJobs | None = None
+        if settings.high_availability is not None:
+            self._application_jobs = ApplicationJobs(self._services, self._gateway)
 
     def submit(
         self,
@@ -103,18 +140,31 @@ class LocalCluster:
         *,
         allow_non_restored_state: bool = False,
         flight_record: str | None = None,
+        attached: bool = True,
     ) -> JobClient:
         """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
+
+        One that is not attached hears nothing of it until it is asked.
 
         When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 
         Raises:
-            InsufficientSlotsError: all TaskManagers together have fewer slots than the job needs, or fewer are free.
+            ClusterError: the cluster has ended, for one of its components ended again and again.
+            CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
+            InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs.
             InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
                 more than all TaskManagers have.
         """
+        if self._failed is not None:
+            raise ClusterError(f"job {job_graph.name!r} has no cluster to run on: {self._failed.cause.message}")
+        job_graph = replace(job_graph, slot_request_timeout_ms=self._settings.slot_request_timeout_ms)
         self._check_slots(job_graph)
         self._check_network_buffers(job_graph)
+        if self._application_jobs is not None:
+            job = self._application_jobs.identify(
+                job_graph, restore_path, allow_non_restored_state=allow_non_restored_state, say=current_launch().say
+            )
+            job_graph, restore_path = job.job_graph, job.restore_path
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(
             self._system,
@@ -123,10 +173,24 @@ class LocalCluster:
             restore_path,
             write,
             allow_non_restored_state=allow_non_restored_state,
+            attached=attached,
         )
         # Who has ended holds nothing any more, and a cluster may run any number of jobs.
         self._clients = [*self._running(), client]
+        RECEPTION.announce(self, client)
         return client
+
+    def job(self, job_id: JobId | str) -> JobClient:
+        """A client of a job that runs here, whoever has submitted it: it hears of the job from now on.
+
+        Raises:
+            UnknownJobError: no job of this id runs, or not any more.
+        """
+        job_id = JobId(job_id)
+        found = self._gateway.ask(lambda me: RequestJob(job_id=job_id, client=me), START_TIMEOUT)
+        if not isinstance(found, JobFound):
+            raise UnknownJobError(f"no job {job_id!r} runs on this cluster: there is none of this id, or it has ended")
+        return JobClient(self._system, self._job_manager, found.job_graph, submits=False)
 
     def task_managers(self) -> tuple[str, ...]:
         """The names of the TaskManagers that live now, in the order in which they were started."""
@@ -150,14 +214,23 @@ class LocalCluster:
         """The actor system, for those who look inside."""
         return self._system
 
-    def shutdown(self) -> None:
+    def shutdown(self, *, concludes: bool = True) -> None:
         """Stop all actors, and free what jobs that had not ended hold in the data plane.
+
+        With a store of high availability, the run of the application is concluded; where that is not wanted, whoever
+        runs it again goes on with it.
 
         Raises:
             TerminationTimeoutError: actors still run after half a minute; the error names them.
         """
         running = self._running()
-        self._system.terminate().wait(SHUTDOWN_TIMEOUT)
+        if self._application_jobs is not None:
+            self._application_jobs.end(concludes=concludes)
+        try:
+            self._system.terminate().wait(SHUTDOWN_TIMEOUT)
+        finally:
+            RECEPTION.dismiss(self)
+            self._services.close()
         for client in running:
             # Its checkpoints are left as they are, and with them what they will publish.
             self._data_plane.release_job(client.job_id, keep_staged=True)
@@ -171,24 +244,21 @@ class LocalCluster:
         self.shutdown()
 
     def _check_slots(self, job_graph: JobGraph) -> None:
-        needed, there = slots_needed(job_graph), self._settings.task_managers * self._slots
-        running = self._running()
-        free = there - sum(slots_needed(client.job_graph) for client in running)
-        if needed <= free:
+        """Refuse what can never run. Slots that other jobs have become free, and are waited for."""
+        task_managers = max(self._settings.task_managers, self._settings.max_task_managers or 0)
+        needed, there = slot_sharing_groups.slots_needed_at_once(job_graph), task_managers * self._slots
+        if needed <= there:
             return
-        task_managers = self._settings.task_managers
         cluster = f"1 TaskManager with {self._slots}"
         if task_managers > 1:
             cluster = f"{task_managers} TaskManagers with {self._slots} each"
         more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
-        if needed > there:
-            raise InsufficientSlotsError(
-                f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; lower the job's"
-                f" parallelism, or {more}"
-            )
+        fitting = slot_sharing_groups.parallelism_for(job_graph.vertices, there)
+        less = (
+            f"lower the job's parallelism to {max(fitting.values())}" if fitting else "let more operators share slots"
+        )
         raise InsufficientSlotsError(
-            f"job {job_graph.name!r} needs {needed} slots, and of {there} ({cluster}) {free} are free, the others are"
-            f" held by {' and '.join(repr(client.job_name) for client in running)}: wait for its end, or {more}"
+            f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; {less}, or {more}"
         )
 
     def _check_network_buffers(self, job_graph: JobGraph) -> None:
@@ -215,20 +285,31 @@ class LocalCluster:
     def _running(self) -> list[JobClient]:
         return [client for client in self._clients if not client.done()]
 
-    def _job_manager_props(self) -> Props:
-        return Props(JobManager, self._resource_manager, self._data_plane)
+    def _start(self) -> ClusterComponents:
+        job_manager = ConfiguredJobManager(data_plane=self._data_plane, high_availability=self._services)
+        entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
+        started = self._system.spawn(entrypoint, "cluster-entrypoint")
+        # Whoever submits a job finds them there.
+        components = started.ask(lambda me: RequestClusterComponents(reply_to=me), timeout=START_TIMEOUT)
+        assert isinstance(components, ClusterComponents)
+        return components
 
-    def _resource_manager_props(self) -> Props:
+    def _on_failed(self, failed: ClusterFailed) -> None:
+        self._failed = failed
+
+    def _resource_manager_props(self) -> ConfiguredResourceManager:
         task_managers = ConfiguredTaskManagers(
             slots=self._slots,
             data_plane=self._data_plane,
             network=self._settings.network,
             task_cancellation=self._settings.task_cancellation,
         )
-        return Props(
-            ResourceManager,
-            self._settings.task_managers,
-            task_managers,
+        return ConfiguredResourceManager(
+            workers=Workers(
+                configured=self._settings.task_managers, maximum=self._settings.max_task_managers, slots=self._slots
+            ),
+            slot_request_timeout_ms=self._settings.slot_request_timeout_ms,
+            task_manager_props=task_managers,
             heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
             heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
         )

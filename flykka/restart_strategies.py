@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from flykka.messages.job_graph import RestartStrategyConfiguration
-from flykka.runtime.durations import Duration, duration_ms
-from flykka.streams.program import not_negative
+from dataclasses import dataclass
+
+from flykka.actors.scheduling.restart_strategy import restart_strategy
+from flykka.errors import ProgramError
+from flykka.messages.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
+)
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
+from flykka.streams.program import at_least_one, not_negative
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackRestartStrategyConfiguration:
+    """The job says nothing: the cluster does, and where that says nothing either, whether there are checkpoints."""
 
 
 class RestartStrategies:
     """Flink's RestartStrategies: makers of what `set_restart_strategy` takes."""
 
     @staticmethod
-    def fixed_delay_restart(attempts: int | None = None, delay: Duration = "0s") -> RestartStrategyConfiguration:
+    def fixed_delay_restart(
+        attempts: int | None = None, delay: Duration = "0s"
+    ) -> FixedDelayRestartStrategyConfiguration:
         """At most `attempts` restarts (None: without end), each `delay` after its failure.
 
         Raises:
@@ -20,9 +37,87 @@ class RestartStrategies:
         """
         if attempts is not None:
             not_negative(attempts, "number of restarts")
-        return RestartStrategyConfiguration(attempts=attempts, delay_ms=duration_ms(delay, "restart delay"))
+        return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=duration_ms(delay, "restart delay"))
 
     @staticmethod
-    def no_restart() -> RestartStrategyConfiguration:
+    def failure_rate_restart(
+        failure_rate: int, failure_interval: Duration, delay: Duration = "1s"
+    ) -> FailureRateRestartStrategyConfiguration:
+        """At most `failure_rate` restarts within any `failure_interval`, each `delay` after its failure.
+
+        Raises:
+            ProgramError: `failure_rate` is below 1.
+            DurationError: a length of time cannot be read, or the interval is none.
+        """
+        return FailureRateRestartStrategyConfiguration(
+            max_failures=at_least_one(failure_rate, "number of failures"),
+            interval_ms=positive_duration_ms(failure_interval, "interval in which failures are counted"),
+            delay_ms=duration_ms(delay, "restart delay"),
+        )
+
+    @staticmethod
+    def exponential_delay_restart(
+        initial_backoff: Duration = "1s",
+        max_backoff: Duration = "5min",
+        backoff_multiplier: float = 2.0,
+        reset_backoff_threshold: Duration = "1h",
+        jitter_factor: float = 0.1,
+    ) -> ExponentialDelayRestartStrategyConfiguration:
+        """Restarts without end: the delay is multiplied with each failure, from `initial_backoff` to `max_backoff`.
+
+        When nothing has failed for `reset_backoff_threshold` beyond the delay, it begins anew. The delay is spread at
+        random by up to `jitter_factor` of itself, so that jobs that fail together do not come back together.
+
+        Raises:
+            ProgramError: `max_backoff` is below `initial_backoff`, the multiplier is not above 1, or the jitter is not
+                between 0 and 1.
+            DurationError: a length of time cannot be read, or is none.
+        """
+        chosen = ExponentialDelayRestartStrategyConfiguration(
+            initial_backoff_ms=positive_duration_ms(initial_backoff, "first delay of a restart"),
+            max_backoff_ms=positive_duration_ms(max_backoff, "longest delay of a restart"),
+            backoff_multiplier=float(backoff_multiplier),
+            reset_backoff_threshold_ms=positive_duration_ms(
+                reset_backoff_threshold, "time after which delays begin anew"
+            ),
+            jitter_factor=float(jitter_factor),
+        )
+        try:
+            restart_strategy(chosen)
+        except ValueError as refused:
+            raise ProgramError(f"exponential_delay_restart: {refused}") from refused
+        return chosen
+
+    @staticmethod
+    def no_restart() -> NoRestartStrategyConfiguration:
         """The first failure fails the job."""
-        return RestartStrategyConfiguration(attempts=0)
+        return NoRestartStrategyConfiguration()
+
+    @staticmethod
+    def fallback_restart() -> FallbackRestartStrategyConfiguration:
+        """What the cluster says, as if `set_restart_strategy` had not been called."""
+        return FallbackRestartStrategyConfiguration()
+
+
+DEFAULT_RESTART_DELAY_MS = 1_000
+"""Of a job with checkpoints, where nobody says otherwise."""
+
+
+def resolve_restart_strategy(
+    job: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration,
+    cluster: RestartStrategyConfiguration | None,
+    *,
+    is_checkpointing_enabled: bool,
+) -> RestartStrategyConfiguration:
+    """What holds: the job's own word, else the cluster's, else Flink's rule.
+
+    That is: with checkpoints a job is restarted without end, without them not at all
+    (RestartBackoffTimeStrategyFactoryLoader).
+    """
+    if not isinstance(job, FallbackRestartStrategyConfiguration):
+        return job
+    if cluster is not None:
+        return cluster
+    if is_checkpointing_enabled:
+        return FixedDelayRestartStrategyConfiguration(delay_ms=DEFAULT_RESTART_DELAY_MS)
+    return NoRestartStrategyConfiguration()

@@ -14,7 +14,10 @@ from flykka.messages.task import ExecutionState
 
 @value("coordination.task")
 class CoordinatedTask(Value):
-    """One execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier."""
+    """One execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier.
+
+    A source is here whoever reads nothing that is still being made.
+    """
 
     attempt: ExecutionAttemptId
     vertex_id: JobVertexId
@@ -249,12 +252,69 @@ class MasterHooksClosed(Message):
     cause: SerializedThrowable | None = None
 
 
+@value("coordination.checkpoint_ids")
+class CheckpointIds(Value):
+    """So many checkpoint ids from the first on, which nobody else has had or will have."""
+
+    first: int
+    count: int
+
+
+@message("coordination.checkpoints_recovered")
+class CheckpointsRecovered(Message):
+    """checkpoint store -> CheckpointCoordinator: you are the one that completes checkpoints of the job now.
+
+    `completed` are those it has, oldest first, and `adopted` is the one of an earlier job that it began with.
+    """
+
+    ids: CheckpointIds
+    completed: tuple[CompletedCheckpoint, ...] = ()
+    adopted: CompletedCheckpoint | None = None
+
+
+@message("coordination.checkpoints_not_recovered")
+class CheckpointsNotRecovered(Message):
+    """checkpoint store -> CheckpointCoordinator: what the job is to go on from cannot be read."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.checkpoint_ids_drawn")
+class CheckpointIdsDrawn(Message):
+    """checkpoint store -> CheckpointCoordinator: these ids are the job's."""
+
+    ids: CheckpointIds
+
+
+@message("coordination.checkpoint_store_unavailable")
+class CheckpointStoreUnavailable(Message):
+    """checkpoint store -> CheckpointCoordinator: nothing can be recovered or drawn now; try again later."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.checkpoint_store_retry_due")
+class CheckpointStoreRetryDue(Message):
+    """CheckpointCoordinator's timer -> itself: the store could not be used a while ago; try again."""
+
+
+@message("coordination.checkpoint_leadership_lost")
+class CheckpointLeadershipLost(Message):
+    """checkpoint store -> CheckpointCoordinator: somebody else leads, or coordinates the job; you change nothing."""
+
+    cause: SerializedThrowable
+
+
 @message("coordination.metadata_written")
 class MetadataWritten(Message):
-    """checkpoint storage -> CheckpointCoordinator: the metadata of the checkpoint is durable at `path`."""
+    """checkpoint storage -> CheckpointCoordinator: the metadata is durable at `path`, and the checkpoint complete.
+
+    Only a savepoint that a job goes on without is none of the store's. With it may come `ids` for later checkpoints.
+    """
 
     checkpoint_id: int
     path: str
+    ids: CheckpointIds | None = None
 
 
 @message("coordination.metadata_write_failed")
@@ -272,6 +332,7 @@ class MetadataRead(Message):
     version: int
     checkpoint: CompletedCheckpoint
     allow_non_restored_state: bool = False
+    ids: CheckpointIds | None = None
 
 
 @message("coordination.metadata_read_failed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.messages.ids import ResultPartitionId
 from flykka.messages.message import Value, value
 
 
@@ -9,10 +10,13 @@ from flykka.messages.message import Value, value
 class SerializedThrowable(Value):
     """Type, text and stack text of a failure; `suppress_restarts` marks one that no restart can mend.
 
-    `type_name` is the plain name of a class, without its module, whether there is such a class or not.
+    `type_name` is the plain name of a class, without its module, whether there is such a class or not. Where it is that
+    a result partition cannot be read any more, `lost_partition` names it: whoever made it is to make it again (Flink's
+    PartitionException).
     """
 
     type_name: str
     message: str
     stack_trace: str = ""
     suppress_restarts: bool = False
+    lost_partition: ResultPartitionId | None = None

@@ -1,28 +1,43 @@
-"""Signs of life, both ways: ResourceManager and JobMasters ask, TaskManagers answer."""
+"""Signs of life, both ways: the ResourceManager asks TaskManagers and JobMasters, a JobMaster its TaskManagers.
+
+Who is busy is not dead: these messages overtake all others in the mailboxes of these three.
+"""
 
 from __future__ import annotations
 
-from flykka.messages.ids import TaskManagerId
-from flykka.messages.message import Message, message
+from flykka.messages.ids import AllocationId, JobId, TaskManagerId
+from flykka.messages.markers import ControlMessage
+from flykka.messages.message import message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import SlotReport
 
 
 @message("heartbeat.request")
-class HeartbeatRequest(Message):
-    """ResourceManager or JobMaster -> TaskManager: are you there?"""
+class HeartbeatRequest(ControlMessage):
+    """ResourceManager -> TaskManager and JobMaster, JobMaster -> TaskManager: are you there?
+
+    A JobMaster says which allocations it believes to have at the TaskManager (Flink's AllocatedSlotReport).
+    """
 
     origin: Ref
+    allocations: tuple[AllocationId, ...] = ()
 
 
 @message("heartbeat.response")
-class Heartbeat(Message):
+class Heartbeat(ControlMessage):
     """TaskManager -> ResourceManager or JobMaster: I am, and this is the state of my slots."""
 
     task_manager_id: TaskManagerId
     slot_report: SlotReport | None = None
 
 
+@message("heartbeat.job_master")
+class JobMasterHeartbeat(ControlMessage):
+    """JobMaster -> ResourceManager: I am there."""
+
+    job_id: JobId
+
+
 @message("heartbeat.due")
-class HeartbeatDue(Message):
+class HeartbeatDue(ControlMessage):
     """heartbeat timer -> its ResourceManager, JobMaster or TaskManager: another interval has passed."""

@@ -62,24 +62,84 @@ class JobSubmitSuccess(Message):
 
 @message("job.result_success")
 class JobResultSuccess(Message):
-    """JobManager -> client: the job has FINISHED; a checkpoint is kept where it was stopped."""
+    """JobManager -> client: the job has FINISHED; a checkpoint is kept where it was stopped.
+
+    It is an earlier result where the job had ended when it was submitted: nothing has run for this submission.
+    """
 
     job_id: JobId
     checkpoint_path: str | None = None
     accumulators: AccumulatorResults = AccumulatorResults()
+    is_earlier: bool = False
 
 
 @message("job.result_failure")
 class JobResultFailure(Message):
     """JobManager -> client: the job was refused, has FAILED, or was CANCELED (`status`).
 
-    `checkpoint_path` is the newest checkpoint that is kept, None where none is.
+    `checkpoint_path` is the newest checkpoint that is kept, None where none is. As to `is_earlier`: see
+    `JobResultSuccess`.
     """
 
     job_id: JobId
     cause: SerializedThrowable
     status: JobStatus = JobStatus.FAILED
     checkpoint_path: str | None = None
+    is_earlier: bool = False
+
+
+@message("job.register_client")
+class RegisterJobClient(Message):
+    """client -> JobManager -> JobMaster: tell me too how this job stands, and what becomes of it from now on.
+
+    A client that is registered already is not told anything twice. A job that has ended is answered with its result.
+    """
+
+    job_id: JobId
+    client: Ref
+    listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+
+
+@message("job.register_client_success")
+class RegisterJobClientSuccess(Message):
+    """JobManager or JobMaster -> client: you will hear of the job, and have heard how it stands."""
+
+    job_id: JobId
+
+
+@message("job.request")
+class RequestJob(Message):
+    """client -> JobManager: what was submitted under this id?"""
+
+    job_id: JobId
+    client: Ref
+
+
+@message("job.found")
+class JobFound(Message):
+    """JobManager -> client: the job, which has not ended."""
+
+    job_id: JobId
+    job_graph: JobGraph
+
+
+@message("job.not_found")
+class JobNotFound(Message):
+    """JobManager -> client: there is no job of this id, or it has ended."""
+
+    job_id: JobId
+
+
+@message("job.remove")
+class RemoveJob(Message):
+    """operator -> JobManager: know this job no more, and have it suspended where it runs.
+
+    With `remove_job_from_state_backend` a leader takes it out of its store as well: nobody recovers it any more. Who
+    does not lead leaves the store as it is, for what is in it is the leader's.
+    """
+
+    job_id: JobId
+    remove_job_from_state_backend: bool = True
 
 
 @message("job.cancel")
@@ -187,7 +247,10 @@ class ExecutionStateChanged(Message):
 
 @message("job.checkpoint_completed")
 class CheckpointCompleted(Message):
-    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete, and what its vertices measured."""
+    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete, and what its vertices measured.
+
+    Attempts that follow start from it if it `is_retained`; a savepoint that is taken meanwhile is not.
+    """
 
     job_id: JobId
     checkpoint_id: int
@@ -197,6 +260,7 @@ class CheckpointCompleted(Message):
     path: str
     timestamp_ms: int
     vertices: tuple[VertexCheckpointStatistics, ...] = ()
+    is_retained: bool = True
 
 
 @message("job.checkpoint_aborted")

@@ -13,11 +13,13 @@ from flykka.messages.message import Message, message
 class JobGraphAccepted(Message):
     """data plane and storage -> JobManager: the code of the graph is there, and the graph is stored.
 
-    `master_hooks` are the identifiers of the user's hooks that run beside its checkpoints.
+    `master_hooks` are the identifiers of the user's hooks that run beside its checkpoints, `starts` the number of
+    JobMasters that the job had before.
     """
 
     job_id: JobId
     master_hooks: tuple[str, ...] = ()
+    starts: int = 0
 
 
 @message("job_control.refused")
@@ -40,6 +42,21 @@ class JobEnded(Message):
     cause: SerializedThrowable | None = None
     checkpoint_path: str | None = None
     accumulators: AccumulatorResults = AccumulatorResults()
+
+
+@message("job_control.result_noted")
+class JobResultNoted(Message):
+    """store -> JobMaster: how the job has ended is noted; nobody runs it again. With a cause, it is not."""
+
+    job_id: JobId
+    cause: SerializedThrowable | None = None
+
+
+@message("job_control.note_result_due")
+class NoteResultDue(Message):
+    """JobMaster's timer -> itself: time to try again to note how the job has ended."""
+
+    job_id: JobId
 
 
 @message("job_control.attempts_ended")

@@ -41,6 +41,17 @@ class ResultPartitionType(StrEnum):
     BLOCKING = "BLOCKING"
 
 
+class JobType(StrEnum):
+    """Whether a job works on what comes, or on what is there, one part behind the other (Flink's JobType).
+
+    Of a BATCH job a task without a sink has finished when it has read all; those with one wait for the checkpoint that
+    the job ends with, the only one that it takes.
+    """
+
+    STREAMING = "STREAMING"
+    BATCH = "BATCH"
+
+
 class ScheduleMode(StrEnum):
     """Whether all tasks are deployed together, those that are connected, or each when its input is there.
 
@@ -155,12 +166,67 @@ class JobVertex(Value):
     is_max_parallelism_configured: bool = False
 
 
+@value("job_graph.no_restart")
+class NoRestartStrategyConfiguration(Value):
+    """The first failure fails the job."""
+
+
 @value("job_graph.restart_strategy")
-class RestartStrategyConfiguration(Value):
-    """`attempts` restarts at most (None: without end), `delay_ms` after each failure; 0 attempts is no restart."""
+class FixedDelayRestartStrategyConfiguration(Value):
+    """`attempts` restarts at most (None: without end), `delay_ms` after each failure."""
 
     attempts: int | None = None
     delay_ms: int = 0
+
+
+@value("job_graph.failure_rate_restart")
+class FailureRateRestartStrategyConfiguration(Value):
+    """`max_failures` restarts at most within `interval_ms`, `delay_ms` after each failure."""
+
+    max_failures: int
+    interval_ms: int
+    delay_ms: int
+
+
+@value("job_graph.exponential_delay_restart")
+class ExponentialDelayRestartStrategyConfiguration(Value):
+    """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
+
+    It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
+    anew when nothing has failed for `reset_backoff_threshold_ms` beyond the delay.
+    """
+
+    initial_backoff_ms: int
+    max_backoff_ms: int
+    backoff_multiplier: float
+    reset_backoff_threshold_ms: int
+    jitter_factor: float
+
+
+RestartStrategyConfiguration = (
+    NoRestartStrategyConfiguration
+    | FixedDelayRestartStrategyConfiguration
+    | FailureRateRestartStrategyConfiguration
+    | ExponentialDelayRestartStrategyConfiguration
+)
+"""What is done after a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
+
+
+class FailoverStrategyKind(StrEnum):
+    """Which tasks are restarted after a failure of one of them, by the words of Flink's execution failover option.
+
+    REGION: those that exchange rows with it while they are made, and those that read what they make; FULL: all.
+    """
+
+    REGION = "region"
+    FULL = "full"
+
+
+class InputDependencyConstraint(StrEnum):
+    """When a task that is scheduled lazily may begin: when ANY of its inputs can be read, or ALL (Flink's)."""
+
+    ANY = "ANY"
+    ALL = "ALL"
 
 
 @value("job_graph.task_cancellation")
@@ -209,7 +275,9 @@ class CheckpointingSettings(Value):
 class JobGraph(Value):
     """What is submitted. `vertices` are in topological order; ids and uids are unique.
 
-    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never).
+    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). The attempts of each
+    subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A
+    stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever).
     """
 
     job_id: JobId
@@ -218,7 +286,13 @@ class JobGraph(Value):
     checkpointing: CheckpointingSettings
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
-    restart_strategy: RestartStrategyConfiguration = RestartStrategyConfiguration()
+    restart_strategy: RestartStrategyConfiguration = FixedDelayRestartStrategyConfiguration()
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
     latency_tracking_interval_ms: int | None = None
+    slot_request_timeout_ms: int = 300_000
+    job_type: JobType = JobType.STREAMING
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
+    input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY
+    first_attempt_number: int = 0
+    stage_timeout_ms: int | None = None

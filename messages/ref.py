@@ -33,5 +33,10 @@ class Ref:
         return f"{self.path}#{self.incarnation}"
 
 
+def is_former(ref: Ref, known: Ref | None) -> bool:
+    """Whether `ref` is of an actor whose place `known` has taken: at one path, who comes later has a higher number."""
+    return known is not None and ref.path == known.path and ref.incarnation < known.incarnation
+
+
 Resolve = Callable[[str, int], Ref]
 """How a decoder makes a ref of a path and an incarnation."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, SlotId, TaskManagerId
+from flykka.messages.job_graph import ResourceSpec
+from flykka.messages.markers import ControlMessage
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.ref import Ref
 
 
 @value("registration.slot_status")
 class SlotStatus(Value):
-    """One slot as its TaskManager knows it; free where there is no allocation."""
+    """One slot as its TaskManager knows it, and its size; free where there is no allocation."""
 
     slot_id: SlotId
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
+    resources: ResourceSpec = ResourceSpec()
 
 
 @value("registration.slot_report")
@@ -33,13 +37,18 @@ class RegisterTaskManager(Message):
 
 
 @message("registration.acknowledge")
-class AcknowledgeRegistration(Message):
-    """ResourceManager or JobMaster -> TaskManager: registered; I speak under this session. Intervals in ms."""
+class AcknowledgeRegistration(ControlMessage):
+    """ResourceManager or JobMaster -> TaskManager: registered; I speak under this session. Intervals in ms.
+
+    What the TaskManager says is let through under the session of this registration, for as long as it holds; where none
+    is named, that is the leader's own.
+    """
 
     leader_session_id: LeaderSessionId
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
     job_id: JobId | None = None
+    registration_session: LeaderSessionId | None = None
 
 
 @message("registration.refuse")
@@ -59,8 +68,8 @@ class RegisterJobMaster(Message):
 
 
 @message("registration.job_master_success")
-class JobMasterRegistrationSuccess(Message):
-    """ResourceManager -> JobMaster: registered; I speak under this session."""
+class JobMasterRegistrationSuccess(ControlMessage):
+    """ResourceManager -> JobMaster: registered; this is the session of the registration, for both of us."""
 
     leader_session_id: LeaderSessionId
 
@@ -72,9 +81,61 @@ class DisconnectJobMaster(Message):
     job_id: JobId
 
 
+@message("registration.disconnect_resource_manager")
+class DisconnectResourceManager(Message):
+    """ResourceManager -> JobMaster: you were silent for too long; register anew where you still lead the job."""
+
+    job_id: JobId
+
+
+@message("registration.disconnect_task_manager")
+class DisconnectTaskManager(Message):
+    """TaskManager -> ResourceManager and JobMasters: I give up, and why; what ran here is lost.
+
+    One that `will_return` gives up what binds it to the receiver, of which it has heard nothing, and registers anew.
+    """
+
+    task_manager_id: TaskManagerId
+    cause: SerializedThrowable
+    will_return: bool = False
+
+
+@message("registration.resource_manager_leader_address")
+class ResourceManagerLeaderAddress(Message):
+    """ResourceManager -> TaskManagers that were there before it: I lead from now on; register here."""
+
+    resource_manager: Ref
+
+
 @message("registration.due")
 class RegistrationDue(Message):
-    """TaskManager's timer -> itself: nobody has acknowledged me yet; register again."""
+    """TaskManager's or JobMaster's timer -> itself: no ResourceManager has acknowledged me yet; register again."""
+
+
+@message("registration.ask_for_release")
+class AskForRelease(Message):
+    """ResourceManager -> TaskManager: you are idle; may you be released (canBeReleased of Flink)?"""
+
+    idle_period: int
+
+
+@message("registration.release_answer")
+class ReleaseAnswer(Message):
+    """TaskManager -> ResourceManager: nobody needs me, or there are results here that are read still."""
+
+    task_manager_id: TaskManagerId
+    idle_period: int
+    can_be_released: bool
+
+
+@message("registration.release_task_manager")
+class ReleaseTaskManager(Message):
+    """ResourceManager -> TaskManager: nobody needs you any more; end when what runs here has ended."""
+
+
+@message("registration.start_up_period_elapsed")
+class StartUpPeriodElapsed(Message):
+    """ResourceManager's timer -> itself: whoever was to register has had the time."""
 
 
 @message("registration.start_task_manager_due")

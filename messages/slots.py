@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, SlotId, TaskManagerId
+from flykka.messages.job_graph import ResourceSpec
 from flykka.messages.message import Message, Value, message, value
 from flykka.messages.ref import Ref
 
 
 @message("slots.request")
 class RequestSlot(Message):
-    """JobMaster -> ResourceManager: one slot for this allocation, please."""
+    """JobMaster -> ResourceManager: one slot for this allocation, of this size at least, please."""
 
     job_id: JobId
     allocation_id: AllocationId
     job_master: Ref
+    resources: ResourceSpec = ResourceSpec()
 
 
 @message("slots.cancel_request")
@@ -54,26 +56,44 @@ class AllocateSlotRefused(Message):
 
 @value("slots.offer")
 class SlotOffer(Value):
-    """A slot that a TaskManager holds for an allocation."""
+    """A slot that a TaskManager holds for an allocation, and its size."""
 
     allocation_id: AllocationId
     slot_id: SlotId
+    resources: ResourceSpec = ResourceSpec()
 
 
 @message("slots.offer_slots")
 class OfferSlots(Message):
-    """TaskManager -> JobMaster: these slots are yours."""
+    """TaskManager -> JobMaster: these slots are yours. An offer that is made again has the number it had before."""
 
     task_manager_id: TaskManagerId
     offers: tuple[SlotOffer, ...]
+    offer: int = 0
+
+
+@message("slots.offer_timed_out")
+class OfferTimedOut(Message):
+    """TaskManager's timer -> itself: the JobMaster has not answered this offer."""
+
+    job_id: JobId
+    offer: int
+
+
+@message("slots.slot_timed_out")
+class SlotTimedOut(Message):
+    """TaskManager's timer -> itself: this slot has waited for its JobMaster for long."""
+
+    allocation_id: AllocationId
 
 
 @message("slots.accept")
 class AcceptSlots(Message):
-    """JobMaster -> TaskManager: accepted; what was offered and is not named here is not wanted."""
+    """JobMaster -> TaskManager: accepted; what was in the offer of this number and is not named here is not wanted."""
 
     job_id: JobId
     accepted: tuple[AllocationId, ...]
+    offer: int = 0
 
 
 @message("slots.free")
@@ -93,7 +113,17 @@ class SlotAvailable(Message):
 
 @message("slots.request_failed")
 class SlotRequestFailed(Message):
-    """ResourceManager -> JobMaster: the allocation cannot be had."""
+    """ResourceManager -> JobMaster: the allocation cannot be had; no slot will ever do if it `is_unfulfillable`."""
 
+    allocation_id: AllocationId
+    reason: str
+    is_unfulfillable: bool = False
+
+
+@message("slots.fail")
+class FailSlot(Message):
+    """TaskManager -> JobMaster: you believe to have this slot of mine, and I know nothing of it (Flink's failSlot)."""
+
+    task_manager_id: TaskManagerId
     allocation_id: AllocationId
     reason: str

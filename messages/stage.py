@@ -207,9 +207,13 @@ class ReleaseBatches(Message):
 
 @message("stage.close_bridge")
 class CloseBridge(Message):
-    """Task -> bridge: the attempt is over. `cancel` interrupts what runs and releases what is not yet read."""
+    """Task -> bridge: the attempt is over. `cancel` cancels what runs and releases what is not yet read.
+
+    `interrupt` comes when that did not lead to an end: threads that do not return are to be interrupted.
+    """
 
     cancel: bool
+    interrupt: bool = False
 
 
 @message("stage.bridge_closed")

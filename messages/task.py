@@ -5,13 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flykka.messages.accumulator import AccumulatorSnapshot
-from flykka.messages.exchange import TaskBuffers
+from flykka.messages.exchange import Buffer, TaskBuffers
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
 from flykka.messages.job_graph import (
     CheckpointingMode,
+    JobType,
     JobVertex,
     OperatorRef,
+    ResultPartitionType,
     ShipStrategy,
     TaskCancellationSettings,
 )
@@ -39,7 +41,8 @@ class ResultPartitionDescriptor(Value):
     """One output of an attempt: subpartition i is read by one consuming subtask.
 
     A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition
-    gives each batch to one subpartition in turn, BROADCAST to all.
+    gives each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished,
+    and outlives its Task.
     """
 
     partition_id: ResultPartitionId
@@ -48,6 +51,7 @@ class ResultPartitionDescriptor(Value):
     ship_strategy: ShipStrategy
     max_parallelism: int
     key_by: OperatorRef | None = None
+    partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
 
 
 @value("task.input_channel_descriptor")
@@ -64,10 +68,11 @@ class InputChannelDescriptor(Value):
 
 @value("task.input_gate_descriptor")
 class InputGateDescriptor(Value):
-    """One input of an attempt."""
+    """One input of an attempt. What is consumed of a BLOCKING partition may be there though its producer is not."""
 
     gate: int
     channels: tuple[InputChannelDescriptor, ...]
+    consumed_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
 
 
 @value("task.deployment_descriptor")
@@ -94,6 +99,8 @@ class TaskDeploymentDescriptor(Value):
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
     buffers: TaskBuffers | None = None
     latency_tracking_interval_ms: int | None = None
+    job_type: JobType = JobType.STREAMING
+    stage_timeout_ms: int | None = None
 
 
 @message("task.submit")
@@ -206,6 +213,38 @@ class ReportTaskMetrics(Message):
 @message("task.cancellation_due")
 class CancellationDue(Message):
     """Task's timer -> itself: the attempt was told to end and may not have ended yet."""
+
+
+@value("task.finished_partition")
+class FinishedPartition(Value):
+    """A BLOCKING partition that is written wholly: its elements, subpartition by subpartition."""
+
+    descriptor: ResultPartitionDescriptor
+    subpartitions: tuple[tuple[Buffer, ...], ...]
+
+
+@message("task.keep_partitions")
+class KeepPartitions(Message):
+    """Task -> TaskManager: the attempt has FINISHED; have these read by anybody, until they are released."""
+
+    attempt: ExecutionAttemptId
+    partitions: tuple[FinishedPartition, ...]
+
+
+@message("task.partitions_released")
+class PartitionsReleased(Message):
+    """TaskManager's own work -> itself: the batches of these are freed, or are not because of `cause`."""
+
+    partition_ids: tuple[ResultPartitionId, ...]
+    cause: SerializedThrowable | None = None
+
+
+@message("task.release_partitions")
+class ReleasePartitions(Message):
+    """JobMaster -> TaskManager: these results were kept for readers, and none of them needs these any more."""
+
+    job_id: JobId
+    partition_ids: tuple[ResultPartitionId, ...]
 
 
 @message("task.fatal_error")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from flykka.messages.message import Message
     from flykka.runtime.context import ActorContext
+    from flykka.runtime.mailboxes.message_queue import MailboxType
 
 
 class Actor:
@@ -26,6 +27,9 @@ class Actor:
 
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
     """What becomes of children that fail."""
+
+    mailbox: ClassVar[MailboxType | None] = None
+    """What its messages wait in where its Props name no other kind (Akka's RequiresMessageQueue); None: the default."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -170,12 +170,27 @@ class TerminationTimeoutError(KernelError):
 
 
 def serialized(error: BaseException) -> SerializedThrowable:
-    """The text of a living exception, as it may travel and be kept."""
+    """The text of a living exception, as it may travel and be kept.
+
+    Where it, or one of its causes however deep, has `suppress_restarts` set, no restart is to be tried because of it
+    (Flink's SuppressRestartsException).
+    """
     return SerializedThrowable(
         type_name=type(error).__name__,
         message=_text(error),
         stack_trace="".join(traceback.format_exception(error)),
+        suppress_restarts=any(getattr(each, "suppress_restarts", False) is True for each in _chain(error)),
     )
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The exception and what has caused it, each once: a chain may lead back into itself."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and not any(cause is known for known in chain):
+        chain.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return chain
 
 
 def _text(error: BaseException) -> str:

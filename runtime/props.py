@@ -29,7 +29,7 @@ class Props:
         self._args = args
         self._kwargs = kwargs
         self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
-        self.mailbox: MailboxType | None = None
+        self.mailbox: MailboxType | None = self.actor_class.mailbox
         """None for the default kind, which is unbounded."""
         self.stash_capacity: int | None = None
         """None for no limit."""

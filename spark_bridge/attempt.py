@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from flykka.actors.errors import RestoreError
 from flykka.messages.job_graph import FiringMode
 from flykka.messages.stage import (
     AbortCheckpoint,
@@ -37,9 +36,11 @@ from flykka.messages.stage import (
 )
 from flykka.messages.state import TaskStateSnapshot
 from flykka.spark_bridge.attempt_end import AttemptEnd
+from flykka.spark_bridge.attempt_failures import AttemptFailures
 from flykka.spark_bridge.code import SourceCode, WindowCode
-from flykka.spark_bridge.errors import SourceError, UnknownBatchError
+from flykka.spark_bridge.errors import UnknownBatchError
 from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.progress import look_at, without_spark
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.job_sinks import sink_writers
 from flykka.spark_bridge.stages.arrivals import Arrived
@@ -53,6 +54,7 @@ from flykka.spark_bridge.state.snapshotter import Barrier, Snapshotter
 from flykka.spark_bridge.workers import Stage, Workers
 
 if TYPE_CHECKING:
+    from flykka.messages.bridge import WorkProgress
     from flykka.messages.message import Message
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.services import Services
@@ -76,6 +78,7 @@ class Attempt:
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask)
         self._chain = bound_chain(descriptor, services.registry)
+        self._failures = AttemptFailures(services, self._chain)
         self._functions = RichFunctions(self._chain, descriptor, self._scope, services.registry)
         # A rich function is called for one batch after the other.
         self._workers = Workers(self._scope, self._failed, stages_in_flight=1 if self._functions else 2)
@@ -129,10 +132,20 @@ class Attempt:
                 self._channels.let_go(checkpoint_id)
             case ReleaseBatches(batch_ids=batch_ids):
                 self._services.store.release(batch_ids)
-            case CloseBridge(cancel=cancel):
+            case CloseBridge(cancel=cancel, interrupt=interrupt):
                 self.end.begin(cancel=cancel)
+                if interrupt:
+                    self._workers.interrupt()
             case _:
                 assert_never(command)
+
+    def progress(self) -> tuple[WorkProgress, ...]:
+        """How far what is at work is. Blocks: Spark is asked."""
+        return look_at(self._scope, self._workers.at_work())
+
+    def progress_without_spark(self) -> tuple[WorkProgress, ...]:
+        """What is at work, where Spark does not say how far it is."""
+        return without_spark(self._workers.at_work())
 
     def close(self) -> None:
         """Cancel the attempt, whose actor has ended in whatever way; nothing happens where it is over."""
@@ -144,10 +157,13 @@ class Attempt:
         # A killed attempt may still be on its way out.
         self.end.await_predecessor()
         self._snapshots.restore(without_channel_state(command.restore))
+        if self._windows is not None and self._windows.has_to_read:
+            self._workers.run_in_background(f"reading the state of {self._chain.name!r}", self._windows.read_restored)
         self._functions.open()
         head = self._chain.head
         if isinstance(head.code, SourceCode):
-            self._reader = SourceReader(self._services.session, head, head.code)
+            vertex_id = self.descriptor.vertex.vertex_id
+            self._reader = self._services.readers.reader(self._services.session, vertex_id, head, head.code)
         return self._channels.recover(command.restore)
 
     def _opened(self, recovered: Recovered) -> None:
@@ -250,7 +266,7 @@ class Attempt:
             written = self._snapshots.write(barrier, sinks)
         except Exception as raised:  # noqa: BLE001 - it is reported, and the checkpoint declined
             self._scope.check()
-            cause = serialized(f"snapshot {command.checkpoint_id} of {self._chain.name!r}", raised)
+            cause = self._failures.of_snapshot(f"snapshot {command.checkpoint_id} of {self._chain.name!r}", raised)
             self._report(SnapshotFailed(checkpoint_id=command.checkpoint_id, cause=cause))
             return
         if written is None:
@@ -283,7 +299,8 @@ class Attempt:
             state = self._channels.write(command)
         except Exception as raised:  # noqa: BLE001 - it is reported, and the checkpoint declined
             self._scope.check()
-            self._report(SnapshotFailed(checkpoint_id=checkpoint_id, cause=serialized(what, raised)))
+            cause = self._failures.of_snapshot(what, raised)
+            self._report(SnapshotFailed(checkpoint_id=checkpoint_id, cause=cause))
             return
         finally:
             self._channels.let_go(checkpoint_id)
@@ -325,15 +342,7 @@ class Attempt:
         )
 
     def _failed(self, what: str, raised: BaseException) -> None:
-        registry, head = self._services.registry, self._chain.head
-        # What cannot be read is the matter of the source; where else it went wrong, only Spark's text may tell.
-        unread = isinstance(raised, SourceError)
-        uids = [head.uid] if unread else self._chain.transforming
-        where = f"operator {registry.describe(head.uid)}" if unread else what
-        lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
-        cause = serialized(where, raised, tuple(lines))
-        # A restart would read the same checkpoint.
-        self._report(StageFailed(cause=replace(cause, suppress_restarts=isinstance(raised, RestoreError))))
+        self._report(StageFailed(cause=self._failures.of_attempt(what, raised)))
 
     def _what(self, stage: int) -> str:
         return f"stage {stage} of {self._chain.name!r}"

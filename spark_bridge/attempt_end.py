@@ -1,9 +1,10 @@
 """The end of an attempt: its threads return, what it holds is freed, `BridgeClosed` is told.
 
 Nothing keeps an attempt from ending. Where Spark is stopped or its JVM is gone, what cannot be freed is logged. Code of
-the user's that blocks in the driver cannot be interrupted: after a while it is told who does not return, and the
-attempt counts as closed, as Flink gives up after `task.cancellation.timeout`. Who needs to know that really nothing
-runs any more, as the next attempt of the same subtask does, asks `wait`.
+the user's that does not end is interrupted after a while. Where it blocks in one long call even that does not help:
+then it is told who does not return, and the attempt counts as closed, as Flink gives up after
+`task.cancellation.timeout`. Who needs to know that really nothing runs any more, as the next attempt of the
+same subtask does, asks `wait`.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class AttemptEnd:
                     f"the attempt before, {predecessor._descriptor.attempt}, still runs {self._patience:g} s after it"
                     " was cancelled; both would write"
                 )
-        self._predecessor = None
+        self._replace(predecessor)
 
     def _stop(self, *, cancel: bool) -> None:
         if self._ended.is_set():
@@ -125,12 +126,19 @@ class AttemptEnd:
         if left:
             # What returns after all may have put something down.
             self._wind_up(None)
-        predecessor, self._predecessor = self._predecessor, None
+        predecessor = self._predecessor
         if predecessor is not None:
             # It was never opened, so nobody has looked whether it may be.
             predecessor.begin(cancel=True)
             predecessor._ended.wait()
+            self._replace(predecessor)
         self._ended.set()
+
+    def _replace(self, predecessor: AttemptEnd) -> None:
+        """The attempt before has ended: whoever was to read what it has kept reads what this one makes."""
+        self._predecessor = None
+        attempt = predecessor._descriptor.attempt
+        self._freed("what the attempt before has kept", lambda: self._store.release_produced(attempt))
 
     def _wind_up(self, seconds: float | None) -> bool:
         """Wait for the threads, so long at most once they are cancelled, and free what is held; whether some run on."""
@@ -193,5 +201,7 @@ class AttemptEnd:
         try:
             free()
         except Exception:
-            # Spark is stopped, or its JVM gone, and the blocks with it.
+            if self._scope.is_spark_lost:
+                # It is stopped, or its JVM gone, and the blocks with it: the attempt's failure tells that.
+                return
             logger.warning("%s: cannot free %s", self._descriptor.attempt, what, exc_info=True)

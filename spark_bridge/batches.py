@@ -5,14 +5,20 @@ its numbers are counted by the same job. It is freed explicitly: Spark would wai
 
 Every batch has holders. One that was put is held for its reader, the subpartition it is addressed to; a reader takes
 it over and lets go of it when its stage is done; state holds what it keeps; a snapshot that is being written holds
-what it writes. When the last holder lets go, the blocks are freed. Slices of one materialisation share it.
+what it writes. What lies in a BLOCKING partition is held by that, however often it is read, until the partition is
+released. When the last holder lets go, the blocks are freed. Slices of one materialisation share it.
+
+Every job has a store of its own, which ends with it: what a thread that is still on its way out adds behind the end is
+freed at once, and who ends it waits for those who are freeing what was let go before. So whoever is late, nothing is
+left of a job that is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Condition
 from typing import TYPE_CHECKING, Any
 
 from flykka.spark_bridge.errors import UnknownBatchError
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.messages.batch import BatchRef
-    from flykka.messages.ids import BatchId, ExecutionAttemptId, JobId, ResultPartitionId
+    from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 
 
 class Blocks:
@@ -48,6 +54,8 @@ class Address:
 
 IN_TRANSIT = "in transit"
 """Who holds a batch between its producer and its reader."""
+KEPT = "kept in its partition"
+"""Who holds a batch of a partition that is read when it is finished, and by anybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +72,16 @@ class Batch:
 class StoreStats:
     """What the store holds at a moment."""
 
-    batches: int
-    rows: int
-    materialisations: int
+    batches: int = 0
+    rows: int = 0
+    materialisations: int = 0
+
+    def __add__(self, other: StoreStats) -> StoreStats:
+        return StoreStats(
+            batches=self.batches + other.batches,
+            rows=self.rows + other.rows,
+            materialisations=self.materialisations + other.materialisations,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,45 +89,49 @@ class _Entry:
     ref: BatchRef
     frame: DataFrame
     blocks: Blocks
-    job_id: JobId
     producer: ExecutionAttemptId
     address: Address | None
     holders: set[str] = field(default_factory=set)
 
 
 class BatchStore:
-    """All batches of one Spark session. Safe to use from any thread."""
+    """All batches of one job. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = Condition()
+        self._closed = False
         self._entries: dict[BatchId, _Entry] = {}
         self._in_blocks: dict[Blocks, int] = {}
+        self._at_work = 0
+        """Threads that free blocks nothing refers to any more."""
 
-    def put(self, blocks: Blocks, batches: Iterable[Batch], *, job_id: JobId, producer: ExecutionAttemptId) -> None:
-        """Take in the batches that lie in `blocks`; blocks in which none lies are freed."""
+    def put(self, blocks: Blocks, batches: Iterable[Batch], *, producer: ExecutionAttemptId) -> None:
+        """Take in the batches that lie in `blocks`; blocks in which none lies are freed, and all when the job is over.
+
+        Then the batches are as good as released.
+        """
         made = [
             _Entry(
                 ref=batch.ref,
                 frame=batch.frame,
                 blocks=blocks,
-                job_id=job_id,
                 producer=producer,
                 address=batch.address,
                 holders={batch.holder},
             )
             for batch in batches
         ]
-        if not made:
-            blocks.free()
-            return
-        with self._lock:
+        with self._freeing() as freed:
+            if not made or self._closed:
+                freed.append(blocks)
+                return
             for entry in made:
                 assert entry.ref.batch_id not in self._entries, f"two batches are called {entry.ref.batch_id}"
                 self._entries[entry.ref.batch_id] = entry
             self._in_blocks[blocks] = self._in_blocks.get(blocks, 0) + len(made)
 
     def take(self, batch_id: BatchId, reader: str) -> DataFrame:
-        """The rows of a batch, held by `reader` from now on in place of its address.
+        """The rows of a batch, held by `reader` from now on in place of its address; a kept one stays kept, too.
 
         Raises:
             UnknownBatchError: the batch was released.
@@ -135,9 +154,9 @@ class BatchStore:
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
         """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""
-        with self._lock:
-            freed = [blocks for batch_id in batch_ids for blocks in self._let_go(batch_id, {holder})]
-        _free(freed)
+        with self._freeing() as freed:
+            for batch_id in batch_ids:
+                freed += self._let_go(batch_id, {holder})
 
     def release_held_by(self, holder: str) -> None:
         """Let go of everything that one holder holds."""
@@ -156,12 +175,29 @@ class BatchStore:
         self._release_where(lambda entry: {IN_TRANSIT} if entry.address in addresses else set())
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Let go of what an attempt produced and nobody has taken."""
-        self._release_where(lambda entry: {IN_TRANSIT} if entry.producer == producer else set())
+        """Let go of what an attempt produced: what nobody has taken, and what was kept for whoever would read it."""
+        self._release_where(lambda entry: {IN_TRANSIT, KEPT} if entry.producer == producer else set())
 
-    def release_job(self, job_id: JobId) -> None:
-        """Free every batch of a job, whoever holds it."""
-        self._release_where(lambda entry: set(entry.holders) if entry.job_id == job_id else set())
+    def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
+        """Let go of what was kept in these partitions."""
+
+        def kept(entry: _Entry) -> set[str]:
+            return {KEPT} if entry.address is not None and entry.address.partition in partitions else set()
+
+        self._release_where(kept)
+
+    def close(self) -> None:
+        """The job is over: free every batch, whoever holds it, and from now on whatever is put.
+
+        Returns when all is freed, also what others are freeing meanwhile.
+        """
+        with self._freeing() as freed:
+            self._closed = True
+            freed += self._in_blocks
+            self._entries.clear()
+            self._in_blocks.clear()
+        with self._lock:
+            self._lock.wait_for(lambda: self._at_work == 0)
 
     def stats(self) -> StoreStats:
         """What is held now."""
@@ -171,6 +207,12 @@ class BatchStore:
                 rows=sum(entry.ref.rows for entry in self._entries.values()),
                 materialisations=len(self._in_blocks),
             )
+
+    def partition_of(self, rdd_id: int) -> ResultPartitionId | None:
+        """The result partition whose batches lie in a materialisation; None for state, and for what is not here."""
+        with self._lock:
+            entries = (entry for entry in self._entries.values() if entry.blocks.rdd_id == rdd_id)
+            return next((entry.address.partition for entry in entries if entry.address is not None), None)
 
     def rdd_ids(self) -> frozenset[int]:
         """Spark's ids of the materialisations."""
@@ -189,13 +231,26 @@ class BatchStore:
         return entry
 
     def _release_where(self, let_go: Callable[[_Entry], set[str]]) -> None:
+        with self._freeing() as freed:
+            for batch_id, entry in list(self._entries.items()):
+                freed += self._let_go(batch_id, let_go(entry))
+
+    @contextmanager
+    def _freeing(self) -> Iterator[list[Blocks]]:
+        """With the lock, a list; what was put into it is freed behind the lock, for that is a call to the JVM."""
+        freed: list[Blocks] = []
         with self._lock:
-            freed = [
-                blocks
-                for batch_id, entry in list(self._entries.items())
-                for blocks in self._let_go(batch_id, let_go(entry))
-            ]
-        _free(freed)
+            yield freed
+            self._at_work += bool(freed)
+        if not freed:
+            return
+        try:
+            for blocks in freed:
+                blocks.free()
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                self._lock.notify_all()
 
     def _let_go(self, batch_id: BatchId, holders: set[str]) -> list[Blocks]:
         """Take holders from a batch; the blocks that nobody needs any more. The caller has the lock."""
@@ -211,9 +266,3 @@ class BatchStore:
             return []
         del self._in_blocks[entry.blocks]
         return [entry.blocks]
-
-
-def _free(freed: Iterable[Blocks]) -> None:
-    """Outside the lock: it is a call to the JVM."""
-    for blocks in freed:
-        blocks.free()

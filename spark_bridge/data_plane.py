@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import UnboundOperatorError
-from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.ids import JobId, JobVertexId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
@@ -23,6 +23,8 @@ from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session
 from flykka.spark_bridge.sinks.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.sources.job_sources import NamedDiscovery, check_sources
+from flykka.spark_bridge.spark_sessions import SparkSessions
+from flykka.spark_bridge.stages.source_reader import SourceReaders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +41,15 @@ CANCELLATION_TIMEOUT_SECONDS = 30.0
 """How long is waited for what was cancelled."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Job:
+    """One life of a job: what its attempts use together, the latest one of each subtask, where its sinks stage."""
+
+    services: Services
+    latest: dict[tuple[JobVertexId, int], Attempt] = field(default_factory=dict)
+    staging: set[str] = field(default_factory=set)
+
+
 class SparkDataPlane:
     """Runs attempts on one Spark session. Safe to use from any thread."""
 
@@ -47,32 +58,41 @@ class SparkDataPlane:
         session: SparkSession,
         registry: CodeRegistry,
         *,
+        owns_session: bool = False,
         cancellation_timeout_seconds: float = CANCELLATION_TIMEOUT_SECONDS,
     ) -> None:
-        """`session` is the user's and stays as it is; what we set is set on a clone."""
+        """`session` is the user's and stays as it is; what we set is set on a clone.
+
+        `owns_session`: flykka has started it, and where it is stopped starts another one like it.
+        """
         self.session = engine_session(session)
+        self.sessions = SparkSessions(session, owned=owns_session)
         self._services = Services(
+            sessions=self.sessions,
             session=self.session,
             user_session=session,
-            store=BatchStore(),
+            store=BatchStore(),  # Each job has one of its own, and readers of its own: see `_job`.
+            readers=SourceReaders(),
             registry=registry,
             filesystem=FileSystem(self.session),
             cancellation_timeout_seconds=cancellation_timeout_seconds,
         )
         self._lock = Lock()
-        self._latest: dict[tuple[JobId, JobVertexId, int], Attempt] = {}
-        self._staging: dict[JobId, set[str]] = {}
-        self._services_of: dict[JobId, Services] = {}
+        self._jobs: dict[JobId, _Job] = {}
+        self._ending: dict[JobId, list[_Job]] = {}
+        self._closed = False
 
     def check(self, job_graph: JobGraph) -> None:
         """Look before a job runs whether it can. May block.
 
         Raises:
+            SessionError: the Spark session was stopped and cannot be started anew, or its JVM is gone.
             UnboundOperatorError: the graph does not fit the registered code; the text names the operators.
             SinkError: a sink cannot write where it is to; the text names the operator.
             SourceError: what a source is to read is not there, or cannot be read; the text names operator and file.
         """
-        services = self._services_for(job_graph.job_id)
+        self.sessions.ensure_running()
+        services = self._job(job_graph.job_id).services
         services.registry.check(job_graph)
         check_sinks(job_graph, services)
         check_sources(job_graph, services)
@@ -95,7 +115,7 @@ class SparkDataPlane:
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Let every sink do what it does once, when all of its rows are published."""
-        services = self._services_for(job_id)
+        services = self._job(job_id).services
         for vertex in vertices:
             for operator in vertex.operators:
                 code = services.registry.resolve(operator.ref)
@@ -105,31 +125,76 @@ class SparkDataPlane:
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job; what does not end in time is logged and left."""
         with self._lock:
-            attempts = [attempt for key, attempt in self._latest.items() if key[0] == job_id]
-        self._end(attempts, job_id)
+            job = self._jobs.get(job_id)
+        if job is not None:
+            self._end(job, job_id)
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Free what was kept in BLOCKING partitions of a job."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+        if job is not None:
+            job.services.store.release_partitions(frozenset(partition_ids))
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Free what is left of the job: batches, threads, and staged files unless a checkpoint still needs them."""
         with self._lock:
-            subtasks = [key for key in self._latest if key[0] == job_id]
-            attempts = [self._latest.pop(key) for key in subtasks]
-            staging = self._staging.pop(job_id, set())
-            self._services_of.pop(job_id, None)
-        self._end(attempts, job_id)
-        self._services.store.release_job(job_id)
-        for folder in staging if not keep_staged else ():
-            self._services.filesystem.delete(folder)
-            self._services.filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
-
-    def _services_for(self, job_id: JobId) -> Services:
-        """With a session of the job's own: it has the views, functions and settings that there are by now."""
+            job = self._jobs.pop(job_id, None)
+            if job is not None:
+                self._ending.setdefault(job_id, []).append(job)
+            # Another call may be at it: when this one returns all is freed as well.
+            ending = tuple(self._ending.get(job_id, ()))
+        for each in ending:
+            self._end(each, job_id)
+            each.services.store.close()
+            for folder in sorted(each.staging) if not keep_staged else ():
+                self._services.filesystem.delete(folder)
+                self._services.filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
         with self._lock:
-            if job_id not in self._services_of:
-                own = engine_session(self._services.user_session)
-                self._services_of[job_id] = replace(self._services, session=own)
-            return self._services_of[job_id]
+            left = [each for each in self._ending.get(job_id, ()) if each not in ending]
+            self._ending.pop(job_id, None)
+            if left:
+                self._ending[job_id] = left
 
-    def _end(self, attempts: list[Attempt], job_id: JobId) -> None:
+    def close(self) -> None:
+        """No job runs any more: free what is left of all of them, and from now on whatever is made. May block."""
+        with self._lock:
+            self._closed = True
+            job_ids = {**self._jobs, **self._ending}
+        for job_id in job_ids:
+            # Its checkpoints are left as they are, and with them what they will publish.
+            self.release_job(job_id, keep_staged=True)
+
+    def _job(self, job_id: JobId) -> _Job:
+        """With a session of the job's own: it has the views, functions and settings that there are by now.
+
+        Where the session was stopped and another one was begun, the job goes on in a new one of its own as well.
+        """
+        user_session = self.sessions.current
+        with self._lock:
+            job = self._jobs.get(job_id)
+            if job is not None and job.services.user_session is not user_session:
+                session = engine_session(user_session)
+                job.services = replace(
+                    job.services, session=session, user_session=user_session, readers=SourceReaders()
+                )
+            if job is None:
+                session = engine_session(user_session)
+                services = replace(
+                    self._services,
+                    session=session,
+                    user_session=user_session,
+                    store=BatchStore(),
+                    readers=SourceReaders(),
+                )
+                if self._closed:
+                    services.store.close()
+                job = self._jobs[job_id] = _Job(services=services)
+            return job
+
+    def _end(self, job: _Job, job_id: JobId) -> None:
+        with self._lock:
+            attempts = tuple(job.latest.values())
         for attempt in attempts:
             attempt.end.revoke(f"job {job_id} is over")
         deadline = monotonic() + self._services.cancellation_timeout_seconds
@@ -138,8 +203,10 @@ class SparkDataPlane:
                 logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
 
     def stats(self) -> StoreStats:
-        """What the batch store holds."""
-        return self._services.store.stats()
+        """What the batch stores of all jobs hold."""
+        with self._lock:
+            jobs = [*self._jobs.values(), *(job for ending in self._ending.values() for job in ending)]
+        return sum((job.services.store.stats() for job in jobs), StoreStats())
 
     def begin_attempt(self, descriptor: TaskDeploymentDescriptor, report: Callable[[Message], None]) -> Attempt:
         """The Spark side of an attempt; it begins to work when the attempt before it of the same subtask has ended.
@@ -148,11 +215,10 @@ class SparkDataPlane:
             UnboundOperatorError: an operator has no code here.
             ChainError: the operators do not form a chain that can run.
         """
-        subtask = (descriptor.job_id, descriptor.vertex.vertex_id, descriptor.subtask)
-        services = self._services_for(descriptor.job_id)
-        staging = staging_folders(descriptor, services.registry)
+        job, subtask = self._job(descriptor.job_id), (descriptor.vertex.vertex_id, descriptor.subtask)
+        staging = staging_folders(descriptor, job.services.registry)
         with self._lock:
-            attempt = Attempt(descriptor, services, report=report, predecessor=self._latest.get(subtask))
-            self._latest[subtask] = attempt
-            self._staging.setdefault(descriptor.job_id, set()).update(staging)
+            attempt = Attempt(descriptor, job.services, report=report, predecessor=job.latest.get(subtask))
+            job.latest[subtask] = attempt
+            job.staging.update(staging)
         return attempt

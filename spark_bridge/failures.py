@@ -16,11 +16,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.spark_reasons import FATAL, OF_STORAGE, spark_reason
 from flykka.spark_bridge.user_lines import UserLine, line_in_query, line_in_traceback, line_of
 
 _LIMIT = 1000
-_EXITED = "Python worker exited unexpectedly"
-_WHY_EXITED = "a function has ended its process (os._exit), crashed in native code, or was killed for want of memory"
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
@@ -37,18 +36,20 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
         name, text, line = _described(raised)
     except Exception:  # noqa: BLE001 - the JVM that would say more is gone; that there was a failure must be told
         name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
+    if name in OF_STORAGE:
+        text = "; ".join([text, *getattr(raised, "__notes__", ())])
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
     lines = written if line is None else (line,)
     told = "\n".join([f"{where}: {text[:_LIMIT]}", *(str(each) for each in lines)])
-    return SerializedThrowable(type_name=name, message=told, stack_trace=stack)
+    return SerializedThrowable(type_name=name, message=told, stack_trace=stack, suppress_restarts=name in FATAL)
 
 
 def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
     match raised:
         case Py4JJavaError():
             text = str(raised.java_exception.toString())
-            return _in_python(text) or (*(_of_task(text) or _java(text)), None)
+            return _in_python(text) or (*(_of_spark(str(raised)) or _of_task(text) or _java(text)), None)
         case PythonException():
             text = str(raised)
             return _in_python(text) or (type(raised).__name__, _first_line(text), None)
@@ -66,8 +67,8 @@ def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
         return told
     text = str(raised.getMessage() or raised)
     line = line_in_query(raised) or line_of(raised)
-    of_task = _of_task(text)
-    return (*(of_task or (type(raised).__name__, _first_line(text))), line)
+    known = _of_spark(f"{text}\n{raised._stackTrace or ''}") or _of_task(text)
+    return (*(known or (type(raised).__name__, _first_line(text))), line)
 
 
 def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
@@ -88,6 +89,12 @@ def _exit(code: str | None) -> str:
     return f"sys.exit({code or ''}) was called, which ends no job: raise an exception to let it fail"
 
 
+def _of_spark(text: str) -> tuple[str, str] | None:
+    """A failure of Spark's own, wherever in its story it is told."""
+    reason = spark_reason(text)
+    return None if reason is None else (reason.name, reason.text)
+
+
 def _of_task(text: str) -> tuple[str, str] | None:
     """What a task has failed with, where Spark tells of its whole job."""
     found = _LOST_TASK.search(text)
@@ -96,8 +103,6 @@ def _of_task(text: str) -> tuple[str, str] | None:
 
 def _java(text: str) -> tuple[str, str]:
     line = _first_line(text)
-    if _EXITED in line:
-        return "WorkerExitedError", f"{_EXITED} (crashed): {_WHY_EXITED}"
     name, separator, said = line.partition(": ")
     return (name.rsplit(".", 1)[-1], said) if separator else ("Py4JJavaError", line)
 

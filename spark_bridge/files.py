@@ -64,7 +64,12 @@ def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
 def write_files(
     filesystem: FileSystem, rows: DataFrame, folder: str, layout: FileLayout = PARQUET
 ) -> tuple[FileStatus, ...]:
-    """Write rows into a folder that is not there yet; the files. One Spark job."""
+    """Write rows into a folder that is not there yet; the files. One Spark job. What it raises notes the folder."""
     writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
-    writer.partitionBy(*layout.partition_by).format(layout.format).save(folder)
+    try:
+        writer.partitionBy(*layout.partition_by).format(layout.format).save(folder)
+    except Exception as raised:
+        # Spark does not say where a disk is full.
+        raised.add_note(f"written was to {folder}")
+        raise
     return tuple(filesystem.files_below(folder))

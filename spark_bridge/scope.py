@@ -14,9 +14,12 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.python_daemon import ATTEMPT_PROPERTY
 from flykka.spark_bridge.session import CANCELLED_FOLDER
+from flykka.spark_bridge.spark_sessions import SessionState, state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +39,7 @@ class AttemptScope:
         self._pool = pool
         # Spark refuses commas in tags, and the tag names a file too.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
-        folder = session.sparkContext.getConf().get(CANCELLED_FOLDER)
+        folder = _cancelled_folder(session)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:
             # An earlier attempt of this name is over: this one is not cancelled.
@@ -50,6 +53,16 @@ class AttemptScope:
         context.setLocalProperty(ATTEMPT_PROPERTY, self._tag)
         context.setLocalProperty("spark.scheduler.pool", self._pool)
         context.setLocalProperty("callSite.short", self._tag)
+        # A task that is cancelled while it sleeps or waits is woken, as those of Structured Streaming are.
+        context.setLocalProperty("spark.job.interruptOnCancel", "true")
+
+    def begin(self, piece: int) -> None:
+        """The Spark jobs of the calling thread are of this piece of work from now on, and are found by that."""
+        self.session.sparkContext.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
+
+    def job_group(self, piece: int) -> str:
+        """What Spark calls the jobs of a piece of work together."""
+        return f"{self._tag} {piece}"
 
     def check(self) -> None:
         """Raise `AttemptCancelledError` if the attempt is over; to be called before what starts a Spark job."""
@@ -60,6 +73,11 @@ class AttemptScope:
     def is_cancelled(self) -> bool:
         """Whether the attempt is over."""
         return self._cancelled.is_set()
+
+    @property
+    def is_spark_lost(self) -> bool:
+        """Whether the session was stopped, or its JVM is gone: nothing runs there, and nothing is left to be freed."""
+        return state_of(self.session) is not SessionState.RUNNING
 
     def refuse(self) -> None:
         """Let nothing new begin, and Python functions end. Does not block, and does not raise."""
@@ -89,3 +107,11 @@ class AttemptScope:
                 rdd.unpersist(False)
                 found += 1
         return found
+
+
+def _cancelled_folder(session: SparkSession) -> str | None:
+    try:
+        return session.sparkContext.getConf().get(CANCELLED_FOLDER)
+    except (OSError, Py4JError):
+        # The JVM is gone, which is told by the first work of the attempt.
+        return None

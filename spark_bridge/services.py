@@ -1,4 +1,4 @@
-"""What every attempt of one Spark session uses together."""
+"""What every attempt of one job uses together."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.batches import BatchStore
     from flykka.spark_bridge.code_registry import CodeRegistry
     from flykka.spark_bridge.filesystem import FileSystem
+    from flykka.spark_bridge.spark_sessions import SparkSessions
+    from flykka.spark_bridge.stages.source_reader import SourceReaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The session with our settings, the batches in it, the code of the application, files.
+    """The session with our settings, the batches in it, the code of the application and what reads its sources, files.
 
     `user_session` is the application's own, for its functions that are given a DataFrame to do with what they like.
+
+    `sessions` knows whether they still run, and begins others where they do not.
 
     What is cancelled and has not returned after `cancellation_timeout_seconds` is not waited for any longer.
     """
 
+    sessions: SparkSessions
     session: SparkSession
     user_session: SparkSession
     store: BatchStore
+    readers: SourceReaders
     registry: CodeRegistry
     filesystem: FileSystem
     cancellation_timeout_seconds: float

@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.logger import PySparkLogger
@@ -30,9 +32,13 @@ from flykka.spark_bridge.errors import SessionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+logger = logging.getLogger("flykka.spark_bridge")
+
 _NEW_CONTEXT = {
     # One long stage must not starve the others: every attempt has a pool of its own.
     "spark.scheduler.mode": "FAIR",
+    # Our tasks take some milliseconds: Spark would let one wait three seconds for the executor that has its rows.
+    "spark.locality.wait": "100ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -42,6 +48,11 @@ _NEW_CONTEXT = {
 
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 """The setting that names the folder in which cancelled attempts are noted, where Python workers look there."""
+
+_OF_ONE_CONTEXT = frozenset(
+    ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
+)
+"""What a context adds to its settings itself: the next one has others."""
 
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
@@ -93,9 +104,38 @@ def spark_session(
         # Options are for a JVM that starts: this one may have been there before.
         session.sparkContext.setLogLevel("ERROR")
         # PySpark writes a line of JSON about each query that fails; what fails in a job is told with the job.
-        for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-            PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     return session
+
+
+def restarted_session(settings: Mapping[str, str]) -> SparkSession:
+    """A session with the settings of one that was stopped, in the same JVM.
+
+    Raises:
+        SessionError: no session can be started.
+    """
+    stopped = SparkContext._active_spark_context
+    if stopped is not None:
+        # It was stopped on the JVM's side, and PySpark has not heard of it.
+        stopped.stop()
+    kept = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
+    try:
+        SparkContext.getOrCreate(SparkConf().setAll(list(kept.items())))
+        return SparkSession.builder.getOrCreate()
+    except Exception as failed:
+        raise SessionError(f"no Spark session at {kept.get('spark.master')}: {failed}") from failed
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session; where its JVM is gone there is nothing to stop."""
+    try:
+        with warnings.catch_warnings():
+            # PySpark's own, for a JVM that is gone.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            session.stop()
+    except (OSError, Py4JError) as gone:
+        logger.info("Spark cannot be stopped: %s", gone)
 
 
 def session_is_there() -> bool:

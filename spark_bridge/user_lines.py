@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import linecache
 import re
-import sys
-import sysconfig
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from flykka.spark_bridge.user_files import is_users
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.captured import CapturedException
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/pyspark/", "/py4j/")
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+)')
 
 
@@ -64,7 +60,7 @@ def line_in_query(raised: CapturedException) -> UserLine | None:
     """Where a DataFrame operation that has failed was written, as Spark remembers it."""
     for context in raised.getQueryContext() or ():
         file, separator, line = str(context.callSite()).rpartition(":")
-        if separator and line.isdigit() and _is_users(file):
+        if separator and line.isdigit() and is_users(file):
             source = linecache.getline(file, int(line)).strip()
             return UserLine(file=file, line=int(line), function=str(context.fragment()), source=source)
     return None
@@ -73,14 +69,6 @@ def line_in_query(raised: CapturedException) -> UserLine | None:
 def _last_of_user(frames: Iterable[UserLine]) -> UserLine | None:
     last: UserLine | None = None
     for frame in frames:
-        if _is_users(frame.file):
+        if is_users(frame.file):
             last = frame
     return last
-
-
-def _is_users(file: str) -> bool:
-    if file.startswith("<frozen"):
-        return False
-    if any(part in file for part in _LIBRARIES) or file.startswith((_STANDARD_LIBRARY, sys.base_prefix + "/lib/")):
-        return False
-    return not any(file.startswith(f"{_PACKAGE}/{room}/") for room in ("flykka", "spark_bridge", "actors", "runtime"))

@@ -15,8 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition, Thread, get_ident
-from time import monotonic
+from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from flykka.spark_bridge.thread_interrupts import ThreadInterrupts
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.scope import AttemptScope
@@ -38,6 +40,15 @@ class Stage(Generic[Prepared]):
     settle: Callable[[Prepared], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a thread is at: the piece of work by its number and in words, and when it was begun (monotonic time)."""
+
+    piece: int
+    what: str
+    begun_ns: int
+
+
 class Workers:
     """Runs the stages of an attempt, and its background work."""
 
@@ -57,7 +68,9 @@ class Workers:
         self._closing = False
         self._stage_threads = 0
         self._background_threads = 0
-        self._at_work: dict[int, str] = {}
+        self._interrupts = ThreadInterrupts()
+        self._pieces = 0
+        self._at_work: dict[int, Work] = {}
 
     def run_stage(self, stage: Stage[Prepared]) -> None:
         """Let the stage run behind those before it. Nothing happens when the attempt is closing or has failed."""
@@ -91,41 +104,61 @@ class Workers:
                 self._background.clear()
             self._changed.notify_all()
 
+    def interrupt(self) -> None:
+        """Interrupt the stages of an attempt that is cancelled. What is written or published is left to its end."""
+        if self._scope.is_cancelled and self._interrupts.interrupt():
+            logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
+
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
         """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again.
 
-        From then on it takes no longer than `seconds`. What runs on is named; nothing where no thread works any more.
+        From then on it takes no longer than `seconds`; when half of them are over stages are interrupted. What runs on
+        is named; nothing where no thread works any more.
         """
         deadline: float | None = None
         can_cancel = True
-        while not self._idle_within(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None):
-            if not self._scope.is_cancelled:
-                continue
-            if seconds is not None:
-                deadline = monotonic() + seconds if deadline is None else deadline
-                if monotonic() >= deadline:
-                    return self._running()
-            can_cancel = can_cancel and self._cancel_jobs()
+        while self._is_busy:
+            if self._scope.is_cancelled:
+                if seconds is not None:
+                    deadline = monotonic() + seconds if deadline is None else deadline
+                    if monotonic() >= deadline:
+                        return self._running()
+                    if monotonic() >= deadline - seconds / 2:
+                        self.interrupt()
+                # At once: what replaces this attempt is not to share the cores with it.
+                can_cancel = can_cancel and self._cancel_jobs()
+            self._wait_for_change()
         return ()
 
     def _cancel_jobs(self) -> bool:
         try:
             self._scope.cancel_jobs()
         except Exception:
-            # Spark is stopped, or its JVM gone: jobs end by that, and the threads that wait for them.
-            logger.warning("%s: its Spark jobs cannot be cancelled", self._scope.attempt, exc_info=True)
+            # Where Spark is stopped, or its JVM gone, jobs end by that, and the threads that wait for them.
+            if not self._scope.is_spark_lost:
+                logger.warning("%s: its Spark jobs cannot be cancelled", self._scope.attempt, exc_info=True)
             return False
         return True
 
-    def _running(self) -> tuple[str, ...]:
+    def at_work(self) -> tuple[Work, ...]:
+        """What threads are at, but for those that wait: for work, or for the turn of theirs."""
         with self._changed:
             return tuple(self._at_work.values())
 
-    def _idle_within(self, seconds: float | None) -> bool:
+    def _running(self) -> tuple[str, ...]:
+        return tuple(work.what for work in self.at_work())
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether any thread still runs."""
+        with self._changed:
+            return bool(self._stage_threads or self._background_threads)
+
+    def _wait_for_change(self) -> None:
         with self._changed:
             if self._stage_threads or self._background_threads:
-                self._changed.wait(seconds)
-            return not self._stage_threads and not self._background_threads
+                # Looked at with the lock in hand: who cancels takes it afterwards, to wake whoever waits.
+                self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)
 
     def _start(self, target: Callable[[], None], role: str) -> None:
         Thread(target=target, name=f"{self._scope.attempt} {role}", daemon=True).start()
@@ -140,41 +173,58 @@ class Workers:
         finally:
             with self._changed:
                 self._stage_threads -= 1
-                del self._at_work[get_ident()]
+                self._rest()
                 self._changed.notify_all()
 
     def _enter(self) -> None:
         with self._changed:
-            self._at_work[get_ident()] = _BEGINNING
+            self._take_up(_BEGINNING)
         self._scope.enter()
 
-    def _next_stage(self) -> tuple[int, Stage[object]] | None:
+    def _take_up(self, what: str) -> int:
+        """The calling thread begins another piece of work; its number. The caller has the lock."""
+        self._pieces += 1
+        self._at_work[get_ident()] = Work(piece=self._pieces, what=what, begun_ns=monotonic_ns())
+        return self._pieces
+
+    def _rest(self) -> None:
+        """The calling thread waits. The caller has the lock."""
+        self._at_work.pop(get_ident(), None)
+
+    def _next_stage(self) -> tuple[int, int, Stage[object]] | None:
+        """The stage's number, that of the piece of work, the stage."""
         with self._changed:
+            self._rest()
             while not self._stages:
                 if self._closing or self._failed:
                     return None
                 self._changed.wait()
             number, stage = self._stages.popleft()
-            self._at_work[get_ident()] = stage.what
-            return number, stage
+            return number, self._take_up(stage.what), stage
 
-    def _run(self, number: int, stage: Stage[object]) -> None:
+    def _run(self, number: int, piece: int, stage: Stage[object]) -> None:
         raised: BaseException | None = None
         prepared: object = None
         try:
             self._scope.check()
-            prepared = stage.prepare()
+            self._scope.begin(piece)
+            with self._interrupts.allowed():
+                prepared = stage.prepare()
         except BaseException as any_failure:  # noqa: BLE001 - it is reported, in its turn
             raised = any_failure
         with self._changed:
+            self._rest()
             while self._settled != number and not self._failed and not self._scope.is_cancelled:
                 self._changed.wait()
             if self._failed or self._scope.is_cancelled:
                 return
+            piece = self._take_up(stage.what)
         # It is this stage's turn until `_settled` moves on: no lock is held while it settles.
         if raised is None:
             try:
-                stage.settle(prepared)
+                self._scope.begin(piece)
+                with self._interrupts.allowed():
+                    stage.settle(prepared)
             except BaseException as any_failure:  # noqa: BLE001 - it is reported
                 raised = any_failure
         if raised is not None:
@@ -189,27 +239,29 @@ class Workers:
         try:
             self._enter()
             while (named := self._next_in_background()) is not None:
-                what, work = named
+                piece, what, work = named
                 self._scope.check()
+                self._scope.begin(piece)
                 work()
         except BaseException as raised:  # noqa: BLE001 - it is reported
             self._fail(what, raised)
         finally:
             with self._changed:
                 self._background_threads -= 1
-                del self._at_work[get_ident()]
+                self._rest()
                 self._changed.notify_all()
 
-    def _next_in_background(self) -> tuple[str, Callable[[], None]] | None:
+    def _next_in_background(self) -> tuple[int, str, Callable[[], None]] | None:
+        """The number of the piece of work, what it is, the work."""
         with self._changed:
+            self._rest()
             while not self._background:
                 # Stages that are still at work may hand something over.
                 if self._failed or (self._closing and not self._stage_threads):
                     return None
                 self._changed.wait()
-            named = self._background.popleft()
-            self._at_work[get_ident()] = named[0]
-            return named
+            what, work = self._background.popleft()
+            return self._take_up(what), what, work
 
     def _fail(self, what: str, raised: BaseException) -> None:
         with self._changed:

@@ -60,7 +60,11 @@ class Acknowledgements:
     def finish(self, pending: PendingCheckpoint, now: int) -> Effects:
         """Where nobody is awaited any more, the metadata is written."""
         if pending.is_fully_acknowledged:
-            yield from self._state.stored.write(pending.finalize(now), pending.properties.options.target_location)
+            yield from self._state.stored.write(
+                pending.finalize(now),
+                pending.properties.options.target_location,
+                is_retained=self._state.retains(pending.properties),
+            )
 
     def _collect(self, pending: PendingCheckpoint, event: AcknowledgeCheckpoint, now: int) -> Effects:
         state = event.state

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from flykka.actors.checkpoint import effects
 from flykka.actors.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
-from flykka.actors.checkpoint.final_checkpoint import FinalPhase
 from flykka.actors.checkpoint.pending import PendingCheckpoint
 from flykka.actors.checkpoint.trigger import CheckpointTrigger
+from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.failure import SerializedThrowable
@@ -29,29 +29,35 @@ class CheckpointCompletion:
         self._trigger = trigger
 
     def complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
-        """Its metadata is durable: nothing can go wrong any more."""
+        """Its metadata is durable, and it is in the store: nothing can go wrong any more."""
         checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
+        if properties.can_be_subsumed and checkpoint_id < self._state.stored.latest_id:
+            # It came into the store behind one that subsumes it.
+            yield from self.abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
+            yield from self._state.stored.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
+            yield from self._trigger.resume(now)
+            return
         self._state.pendings.remove(pending)
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
         self._state.failures.succeed(checkpoint_id)
         stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
-        is_jobs = not properties.is_savepoint or properties.is_final
-        if is_jobs or self._state.rules.savepoints_commit:
+        if not properties.is_savepoint or properties.is_final or self._state.rules.savepoints_commit:
             for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
                 yield effects.NotifyComplete(
                     attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
                 )
-        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats)
-        if pending.request_id is not None:
+        is_retained = self._state.retains(properties)
+        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained)
+        if pending.request_id is not None and not self._is_tried_again(pending):
             yield effects.ReportSavepointCompleted(
                 request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
             )
-        if is_jobs or self._state.rules.savepoints_in_store:
+        if is_retained:
             needed_from = self._state.pendings.needed_from(checkpoint_id)
             yield from self._state.stored.retain(checkpoint, needed_from=needed_from)
             yield from self._subsume(checkpoint_id, now)
-        yield from self._trigger.on_completed(properties, now)
+        yield from self._trigger.on_completed(checkpoint_id, now)
         yield from self._trigger.resume(now)
 
     def abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
@@ -62,7 +68,14 @@ class CheckpointCompletion:
     def abort(
         self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int, *, by_task: bool = False
     ) -> Effects:
-        """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own."""
+        """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own.
+
+        One that is on its way into the store is not: whether it gets there is decided in the store alone, and whoever
+        takes the job over goes by that.
+        """
+        if self._state.stored.is_being_added(pending.checkpoint_id):
+            yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
+            return
         # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
         is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
         assert pending.properties.can_be_subsumed or not is_overtaken
@@ -75,9 +88,9 @@ class CheckpointCompletion:
         yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=failure.reason)
         yield from self._discard(pending)
         fails_job = self._fails_job(pending, failure.reason, by_task=by_task)
-        if pending.properties.is_final:
+        if self._trigger.final.begun == pending.checkpoint_id:
             yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
-        elif pending.request_id is not None:
+        elif pending.request_id is not None and not self._is_tried_again(pending):
             yield effects.ReportSavepointFailed(request_id=pending.request_id, failure=failure)
         if fails_job:
             yield effects.FailJob(cause=_fatal(pending, failure))
@@ -109,9 +122,15 @@ class CheckpointCompletion:
         folder = () if is_left else _folder(pending.properties.options.target_location)
         yield from self._state.stored.dispose(checkpoints=folder, state=pending.exclusive_state())
 
+    def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
+        """Whether it was to stop attempts that are over: the stop waits for those that follow, and is answered then."""
+        final = self._trigger.final
+        is_wanted = final.stop is not None and final.stop.request_id == pending.request_id
+        return is_wanted and final.begun != pending.checkpoint_id
+
     def _fails_job(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> bool:
         properties = pending.properties
-        is_aborted_stop = properties.is_final and self._trigger.final.phase is FinalPhase.PENDING
+        is_aborted_stop = self._trigger.final.begun == pending.checkpoint_id
         if is_aborted_stop and self._trigger.final.stop is not None:
             # It is told to whoever stops the job. Sources that were drained will read nothing any more.
             return properties.options.drain and pending.has_reached_tasks

@@ -1,8 +1,9 @@
 """The machine of a CheckpointCoordinator: when a checkpoint begins, who has acknowledged it, what becomes of it.
 
 Mirrors Flink's CheckpointCoordinator. What may not be put here: clocks, ids, refs, storage. An id is drawn outside and
-comes back as an event, the metadata is written outside and comes back as an event; a checkpoint is pending, and may be
-given up, until then. Late, duplicate and unknown messages are ordinary and end in `Ignore`.
+comes back as an event, the metadata is written and added to the store outside and comes back as an event: with that
+the checkpoint is complete. From when this is asked for it cannot be given up any more; the store decides. Late,
+duplicate and unknown messages are ordinary and end in `Ignore`.
 
 One entry, and behind it a part for each stretch of a checkpoint's life: `trigger.py` until its id is drawn,
 `initialization.py` until the tasks have heard of it, `acknowledgements.py` while they answer, `completion.py` for its
@@ -38,6 +39,9 @@ from flykka.messages.checkpoint import (
     OperatorCoordinatorsSnapshotted,
 )
 from flykka.messages.coordination import (
+    CheckpointLeadershipLost,
+    CheckpointsNotRecovered,
+    CheckpointsRecovered,
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
     MasterHookFailed,
@@ -80,6 +84,7 @@ class CheckpointCoordinatorMachine:
             master_hooks=bool(master_hooks),
         )
         self.shut_down_with: JobStatus | None = None
+        self._is_fenced = False
 
     # --- what can be seen from outside -------------------------------------------------------------------------------
 
@@ -112,14 +117,18 @@ class CheckpointCoordinatorMachine:
         self._state.pendings.check()
         self._state.stored.check()
         for pending in self._state.pendings:
-            assert (pending.phase is PendingPhase.METADATA) == (pending.checkpoint_id in self._state.stored.writing)
-        assert self.shut_down_with is None or not len(self._state.pendings)
-        final = any(pending.properties.is_final for pending in self._state.pendings)
-        assert (self._trigger.final.phase is FinalPhase.PENDING) == final
-        self._trigger.final.check()
+            checkpoint_id = pending.checkpoint_id
+            assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._state.stored.writing)
+            is_over = self.shut_down_with is not None
+            assert not is_over or self._state.stored.is_being_added(checkpoint_id)
+        final = self._trigger.final
+        assert self._is_fenced or (final.phase is FinalPhase.PENDING) == (final.begun in self.pending)
+        final.check()
 
     def handle(self, event: CoordinatorEvent, now: int) -> list[CoordinatorEffect]:
-        """What follows from `event` at `now`."""
+        """What follows from `event` at `now`. Nothing any more, but for its end, for one that is fenced."""
+        if self._is_fenced and not isinstance(event, events.Shutdown):
+            return [Ignore(reason="somebody else coordinates the job")]
         return [*self._handle(event, now), *self._settle()]
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
@@ -153,6 +162,8 @@ class CheckpointCoordinatorMachine:
             case events.PendingAborted():
                 yield from self._trigger.give_up_stop(event.reason)
                 yield from self._replace_tasks((), event.reason, now)
+            case CheckpointsRecovered() | CheckpointsNotRecovered() | CheckpointLeadershipLost():
+                yield from self._on_store(event)
             case events.RestoreRequested() | events.CheckpointAdopted():
                 yield from self._on_restore(event, now)
             case MasterHooksRestored() | MasterHookRestoreFailed():
@@ -249,17 +260,18 @@ class CheckpointCoordinatorMachine:
         pending = self._state.pendings.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
-                # Given up while it was written: nobody may find it.
+                # A savepoint that was given up while it was written: nobody may find it.
                 yield from self._state.stored.dispose(checkpoints=(event.path,))
-            case MetadataWritten():
-                assert pending is not None
-                yield from self._completion.complete(pending, replace(write.checkpoint, path=event.path), now)
-            case MetadataWriteFailed() if pending is not None:
-                reason = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
-                yield from self._give_up(pending, CheckpointFailure(reason=reason, cause=event.cause), now)
-            case MetadataWriteFailed():
+            case MetadataWriteFailed() if pending is None:
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
                 yield from self._completion.discard_unwritten(write.target_location)
+            case MetadataWritten(path=path):
+                assert pending is not None
+                yield from self._completion.complete(pending, replace(write.checkpoint, path=path), now)
+            case MetadataWriteFailed(cause=cause):
+                assert pending is not None
+                reason = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
+                yield from self._give_up(pending, CheckpointFailure(reason=reason, cause=cause), now)
             case unreachable:
                 assert_never(unreachable)
 
@@ -269,9 +281,25 @@ class CheckpointCoordinatorMachine:
 
     # --- restoring and ending ----------------------------------------------------------------------------------------
 
+    def _on_store(self, event: CheckpointsRecovered | CheckpointsNotRecovered | CheckpointLeadershipLost) -> Effects:
+        match event:
+            case CheckpointsRecovered(completed=completed, adopted=adopted):
+                yield from self._state.stored.recover(completed, adopted)
+                self._state.pendings.skip_to(event.ids.first - 1)
+            case CheckpointsNotRecovered(cause=cause):
+                self._state.stored.fail_recovery(cause)
+            case CheckpointLeadershipLost():
+                # What is pending may be complete in the store, or never will be: the tasks are told neither.
+                self._is_fenced = True
+                self._state.pendings.forget_all()
+                self._state.stored.abandon()
+
     def _on_restore(self, event: events.RestoreRequested | events.CheckpointAdopted, now: int) -> Effects:
         yield from self._replace_tasks((), CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
-        if isinstance(event, events.CheckpointAdopted) and not len(self.completed):
+        if isinstance(event, events.RestoreRequested):
+            self._state.stored.restore(event.version, event.path, allow_unmatched=event.allow_unmatched)
+            return
+        if not len(self.completed):
             self._state.stored.adopt(event.checkpoint)
             self._state.pendings.skip_to(event.checkpoint.checkpoint_id)
         self._state.stored.restore(event.version, allow_unmatched=event.allow_unmatched)
@@ -291,6 +319,9 @@ class CheckpointCoordinatorMachine:
             return
         self.shut_down_with = event.job_status
         reason = CheckpointDeclineReason.COORDINATOR_SHUTDOWN
+        if self._is_fenced:
+            self._state.stored.close(event.job_status)
+            return
         was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.keeps_checkpoint
         yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)

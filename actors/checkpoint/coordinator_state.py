@@ -7,7 +7,7 @@ from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
 from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
-from flykka.actors.checkpoint.properties import for_checkpoint
+from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.checkpoint.request_decider import CheckpointLoad
 from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
@@ -28,6 +28,10 @@ class CoordinatorState:
         self.stored = StoredCheckpoints(store, prefers_checkpoints=rules.prefers_checkpoints)
         self.failures = CheckpointFailureManager(settings.tolerable_failures, rules.counted_failures)
         self.stats = CheckpointStatsTracker()
+
+    def retains(self, properties: CheckpointProperties) -> bool:
+        """Whether a checkpoint is the job's, which it goes back to, and not a savepoint that it goes on without."""
+        return not properties.is_savepoint or properties.is_final or self.rules.savepoints_in_store
 
     @property
     def load(self) -> CheckpointLoad:

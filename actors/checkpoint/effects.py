@@ -24,7 +24,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawCheckpointId:
-    """Get an id from the counter and come back with `CheckpointIdDrawn`."""
+    """Get an id that nobody else has and come back with `CheckpointIdDrawn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,23 @@ class TriggerTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMetadata:
-    """Make the checkpoint durable and come back with `MetadataWritten` or `MetadataWriteFailed`."""
+    """Make the checkpoint durable and come back with `MetadataWritten` or `MetadataWriteFailed`.
+
+    One that `is_retained` is added to the store with that: whoever takes the job over begins with it.
+    """
 
     checkpoint: CompletedCheckpoint
     target_location: str | None = None
+    is_retained: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMetadata:
+    """Read the checkpoint of an earlier job, and come back with `CheckpointAdopted`."""
+
+    version: int
+    path: str
+    allow_unmatched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +105,18 @@ class NotifyAborted:
 class Dispose:
     """Delete written checkpoints and state that nothing refers to any more; come back with `DisposalEnded`.
 
-    Checkpoints first: at no moment is there one whose state is gone.
+    In the order of the fields: at no moment is there a checkpoint whose state is gone, or one in the store
+    (`retained`, by ids) that is not there.
     """
 
+    retained: tuple[int, ...] = ()
     checkpoints: tuple[str, ...] = ()
     state: tuple[ExclusiveStateHandle | SharedStateHandle, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteJob:
-    """Nothing of the job is retained: delete its folder; come back with `DisposalEnded`.
+    """Nothing of the job is retained: empty its store, delete its folder, and come back with `DisposalEnded`.
 
     `continued` is the checkpoint of an earlier job that it began with, where it has had one of its own since: what it
     has published goes beyond that one, and only a note beside that one can still tell.
@@ -153,10 +168,11 @@ class ReportSavepointFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCompleted:
-    """Tell those who listen that the checkpoint is complete."""
+    """Tell those who listen that the checkpoint is complete; one that `is_retained` may be what attempts start from."""
 
     checkpoint: CompletedCheckpoint
     stats: CheckpointStats
+    is_retained: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +244,7 @@ CoordinatorEffect = (
     | SnapshotCoordinators
     | TriggerTask
     | WriteMetadata
+    | ReadMetadata
     | StartTimer
     | CancelTimer
     | NotifyComplete

@@ -15,6 +15,9 @@ from flykka.messages.checkpoint import (
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
+    CheckpointLeadershipLost,
+    CheckpointsNotRecovered,
+    CheckpointsRecovered,
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
     MasterHookFailed,
@@ -92,9 +95,13 @@ class PendingAborted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequested:
-    """New attempts are about to be made: from what? `version` comes back with the answer."""
+    """New attempts are about to be made: from what? `version` comes back with the answer.
+
+    A job that has no checkpoint of its own starts from that at `path`, if it was given one.
+    """
 
     version: int
+    path: str | None = None
     allow_unmatched: bool = False
 
 
@@ -144,6 +151,9 @@ CoordinatorEvent = (
     | StopRequested
     | FinalCheckpointRetryDue
     | PendingAborted
+    | CheckpointsRecovered
+    | CheckpointsNotRecovered
+    | CheckpointLeadershipLost
     | RestoreRequested
     | CheckpointAdopted
     | Shutdown

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.checkpoint.pending import PendingCheckpoint, PendingPhase, TaskAcknowledgeResult
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.state import ExclusiveStateHandle
 
@@ -49,7 +49,9 @@ class PendingCheckpoints:
         staying = (
             each.built_on
             for each in self._pending.values()
-            if each.checkpoint_id > completed_id or not each.properties.can_be_subsumed
+            if each.checkpoint_id > completed_id
+            or not each.properties.can_be_subsumed
+            or each.phase is PendingPhase.METADATA
         )
         return min((completed_id, *staying))
 
@@ -77,6 +79,10 @@ class PendingCheckpoints:
         self._recent[pending.checkpoint_id] = _Recent(pending.acknowledged)
         if len(self._recent) > RECENT_CHECKPOINTS:
             del self._recent[min(self._recent)]
+
+    def forget_all(self) -> None:
+        """None of them will come to an end here."""
+        self._pending.clear()
 
     def expects(self, checkpoint_id: int, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
         """What an acknowledgement would mean."""

@@ -7,10 +7,19 @@ holds them together: a checkpoint is written, retained, subsumed; what nobody re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, is_savepoint
-from flykka.actors.checkpoint.effects import DeleteJob, Dispose, ReportStopped, Restore, WriteMetadata
+from flykka.actors.checkpoint.effects import (
+    DeleteJob,
+    Dispose,
+    ReadMetadata,
+    ReportStopped,
+    Restore,
+    RestoreFailed,
+    WriteMetadata,
+)
 from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.state.handles import (
     exclusive_state_of,
@@ -19,6 +28,7 @@ from flykka.actors.state.handles import (
     with_shared_state,
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
 from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 
@@ -32,8 +42,18 @@ class _Closing(Enum):
     CLOSED = auto()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WaitingRestore:
+    version: int
+    path: str | None
+    allow_unmatched: bool
+
+
 class StoredCheckpoints:
-    """The completed checkpoints, the shared state, and how many writes and deletions are under way."""
+    """The completed checkpoints, the shared state, and how many writes and deletions are under way.
+
+    Nobody starts from anything, and nothing is cleaned up, before it is known what the job has had before.
+    """
 
     def __init__(self, store: CompletedCheckpointStore, *, prefers_checkpoints: bool = False) -> None:
         """`prefers_checkpoints`: whether a job goes back to a checkpoint where the store has a newer savepoint."""
@@ -42,7 +62,10 @@ class StoredCheckpoints:
         self.registry = SharedStateRegistry()
         self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
-        self._restores_waiting: list[tuple[int, bool]] = []
+        self._restores_waiting: list[_WaitingRestore] = []
+        self._is_recovered = False
+        self._unreadable: SerializedThrowable | None = None
+        self._is_foreign = False
         self._adopted: int | None = None
         self._adopted_path: str | None = None
         self._closing = _Closing.OPEN
@@ -89,9 +112,16 @@ class StoredCheckpoints:
         )
         return with_shared_state(state, self.registry.kept), redundant
 
-    def write(self, checkpoint: CompletedCheckpoint, target_location: str | None) -> Iterator[WriteMetadata]:
+    def is_being_added(self, checkpoint_id: int) -> bool:
+        """Whether it is on its way into the store."""
+        write = self._writing.get(checkpoint_id)
+        return write is not None and write.is_retained
+
+    def write(
+        self, checkpoint: CompletedCheckpoint, target_location: str | None, *, is_retained: bool = True
+    ) -> Iterator[WriteMetadata]:
         """Make the metadata durable."""
-        write = WriteMetadata(checkpoint=checkpoint, target_location=target_location)
+        write = WriteMetadata(checkpoint=checkpoint, target_location=target_location, is_retained=is_retained)
         self._writing[checkpoint.checkpoint_id] = write
         yield write
 
@@ -107,6 +137,32 @@ class StoredCheckpoints:
         """
         self.registry.register(_registered(checkpoint))
         yield from self._let_go(self.store.add(checkpoint), needed_from)
+
+    def recover(
+        self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
+    ) -> Iterator[Dispose]:
+        """What the job has had before it was taken over, oldest first, and what it began with."""
+        self._is_recovered = True
+        if adopted is not None:
+            self.adopt(adopted)
+        for checkpoint in completed:
+            for handle in shared_state_of(checkpoint).values():
+                if not is_savepoint(checkpoint):
+                    self.registry.acknowledge(checkpoint.checkpoint_id, handle)
+            yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
+
+    def fail_recovery(self, cause: SerializedThrowable) -> None:
+        """What the job has had cannot be read: it starts from nothing, and all stays where it is."""
+        self._is_recovered = True
+        self._unreadable = cause
+
+    def abandon(self) -> None:
+        """Somebody else coordinates the job: nothing is under way here any more, and nothing here is to be deleted."""
+        self._is_foreign = True
+        self._is_recovered = True
+        self._writing.clear()
+        self._restores_waiting.clear()
+        self._disposals = 0
 
     def adopt(self, checkpoint: CompletedCheckpoint) -> None:
         """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
@@ -141,21 +197,26 @@ class StoredCheckpoints:
             unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
         yield from self.dispose(state=unneeded)
 
-    def dispose(self, *, checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()) -> Iterator[Dispose]:
+    def dispose(
+        self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
+    ) -> Iterator[Dispose]:
         """Delete this, if it is anything."""
-        paths, handles = tuple(checkpoints), tuple(state)
-        if paths or handles:
+        ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
+        if ids or paths or handles:
             self._disposals += 1
-            yield Dispose(checkpoints=paths, state=handles)
+            yield Dispose(retained=ids, checkpoints=paths, state=handles)
 
     def disposal_ended(self) -> None:
         """One deletion has run its course."""
         assert self._disposals > 0, "a deletion ends once"
         self._disposals -= 1
 
-    def restore(self, version: int, *, allow_unmatched: bool = False) -> None:
-        """Somebody wants to know what to start from; `settle` answers when nothing is being written."""
-        self._restores_waiting.append((version, allow_unmatched))
+    def restore(self, version: int, path: str | None = None, *, allow_unmatched: bool = False) -> None:
+        """Somebody wants to know what to start from; `settle` answers when that is known and nothing is being written.
+
+        `path` is the checkpoint of an earlier job for one that has none of its own.
+        """
+        self._restores_waiting.append(_WaitingRestore(version=version, path=path, allow_unmatched=allow_unmatched))
 
     def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
         """The job has ended: when nothing is under way any more, `settle` cleans up and reports.
@@ -167,14 +228,13 @@ class StoredCheckpoints:
         self._keeps_latest = keep_latest
         self._closing = _Closing.WAITING
 
-    def settle(self) -> Iterator[Restore | Dispose | DeleteJob | ReportStopped]:
+    def settle(self) -> Iterator[Restore | RestoreFailed | ReadMetadata | Dispose | DeleteJob | ReportStopped]:
         """Take the steps that waited for a write or a deletion to end."""
-        if self._writing:
+        if self._writing or not self._is_recovered:
             return
-        for version, allow_unmatched in self._restores_waiting:
-            latest = self.store.latest_checkpoint if self._prefers_checkpoints else self.store.latest
-            yield Restore(version=version, checkpoint=latest, allow_unmatched=allow_unmatched)
-        self._restores_waiting = []
+        waiting, self._restores_waiting = self._restores_waiting, []
+        for restore in waiting:
+            yield self._answer(restore)
         if self._closing is _Closing.WAITING and not self._disposals:
             self._closing = _Closing.CLEANING
             yield from self._clean_up()
@@ -182,9 +242,22 @@ class StoredCheckpoints:
             self._closing = _Closing.CLOSED
             yield ReportStopped(retained=self._kept)
 
+    def _answer(self, restore: _WaitingRestore) -> Restore | RestoreFailed | ReadMetadata:
+        version, allow_unmatched = restore.version, restore.allow_unmatched
+        if self._unreadable is not None:
+            return RestoreFailed(version=version, cause=self._unreadable)
+        if restore.path is not None and not len(self.store):
+            return ReadMetadata(version=version, path=restore.path, allow_unmatched=allow_unmatched)
+        latest = self.store.latest_checkpoint if self._prefers_checkpoints else self.store.latest
+        return Restore(version=version, checkpoint=latest, allow_unmatched=allow_unmatched)
+
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
         assert self._status is not None
         checkpoints, continued = tuple(self.store), self._continued()
+        if self._is_foreign or self._unreadable is not None or self._status is JobStatus.SUSPENDED:
+            # Whoever goes on with the job begins with what is there.
+            self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
+            return
         kept = self.store.shutdown(self._status)
         if self._keeps_latest:
             kept = [checkpoints[-1]]
@@ -201,6 +274,7 @@ class StoredCheckpoints:
         owned = [older for older in gone if self._is_owned(older)]
         unused = self.registry.release_unused(completed_id)
         yield from self.dispose(
+            retained=[older.checkpoint_id for older in gone if older.checkpoint_id != self._adopted],
             checkpoints=[older.path for older in owned],
             state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
         )

@@ -155,18 +155,15 @@ class CheckpointTrigger:
 
     # --- checkpoints that end ----------------------------------------------------------------------------------------
 
-    def on_completed(self, properties: CheckpointProperties, now: int) -> Iterator[CoordinatorEffect]:
+    def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
         """A checkpoint is complete; after the final one nothing is left to be saved."""
         self._gate.completed(now)
-        if properties.is_final:
+        if self.final.begun == checkpoint_id:
             self.final.complete()
             yield from self.periodic.stop()
 
     def on_final_aborted(self, checkpoint_id: int, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
         """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
-        if self.final.phase is not FinalPhase.PENDING:
-            # Its attempts are over: those that follow will say when they are at their end.
-            return
         stop = self.final.fail()
         if stop is not None:
             yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure, request_id=stop.request_id)
@@ -203,7 +200,9 @@ class CheckpointTrigger:
     def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
         """The job has gone another way. Whoever stops it with a savepoint hears that there is none, unless there is."""
         stop = self.final.forget_stop()
-        if stop is not None and stop.target_location is not None and stop.request_id is not None:
+        if stop is None or stop.target_location is None or stop.request_id is None:
+            return
+        if all(pending.request_id != stop.request_id for pending in self._state.pendings):
             yield ReportSavepointFailed(request_id=stop.request_id, failure=CheckpointFailure(reason=reason))
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:

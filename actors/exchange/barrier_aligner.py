@@ -77,6 +77,11 @@ class BarrierAligner(CheckpointBarrierHandler):
         return () if self._alignment is None else (self._alignment.checkpoint_id,)
 
     @property
+    def missing_channels(self) -> frozenset[int]:
+        """Open channels that have not delivered the barrier of the checkpoint at hand."""
+        return frozenset() if self._alignment is None else frozenset(self._alignment.missing)
+
+    @property
     def blocked_channels(self) -> frozenset[int]:
         """Channels that are not to be read."""
         return frozenset() if self._alignment is None else frozenset(self._alignment.blocked)

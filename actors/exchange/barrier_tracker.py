@@ -46,6 +46,12 @@ class BarrierTracker(CheckpointBarrierHandler):
         """Checkpoints that are counted, aborted ones included while barriers of them may still come; oldest first."""
         return tuple(self._pending)
 
+    @property
+    def missing_channels(self) -> frozenset[int]:
+        """Open channels that have not delivered the barrier of the newest checkpoint that is counted."""
+        newest = next(reversed(self._pending.values()), None)
+        return frozenset() if newest is None else frozenset(self._open - newest.arrived)
+
     def check(self) -> None:
         """Assert that pending checkpoints are in order, incomplete and not too many."""
         ids = list(self._pending)

@@ -128,6 +128,16 @@ class CheckpointBarrierHandler(ABC):
     def pending_checkpoints(self) -> tuple[int, ...]:
         """Checkpoints that some channels have delivered the barrier of, and others not."""
 
+    @property
+    @abstractmethod
+    def missing_channels(self) -> frozenset[int]:
+        """Open channels that have not delivered the barrier of the newest of these."""
+
+    @property
+    def blocked_channels(self) -> frozenset[int]:
+        """Channels that are not to be read."""
+        return frozenset()
+
     def handle(self, channel: int, event: BarrierEvent, now_ms: int) -> list[BarrierAction]:
         """Note what was read from `channel`; the actions are to be performed before the next element is read."""
         assert channel in self._open, f"channel {channel} has ended"

@@ -30,6 +30,11 @@ class BlockingSubpartition:
         return not self.is_finished and not self.is_released
 
     @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Everything that was written and not released, in order."""
+        return tuple(self._buffers)
+
+    @property
     def queued(self) -> int:
         """Elements that it keeps, events and all."""
         return len(self._buffers)

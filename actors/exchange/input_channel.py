@@ -142,10 +142,11 @@ class InputChannel:
         return self.producer.send_event(ResumeConsumption()) if self.is_open else []
 
     def on_connection_failed(self) -> ChannelFailed:
-        """The TaskManager of the producer is gone, and has not answered the request."""
+        """The TaskManager of the producer is gone, and with it what has not come."""
         cause = SerializedThrowable(
             type_name="PartitionConnectionError",
             message=f"the TaskManager {self.producer.task_manager} cannot be reached",
+            lost_partition=self.producer.partition_id,
         )
         return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 

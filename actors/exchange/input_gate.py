@@ -30,6 +30,7 @@ from flykka.messages.exchange import (
     TaskEvent,
 )
 from flykka.messages.ids import ResultPartitionId
+from flykka.messages.job_graph import ResultPartitionType
 from flykka.messages.ref import Ref
 from flykka.messages.task import InputGateDescriptor
 
@@ -56,6 +57,7 @@ class InputGate:
         "_by_subpartition",
         "_drain",
         "_exclusive_credit",
+        "_is_blocking",
         "_not_ended",
         "_turns",
         "_with_data",
@@ -98,6 +100,7 @@ class InputGate:
         self.buffers_in_use = 0
         self._are_requested = False
         self._exclusive_credit = exclusive_credit
+        self._is_blocking = descriptor.consumed_partition_type is ResultPartitionType.BLOCKING
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
         self._turns = ChannelTurns()
@@ -166,10 +169,14 @@ class InputGate:
         return [told for channel in self.channels for told in channel.producer.send_event(event)]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
-        """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others."""
+        """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others.
+
+        Of what was kept there nobody runs any more: who still reads it fails, too.
+        """
         effects: list[GateEffect] = []
         for channel in self.channels:
-            if channel.state is ChannelState.REQUESTED and channel.producer.task_manager == task_manager:
+            is_lost = channel.is_open if self._is_blocking else channel.state is ChannelState.REQUESTED
+            if is_lost and channel.producer.task_manager == task_manager:
                 effects.append(self._failed(channel.on_connection_failed()))
         return effects
 

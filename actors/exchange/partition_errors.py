@@ -20,6 +20,6 @@ def partition_not_found(partition_id: ResultPartitionId, subpartition: int, text
     return ErrorResponse(
         partition_id=partition_id,
         subpartition=subpartition,
-        cause=SerializedThrowable(type_name="PartitionNotFoundError", message=message),
+        cause=SerializedThrowable(type_name="PartitionNotFoundError", message=message, lost_partition=partition_id),
         partition_not_found=True,
     )

@@ -21,7 +21,7 @@ from flykka.messages.exchange import EndOfPartition, ErrorResponse, Event
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import ResultPartitionType
 from flykka.messages.ref import Ref
-from flykka.messages.task import ResultPartitionDescriptor
+from flykka.messages.task import FinishedPartition, ResultPartitionDescriptor
 
 FLOATING_BUFFERS = 2
 """Buffers of a partition beyond one for each of its subpartitions, where there are enough."""
@@ -94,6 +94,23 @@ class ResultPartition:
         )
         self.readers = PartitionReaders(descriptor.partition_id, descriptor.subpartitions)
         self._unconsumed = dict.fromkeys(range(descriptor.subpartitions))
+
+    @classmethod
+    def kept(cls, finished: FinishedPartition) -> ResultPartition:
+        """A blocking partition whose task has ended, to be read from the beginning by whoever asks."""
+        partition = cls(finished.descriptor, partition_type=ResultPartitionType.BLOCKING)
+        for subpartition, buffers in zip(partition.subpartitions, finished.subpartitions, strict=True):
+            for buffer in buffers:
+                subpartition.add(buffer)
+        partition.is_finished = True
+        return partition
+
+    def finished(self) -> FinishedPartition:
+        """What a blocking partition is kept by, which must be written wholly."""
+        assert self.is_finished, f"{self.descriptor.partition_id} is not written wholly"
+        blocking = [each for each in self.subpartitions if isinstance(each, BlockingSubpartition)]
+        assert len(blocking) == len(self.subpartitions), f"{self.descriptor.partition_id} does not outlive its task"
+        return FinishedPartition(descriptor=self.descriptor, subpartitions=tuple(each.buffers for each in blocking))
 
     @property
     def queued_batches(self) -> int:

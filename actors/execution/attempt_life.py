@@ -52,6 +52,16 @@ class AttemptLife:
         return self._end is not None and self._end.state is ExecutionState.FINISHED
 
     @property
+    def attempt(self) -> ExecutionAttemptId:
+        """Whose life it is."""
+        return self._attempt
+
+    @property
+    def ending(self) -> ExecutionState | None:
+        """The end that the attempt is on its way to, while its bridge closes."""
+        return None if self._end is None else self._end.state
+
+    @property
     def may_consume(self) -> bool:
         """The attempt reads partitions or is about to: what becomes of their producers concerns it."""
         return self.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING) and self._end is None
@@ -117,9 +127,12 @@ class AttemptLife:
         self._move(self._end.state)
         return [self._report(self._end, accumulators), EndAttempt()]
 
-    def bridge_lost(self, failure: SerializedThrowable) -> list[TaskEffect]:
-        """The bridge died. Where it was closing anyway, that is as good as closed."""
-        if self._end is None:
+    def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
+        """The bridge died. Where it was closing anyway, that is as good as closed.
+
+        With it goes what it had not handed over: who finishes with results that are to be kept has none.
+        """
+        if self._end is None or (keeps_results and self.is_finishing):
             self._end = _End(state=ExecutionState.FAILED, failure=failure)
         return self.bridge_closed()
 

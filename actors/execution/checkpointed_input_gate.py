@@ -81,6 +81,21 @@ class CheckpointedInputGate:
         """Something can be read that does not wait for room: a barrier that overtakes data, or what comes of one."""
         return bool(self._decided) or self.gates.has_priority
 
+    @property
+    def aligning(self) -> int | None:
+        """The newest checkpoint whose barriers are coming together."""
+        return next(reversed(self._barriers.pending_checkpoints), None)
+
+    @property
+    def missing_channels(self) -> frozenset[int]:
+        """The channels whose barrier of that checkpoint has not been read."""
+        return self._barriers.missing_channels
+
+    @property
+    def blocked_channels(self) -> frozenset[int]:
+        """The channels that are not read until the others have come as far."""
+        return self._barriers.blocked_channels
+
     def recover(self, recovered: Iterable[InputInFlight]) -> None:
         """These were in flight when the checkpoint was taken."""
         self._recovered.extend(recovered)

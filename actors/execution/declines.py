@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.execution.effects import TellJobMaster
-from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint
+from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, TriggerCheckpoint
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.task import TaskDeploymentDescriptor
 
@@ -23,4 +23,14 @@ def decline(
             reason=reason,
             cause=cause,
         )
+    )
+
+
+def not_ready(trigger: TriggerCheckpoint) -> DeclineCheckpoint:
+    """There is no such attempt here, or not yet."""
+    return DeclineCheckpoint(
+        job_id=trigger.job_id,
+        attempt=trigger.attempt,
+        checkpoint_id=trigger.checkpoint_id,
+        reason=CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
     )

@@ -9,6 +9,7 @@ from flykka.actors.ignore import Ignore
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
+from flykka.messages.task import FinishedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,13 @@ class ReportFatalError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepResults:
+    """Hand what outlives the attempt over to the TaskManager."""
+
+    partitions: tuple[FinishedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndAttempt:
     """The attempt is over and nothing of it runs: stop."""
 
@@ -100,6 +108,7 @@ TaskEffect = (
     | LogWarning
     | StartCancellationTimer
     | ReportFatalError
+    | KeepResults
     | EndAttempt
     | Ignore
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import Enum
 
 from flykka.actors.execution.latency_stats import LatencyStats
 from flykka.messages.exchange import LatencyMarker
@@ -14,16 +14,17 @@ from flykka.messages.task import ReportTaskMetrics, TaskIOMetrics
 class Activity(Enum):
     """How an attempt spends its time between two events. Flink's busyTime, backPressuredTime and idleTime."""
 
-    NOT_RUNNING = auto()
-    BUSY = auto()
-    BACK_PRESSURED = auto()
-    IDLE = auto()
+    NOT_RUNNING = "not running"
+    BUSY = "busy"
+    BACK_PRESSURED = "back-pressured"
+    IDLE = "idle"
 
 
 class TaskMeter:
     """Counters of one attempt, from zero. They are counted with every event, and made a value of when they are told."""
 
     __slots__ = (
+        "_activity",
         "_back_pressured_ms",
         "_batches_in",
         "_batches_out",
@@ -35,13 +36,14 @@ class TaskMeter:
         "_rows_in",
         "_rows_out",
         "_watermark_ms",
-        "activity",
+        "activity_since_ms",
         "input_queue_length",
         "output_queue_length",
     )
 
     def __init__(self) -> None:
-        self.activity = Activity.NOT_RUNNING
+        self._activity = Activity.NOT_RUNNING
+        self.activity_since_ms = 0
         self.input_queue_length = self.output_queue_length = 0
         self._counted_to_ms = 0
         self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
@@ -50,12 +52,27 @@ class TaskMeter:
         self._watermark_ms: int | None = None
         self._latencies = LatencyStats()
 
+    @property
+    def now_ms(self) -> int:
+        """The time that has passed so far."""
+        return self._counted_to_ms
+
+    @property
+    def activity(self) -> Activity:
+        """What the attempt is at, since `activity_since_ms`."""
+        return self._activity
+
+    @activity.setter
+    def activity(self, activity: Activity) -> None:
+        if activity is not self._activity:
+            self._activity, self.activity_since_ms = activity, self._counted_to_ms
+
     def pass_time(self, now: int) -> None:
         """It is `now`: the attempt has been at its `activity` since the last time."""
         passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
         if not passed_ms:
             return  # Events come faster than milliseconds pass.
-        match self.activity:
+        match self._activity:
             case Activity.BUSY:
                 self._busy_ms += passed_ms
             case Activity.BACK_PRESSURED:

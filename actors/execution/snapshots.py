@@ -59,6 +59,11 @@ class Snapshots:
         self._aborted: set[int] = set()
         self._last_begun = 0
 
+    @property
+    def under_way(self) -> tuple[int, ...]:
+        """The checkpoints whose snapshot was begun, and is neither acknowledged nor given up."""
+        return tuple(self._begun)
+
     def begin(
         self,
         checkpoint_id: int,
@@ -125,6 +130,10 @@ class Snapshots:
     def give_up(self, checkpoint_id: int) -> list[AcknowledgeCheckpoint] | None:
         """The snapshot failed here; None where it was wanted no more, else as `abort`."""
         return self.abort(checkpoint_id) if self.is_wanted(checkpoint_id) else None
+
+    def end(self) -> list[AcknowledgeCheckpoint]:
+        """The attempt is over: parts that are durable, and that nothing follows any more, as `abort`."""
+        return [late for checkpoint_id in self.under_way for late in self.abort(checkpoint_id)]
 
     def durable(self, part: StateSnapshotted | ChannelStateWritten) -> list[AcknowledgeCheckpoint]:
         """State of a snapshot is durable: what to acknowledge, when it is all of it.

@@ -10,7 +10,7 @@ from flykka.actors.execution.idleness import SourceIdleness
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.actors.execution.stage_line import STAGES_IN_FLIGHT, Read, StageLine
 from flykka.messages.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark, WatermarkStatus
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.job_graph import JobType, OperatorKind
 from flykka.messages.source import AddSplits, RequestSplits
 from flykka.messages.stage import ReadSplits
 from flykka.messages.state import OperatorSubtaskState
@@ -39,7 +39,8 @@ class SourceReading:
         self._attempt = descriptor.attempt
         self._restore = descriptor.restore
         self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
-        self._idleness = SourceIdleness(descriptor.vertex.idle_timeout_ms)
+        is_batch = descriptor.job_type is JobType.BATCH
+        self._idleness = SourceIdleness(None if is_batch else descriptor.vertex.idle_timeout_ms)
         self._subtask = descriptor.subtask
         self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
         self._line = line
@@ -73,7 +74,7 @@ class SourceReading:
     def request_splits(self) -> list[TaskEffect]:
         """Ask for splits ahead of need."""
         count = self._reader.splits_to_request()
-        if count == 0:
+        if count == 0 or self.end_of_data:
             return []
         operator_id = self._reader.operator_id
         return [TellJobMaster(message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))]

@@ -14,6 +14,7 @@ from typing import assert_never
 from flykka.actors.exchange.alignment import to_send_on
 from flykka.actors.exchange.watermark_generators import (
     MonotonyViolated,
+    NoWatermarks,
     TimestampsAndWatermarksOperator,
     watermark_generator,
 )
@@ -34,7 +35,7 @@ from flykka.messages.exchange import (
     TaskEventMessage,
     Watermark,
 )
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.job_graph import JobType, OperatorKind
 from flykka.messages.stage import StageFinished, StageOutput, StateSnapshotted
 from flykka.messages.task import NotifyEndOfData, TaskDeploymentDescriptor
 
@@ -92,18 +93,30 @@ class Finished:
 class StageLine:
     """Stages in flight and outputs of one attempt."""
 
-    __slots__ = ("_accumulators", "_attempt", "_meter", "_outputs", "_pipeline", "_watermarks")
+    __slots__ = (
+        "_accumulators",
+        "_attempt",
+        "_meter",
+        "_outputs",
+        "_pipeline",
+        "_watermarks",
+        "has_reached_end_of_data",
+    )
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
         self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
         self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
+        self.has_reached_end_of_data = False
         self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
         # Behind the reader of a source; other tasks have their watermarks from their inputs.
         self._watermarks = None
         if descriptor.vertex.operators[0].kind is OperatorKind.SOURCE:
-            self._watermarks = TimestampsAndWatermarksOperator(watermark_generator(descriptor.vertex))
+            # What reads it when it is whole needs to hear of event time once, at its end.
+            is_batch = descriptor.job_type is JobType.BATCH
+            generator = NoWatermarks() if is_batch else watermark_generator(descriptor.vertex)
+            self._watermarks = TimestampsAndWatermarksOperator(generator)
 
     @property
     def has_room(self) -> bool:
@@ -132,7 +145,7 @@ class StageLine:
 
     def start(self, purpose: Purpose) -> int:
         """Begin a stage; its number."""
-        return self._pipeline.start(purpose)
+        return self._pipeline.start(purpose, self._meter.now_ms)
 
     def follow(self, event: Event) -> list[TaskEffect]:
         """Send `event` down behind every stage that is in flight."""
@@ -196,6 +209,21 @@ class StageLine:
         report = self._meter.report(self._attempt)
         return TellJobMaster(message=replace(report, accumulators=self._accumulators))
 
+    @property
+    def activity(self) -> tuple[Activity, int]:
+        """How the attempt spends its time, and since when."""
+        return self._meter.activity, self._meter.activity_since_ms
+
+    @property
+    def begun(self) -> list[tuple[Purpose, int]]:
+        """What the stages in flight were begun for, and when, the oldest first."""
+        return self._pipeline.begun
+
+    @property
+    def outputs(self) -> TaskOutputs:
+        """Where the rows go."""
+        return self._outputs
+
     def check(self) -> None:
         """Assert the invariants of the parts."""
         self._pipeline.check()
@@ -238,5 +266,6 @@ class StageLine:
         if isinstance(event, Watermark):
             self._meter.watermark(event.timestamp_ms)
         if isinstance(event, EndOfData):
+            self.has_reached_end_of_data = True
             effects += [self.report(), TellJobMaster(message=NotifyEndOfData(attempt=self._attempt))]
         return effects

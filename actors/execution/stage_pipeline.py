@@ -19,6 +19,7 @@ Follower = TypeVar("Follower")
 class _Stage(Generic[Purpose]):
     number: int
     purpose: Purpose
+    since_ms: int
 
 
 class StagePipeline(Generic[Purpose, Follower]):
@@ -43,16 +44,21 @@ class StagePipeline(Generic[Purpose, Follower]):
         return [entry.purpose for entry in self._line if isinstance(entry, _Stage)]
 
     @property
+    def begun(self) -> list[tuple[Purpose, int]]:
+        """The stages in flight, the oldest first, each with the time at which it was started."""
+        return [(entry.purpose, entry.since_ms) for entry in self._line if isinstance(entry, _Stage)]
+
+    @property
     def has_room(self) -> bool:
         """Whether another stage may start."""
         return self._in_flight < self._limit
 
-    def start(self, purpose: Purpose) -> int:
+    def start(self, purpose: Purpose, now: int = 0) -> int:
         """Put a stage in line; its number, from 0. Barriers may exceed the limit: they must not wait for room."""
         number = self._next_stage
         self._next_stage += 1
         self._in_flight += 1
-        self._line.append(_Stage(number, purpose))
+        self._line.append(_Stage(number, purpose, now))
         return number
 
     def follow(self, follower: Follower) -> None:

@@ -15,8 +15,9 @@ from flykka.actors.errors import UnreadableStateError
 from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind
 from flykka.actors.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.execution.attempt_life import AttemptLife
-from flykka.actors.execution.effects import LogWarning, TaskEffect, TellBridge
+from flykka.actors.execution.effects import KeepResults, LogWarning, TaskEffect, TellBridge
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
+from flykka.actors.execution.explanation import explain_source, explain_task
 from flykka.actors.execution.input_elements import (
     BatchArrived,
     EndOfDataReached,
@@ -51,8 +52,9 @@ from flykka.messages.exchange import (
     TaskEventMessage,
     Watermark,
 )
+from flykka.messages.explanation import TaskExplained
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job_graph import FiringMode, OperatorKind, TaskCancellationSettings
+from flykka.messages.job_graph import FiringMode, JobType, OperatorKind, TaskCancellationSettings
 from flykka.messages.ref import Ref
 from flykka.messages.source import AddSplits, NoMoreSplits
 from flykka.messages.stage import (
@@ -88,6 +90,7 @@ class StreamTask:
         "_checkpoints",
         "_defers_firing",
         "_descriptor",
+        "_finishes_at_end_of_data",
         "_has_windows",
         "_inputs",
         "_life",
@@ -108,6 +111,8 @@ class StreamTask:
         kinds = {operator.kind for operator in vertex.operators}
         self._has_windows = OperatorKind.WINDOW_AGGREGATE in kinds
         self._defers_firing = self._has_windows and vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
+        self._finishes_at_end_of_data = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
         self._barriers = TaskCheckpoints(
             self._checkpoints, self._inputs, self._line, self._source, defers_firing=self._defers_firing
         )
@@ -122,6 +127,8 @@ class StreamTask:
         self._line.pass_time(now)
         self._life.pass_time(now)
         effects = self._on_event(event, now)
+        if self._finishes_at_end_of_data and self._line.has_reached_end_of_data and self._life.is_running:
+            effects = [*effects, *self._finish()]
         self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
         return effects
 
@@ -140,9 +147,11 @@ class StreamTask:
                 self._life.deploy(self._descriptor.task_cancellation)
                 return self._open()
             case BridgeClosed(accumulators=accumulators):
-                return [self._line.report(), *self._life.bridge_closed(accumulators)]
+                ended = self._life.bridge_closed(accumulators)
+                return [self._line.report(), *self._keep_results(), *ended, *self._let_go_of_snapshots()]
             case BridgeLost(cause=cause):
-                return self._life.bridge_lost(cause)
+                ended = self._life.bridge_lost(cause, keeps_results=self._line.outputs.keeps_results)
+                return [*ended, *self._let_go_of_snapshots()]
             case StageFailed(cause=cause) | FailTask(cause=cause):
                 return self._life.fail(cause)
             case CancelTask():
@@ -171,6 +180,12 @@ class StreamTask:
                 return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
             case _:
                 return self._on_running(event, now) + self._read_on(now)
+
+    def explain(self, now: int) -> TaskExplained:
+        """What the attempt is at, and what it waits for."""
+        source = self._source
+        explained = explain_task(self._life, self._line, self._inputs, self._checkpoints, now)
+        return explained if source is None else explain_source(explained, source)
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
@@ -249,6 +264,10 @@ class StreamTask:
         running = self._life.run()
         if not self._life.is_running:
             return running
+        if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
+            # The one checkpoint that a batch job takes is behind the end of all data.
+            ended = self._line.follow(EndOfData()) if self._source is None else self._source.end_data(now)
+            return [*running, *ended]
         down = self._line.recover(opened.recovered_outputs)
         requests = self._inputs.request_partitions(opened.recovered_inputs)
         started = [] if self._source is None else self._source.start(now)
@@ -333,6 +352,19 @@ class StreamTask:
         return [LogWarning(text=text)]
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
-        if not self._checkpoints.is_end(checkpoint_id):
-            return []
+        return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
+
+    # The end
+
+    def _finish(self) -> list[TaskEffect]:
         return self._line.follow(EndOfPartition()) + self._life.finish()
+
+    def _let_go_of_snapshots(self) -> list[TaskEffect]:
+        # Who has finished has acknowledged whatever it was asked for.
+        return [] if self._life.is_finishing else self._checkpoints.on_ended()
+
+    def _keep_results(self) -> list[TaskEffect]:
+        """Behind the bridge's end nothing is added, and before the JobMaster hears of it others can read."""
+        if not self._line.outputs.keeps_results or not self._life.is_finishing:
+            return []
+        return [KeepResults(partitions=self._line.outputs.kept())]

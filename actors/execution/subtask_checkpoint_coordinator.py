@@ -46,6 +46,11 @@ class SubtaskCheckpointCoordinator:
         self._to_commit: set[int] = set()
         self._snapshots = Snapshots(descriptor.job_id, descriptor.attempt)
 
+    @property
+    def snapshotting(self) -> tuple[int, ...]:
+        """The checkpoints that were begun here, and are neither acknowledged nor given up."""
+        return self._snapshots.under_way
+
     def begin(
         self,
         checkpoint_id: int,
@@ -147,6 +152,14 @@ class SubtaskCheckpointCoordinator:
         if self.final_checkpoint == checkpoint_id:
             self.final_checkpoint = None
         return self._forget(checkpoint_id)
+
+    def on_ended(self) -> list[TaskEffect]:
+        """The attempt has failed or was cancelled: half of a snapshot is told to who deletes it.
+
+        To be told behind the end of the attempt, with which its checkpoints are given up: before it, the half would be
+        taken for all of it.
+        """
+        return _acknowledged(self._snapshots.end())
 
     def is_end(self, committed: int) -> bool:
         """Whether the commit of this checkpoint is the end of the task."""

@@ -1,8 +1,8 @@
 """What follows when an attempt that was told to end does not: Flink's TaskInterrupter and TaskCancelerWatchDog.
 
-The bridge is told again every interval, for what runs in Spark may have begun after it was told before. After the
-timeout nobody knows what still runs here, so the TaskManager is told to give up: it is lost, and with it every claim on
-its slots. A timeout of 0 waits for ever.
+First it is cancelled. Every interval behind that it is cancelled again, for what runs in Spark may have begun after it
+was told before, and its threads are interrupted. After the timeout nobody knows what still runs here, and the
+TaskManager is told to give up: it is lost, and with it every claim on its slots. A timeout of 0 waits for ever.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TaskCancellation:
         assert self._began_ms is not None, "a cancellation is due that has not begun"
         if self.timeout_ms and now - self._began_ms >= self.timeout_ms:
             return [ReportFatalError(cause=self._cause())]
-        return [TellBridge(message=CloseBridge(cancel=True)), self._timer(now)]
+        return [TellBridge(message=CloseBridge(cancel=True, interrupt=True)), self._timer(now)]
 
     def _timer(self, now: int) -> StartCancellationTimer:
         assert self._began_ms is not None

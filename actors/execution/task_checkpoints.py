@@ -51,12 +51,12 @@ class TaskCheckpoints:
 
     def on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
         """The coordinator triggers a checkpoint."""
-        if self._source is None:
-            return [Ignore(reason="only sources are triggered; this task waits for barriers")]
+        if self._source is None and not self._line.has_reached_end_of_data:
+            return [Ignore(reason="no source is triggered before the end of its data: it waits for barriers")]
         barrier = CheckpointBarrier(
             checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
         )
-        drained = self._source.end_data(now) if trigger.options.drain else []
+        drained = self._source.end_data(now) if self._source is not None and trigger.options.drain else []
         return drained + self._begin(SnapshotDue(barrier=barrier, alignment=Alignment()), now)
 
     def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:

@@ -66,6 +66,11 @@ class TaskInputs:
         self._decided: deque[InputElement] = deque()
 
     @property
+    def checkpointed(self) -> CheckpointedInputGate:
+        """The gates and their barriers."""
+        return self._checkpointed
+
+    @property
     def watermark_ms(self) -> int:
         """How far event time has come at what was read last."""
         return self._valve.watermark_ms

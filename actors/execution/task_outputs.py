@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from flykka.actors.exchange.alignment import is_unaligned, may_time_out, unaligned_unsupported
@@ -25,7 +25,7 @@ from flykka.messages.exchange import (
 )
 from flykka.messages.job_graph import ShipStrategy
 from flykka.messages.stage import ReleaseBatches, StageOutput
-from flykka.messages.task import ResultPartitionDescriptor
+from flykka.messages.task import FinishedPartition, ResultPartitionDescriptor
 
 ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, ShipStrategy.BROADCAST})
 """As in Flink, what is on its way between neighbours, or to everybody, is no state of a checkpoint."""
@@ -39,7 +39,9 @@ class TaskOutputs:
     def __init__(self, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None) -> None:
         self._by_output = {
             descriptor.output: ResultPartition(
-                descriptor, None if buffers is None else _pool(descriptor, buffers, number)
+                descriptor,
+                None if buffers is None else _pool(descriptor, buffers, number),
+                partition_type=descriptor.partition_type,
             )
             for number, descriptor in enumerate(descriptors)
         }
@@ -52,6 +54,20 @@ class TaskOutputs:
         # Where the barrier that was sent last may time out and has not left: by output and subpartition.
         self._barrier_id = -1
         self._holding_barrier: dict[tuple[int, int], None] = {}
+
+    @property
+    def partitions(self) -> Iterable[ResultPartition]:
+        """By the number of the output."""
+        return self._by_output.values()
+
+    @property
+    def keeps_results(self) -> bool:
+        """Something outlives the task."""
+        return any(partition.is_blocking for partition in self._by_output.values())
+
+    def kept(self) -> tuple[FinishedPartition, ...]:
+        """The outputs that outlive the task, which has finished."""
+        return tuple(partition.finished() for partition in self._by_output.values() if partition.is_blocking)
 
     @property
     def holds_barrier(self) -> bool:

@@ -2,15 +2,17 @@
 
 An edge is fused when its target has that one input and lets itself be chained, its source lets others be chained to
 it, rows are forwarded while they are made, and both ends agree in parallelism and sharing group. A keyed edge is never
-fused, not even at parallelism 1: behind it state is kept by key group.
+fused, not even at parallelism 1: behind it state is kept by key group. In a batch program a sink is not fused with what
+others read, too: what they read must be finished before they begin, and a sink commits when all have come to their end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flykka.actors.graph.stream_graph import ChainingStrategy, ExchangeMode, StreamEdge, StreamGraph, StreamNode
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.job_graph import JobType, OperatorKind, ShipStrategy
 
 DEFAULT_GROUP = "default"
 
@@ -83,13 +85,33 @@ def chains(graph: StreamGraph) -> tuple[Chain, ...]:
     fused = {
         edge.target_uid: edge for node in order for edge in graph.outputs(node.uid) if is_chainable(graph, edge, groups)
     }
+    if graph.job_type is JobType.BATCH:
+        fused = _without_sinks_beside_outputs(graph, order, fused)
     members: dict[str, list[StreamNode]] = {}
+    for uid, head in _heads(order, fused).items():
+        members.setdefault(head, []).append(graph.node(uid))
+    return tuple(_chain(graph, nodes, fused, groups) for nodes in members.values())
+
+
+def _heads(order: Sequence[StreamNode], fused: Mapping[str, StreamEdge]) -> dict[str, str]:
+    """The head of the chain of every operator."""
     head_of: dict[str, str] = {}
     for node in order:
-        head = head_of[fused[node.uid].source_uid] if node.uid in fused else node.uid
-        head_of[node.uid] = head
-        members.setdefault(head, []).append(node)
-    return tuple(_chain(graph, nodes, fused, groups) for nodes in members.values())
+        head_of[node.uid] = head_of[fused[node.uid].source_uid] if node.uid in fused else node.uid
+    return head_of
+
+
+def _without_sinks_beside_outputs(
+    graph: StreamGraph, order: Sequence[StreamNode], fused: Mapping[str, StreamEdge]
+) -> dict[str, StreamEdge]:
+    head_of = _heads(order, fused)
+    edges = (edge for node in order for edge in graph.outputs(node.uid))
+    read_by_others = {head_of[edge.source_uid] for edge in edges if fused.get(edge.target_uid) is not edge}
+    return {
+        uid: edge
+        for uid, edge in fused.items()
+        if graph.node(uid).kind is not OperatorKind.SINK or head_of[uid] not in read_by_others
+    }
 
 
 def _chain(

@@ -16,7 +16,7 @@ from flykka.messages.task import ExecutionState
 
 
 class CurrentAttempts:
-    """Made anew whenever the job begins anew."""
+    """One attempt of each subtask, from the begin of the job to its end."""
 
     def __init__(self, subtasks: Iterable[ExecutionVertex]) -> None:
         """Every subtask has an attempt that is CREATED."""
@@ -38,6 +38,12 @@ class CurrentAttempts:
         return len(self._by_id) - sum(self._in_state[state] for state in EXECUTION_TERMINAL)
 
     @property
+    def are_deployed(self) -> bool:
+        """All of them run or have run to their end, as far as is known: none is yet to be deployed, or was ended."""
+        counted = (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.FINISHED)
+        return sum(self._in_state[state] for state in counted) == len(self._by_id)
+
+    @property
     def have_finished(self) -> bool:
         """All of them are FINISHED."""
         return self._in_state[ExecutionState.FINISHED] == len(self._by_id)
@@ -47,10 +53,18 @@ class CurrentAttempts:
         """All of them have said so."""
         return self._at_end_of_data == len(self._by_id)
 
-    def moved(self, previous: ExecutionState, state: ExecutionState) -> None:
+    def moved(self, attempt: ExecutionAttemptId, previous: ExecutionState, state: ExecutionState) -> None:
         """One of them has left a state for another."""
         self._in_state[previous] -= 1
         self._in_state[state] += 1
+
+    def replace(self, ended: Execution, subtask: ExecutionVertex) -> None:
+        """The subtask has a new attempt in the place of one that has ended."""
+        del self._by_id[ended.attempt]
+        self._in_state[ended.state] -= 1
+        self._at_end_of_data -= ended.has_reached_end_of_data
+        self._by_id[subtask.execution.attempt] = subtask
+        self._in_state[ExecutionState.CREATED] += 1
 
     def reach_end_of_data(self, execution: Execution) -> None:
         """One of them says so, for the first time."""

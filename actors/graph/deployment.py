@@ -9,7 +9,7 @@ from flykka.actors.graph.execution_vertex import ExecutionVertex
 from flykka.actors.graph.wiring import channels, subpartitions
 from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.ids import JobVertexId, partition_id
-from flykka.messages.job_graph import JobEdge, JobGraph
+from flykka.messages.job_graph import JobEdge, JobGraph, ResultPartitionType
 from flykka.messages.task import (
     InputChannelDescriptor,
     InputGateDescriptor,
@@ -23,9 +23,7 @@ REPORTS_PER_SECOND = 1_000
 """Of metrics, from all tasks of a job together: those of 10,000 tasks every ten seconds, as in Flink."""
 
 
-def deployment_descriptor(
-    job_graph: JobGraph, vertices: Vertices, vertex: ExecutionVertex, restored_checkpoint_id: int | None
-) -> TaskDeploymentDescriptor:
+def deployment_descriptor(job_graph: JobGraph, vertices: Vertices, vertex: ExecutionVertex) -> TaskDeploymentDescriptor:
     """The descriptor of the current attempt of a subtask. It and the attempts it reads from have their slots."""
     execution = vertex.execution
     assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
@@ -41,12 +39,14 @@ def deployment_descriptor(
         inputs=tuple(_gate(vertices, vertex, gate, edge) for gate, edge in enumerate(vertex.job_vertex.inputs)),
         checkpoint_directory=job_graph.checkpointing.directory,
         restore=execution.restore,
-        restored_checkpoint_id=restored_checkpoint_id,
+        restored_checkpoint_id=execution.restored_checkpoint_id,
         metrics_interval_ms=max(job_graph.heartbeat_interval_ms, _tasks(job_graph) * 1_000 // REPORTS_PER_SECOND),
         latency_tracking_interval_ms=job_graph.latency_tracking_interval_ms,
         task_cancellation=job_graph.task_cancellation,
+        stage_timeout_ms=job_graph.stage_timeout_ms,
         checkpointing_mode=job_graph.checkpointing.mode,
         alignment_limit_bytes=job_graph.checkpointing.alignment_limit_bytes,
+        job_type=job_graph.job_type,
     )
 
 
@@ -66,7 +66,8 @@ def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
         max_parallelism=job_vertex.max_parallelism,
         task_manager=execution.slot.task_manager,
         state=execution.state,
-        is_source=not job_vertex.inputs,
+        # Who reads what was finished before gets no barrier from there.
+        is_source=all(edge.result_partition_type is ResultPartitionType.BLOCKING for edge in job_vertex.inputs),
     )
 
 
@@ -82,6 +83,7 @@ def _output(vertex: ExecutionVertex, output: int, consumer: Consumer) -> ResultP
         # Key groups belong to the state behind the edge, so it is the reader that says how many there are.
         max_parallelism=reader.max_parallelism,
         key_by=edge.key_by,
+        partition_type=edge.result_partition_type,
     )
 
 
@@ -89,6 +91,7 @@ def _gate(vertices: Vertices, vertex: ExecutionVertex, gate: int, edge: JobEdge)
     producers = vertices[edge.source].subtasks
     return InputGateDescriptor(
         gate=gate,
+        consumed_partition_type=edge.result_partition_type,
         channels=tuple(
             _channel(producers[channel.producer], edge, channel.subpartition)
             for channel in channels(edge.ship_strategy, len(producers), vertex.job_vertex.parallelism, vertex.subtask)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot
+from flykka.actors.scheduling.slot_requests import RequestSlots, ReturnSlot
 from flykka.messages.coordination import CoordinatedTask
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, TaskManagerId
+from flykka.messages.ids import ExecutionAttemptId, ResultPartitionId, TaskManagerId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import JobVertex
 from flykka.messages.ref import Ref
@@ -66,11 +66,36 @@ class AskForRestoreState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrawRestartDelay:
+    """Draw a chance from 0 to below 1, and report `RestartDelayDrawn` with it and this `version`."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartRestartTimer:
-    """Report `RestartDue` with this `version` in so many ms."""
+    """Report `RestartDue` with this `version` in so many ms; what starts again are these tasks, or all.
+
+    The failure behind it is `cause`.
+    """
 
     delay_ms: int
     version: int
+    tasks: tuple[str, ...] = ()
+    cause: SerializedThrowable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortCheckpoints:
+    """Have the checkpoint coordinator give up what is pending: some of the tasks in it are about to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePartitions:
+    """Tell the TaskManager that keeps these results that nobody needs them any more."""
+
+    task_manager: Ref
+    partition_ids: tuple[ResultPartitionId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +134,10 @@ Effect = (
     | RequestSlots
     | ReturnSlot
     | AskForRestoreState
+    | DrawRestartDelay
     | StartRestartTimer
+    | AbortCheckpoints
+    | ReleasePartitions
     | AllTasksReachedEndOfData
     | AnswerProducerState
     | FinalizeVertices

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flykka.actors.scheduling.slot_sharing import AssignedSlot, SlotRequestId
+from flykka.actors.scheduling.slot_requests import AssignedSlot
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import TaskExecutionState
 
@@ -19,17 +19,17 @@ class SchedulingRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAllocated:
-    """A requested slot is there."""
+    """These attempts have room in this slot."""
 
-    request_id: SlotRequestId
+    attempts: tuple[ExecutionAttemptId, ...]
     slot: AssignedSlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAllocationFailed:
-    """A requested slot cannot be had."""
+    """There is no room for these attempts."""
 
-    request_id: SlotRequestId
+    attempts: tuple[ExecutionAttemptId, ...]
     cause: SerializedThrowable
 
 
@@ -62,10 +62,14 @@ class EndOfDataReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsLost:
-    """Slots are gone with whatever ran in them, all for one `cause`: their TaskManager, say."""
+    """Slots are gone with the attempts in them, all for one `cause`.
 
-    request_ids: tuple[SlotRequestId, ...]
+    Where that is the loss of a whole TaskManager it is named, and what was kept there of other attempts is gone too.
+    """
+
+    attempts: tuple[ExecutionAttemptId, ...]
     cause: SerializedThrowable
+    task_manager_id: TaskManagerId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,13 @@ class GlobalFailureReported:
 
     cause: SerializedThrowable
     attempt: ExecutionAttemptId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppingChanged:
+    """The last checkpoint of a stop was asked for, or was given up, and the job goes on."""
+
+    is_stopping: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +104,14 @@ class RestartDue:
     """The pause before the restart of this `version` is over."""
 
     version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartDelayDrawn:
+    """What was drawn for the pause before the restart of this `version`: from 0 to below 1."""
+
+    version: int
+    chance: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +139,11 @@ Event = (
     | EndOfDataReported
     | SlotsLost
     | GlobalFailureReported
+    | StoppingChanged
     | CancellationRequested
     | SuspensionRequested
     | RestartDue
+    | RestartDelayDrawn
     | PartitionProducerStateRequested
     | VerticesFinalized
 )

@@ -12,7 +12,7 @@ from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
 from flykka.actors.graph.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_sharing import AssignedSlot
+from flykka.actors.scheduling.slot_requests import AssignedSlot
 from flykka.messages.accumulator import AccumulatorSnapshot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
@@ -22,10 +22,14 @@ from flykka.messages.task import ExecutionState, TaskExecutionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveSlot:
-    """The attempt needs its slot no more: the one it runs in, or the one it waits for (`slot` is None)."""
+    """The attempt needs its slot no more: the one it runs in, or the one it waits for (`slot` is None).
+
+    Unless it `has_finished`, another attempt at its subtask may follow.
+    """
 
     attempt: ExecutionAttemptId
     slot: AssignedSlot | None
+    has_finished: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,8 @@ class Execution:
         self.slot: AssignedSlot | None = None
         self.failure: SerializedThrowable | None = None
         self.restore: TaskStateSnapshot | None = None
+        self.restored_checkpoint_id: int | None = None
+        self.waits_for_state = True
         self.has_reached_end_of_data = False
         self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
@@ -75,6 +81,11 @@ class Execution:
             return False
         self.slot = slot
         return True
+
+    def start_from(self, checkpoint_id: int | None, state: TaskStateSnapshot | None) -> None:
+        """What the attempt starts from: its part of a checkpoint, or nothing."""
+        self.restored_checkpoint_id, self.restore = checkpoint_id, state
+        self.waits_for_state = False
 
     def deploy(self, now: int) -> list[AttemptEffect]:
         """Go to the TaskManager. Raises `IllegalTransitionError` unless the attempt waits with a slot."""
@@ -154,8 +165,11 @@ class Execution:
     def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
         """Give the slot back first: whoever hears of the end may want it again at once."""
         is_scheduled = self.state is not ExecutionState.CREATED
-        leave: list[AttemptEffect] = [LeaveSlot(attempt=self.attempt, slot=self.slot)] if is_scheduled else []
-        return [*leave, self._move(state, now)]
+        moved = self._move(state, now)
+        if not is_scheduled:
+            return [moved]
+        has_finished = state is ExecutionState.FINISHED
+        return [LeaveSlot(attempt=self.attempt, slot=self.slot, has_finished=has_finished), moved]
 
     def _move(self, state: ExecutionState, now: int) -> ExecutionMoved:
         previous = self.state

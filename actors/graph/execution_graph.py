@@ -1,12 +1,15 @@
-"""The job as it runs: which attempts there are, when they are deployed, what follows when one fails.
+"""The job as it runs: its status, what follows when one of its attempts fails, and how it ends.
 
-Mirrors Flink's ExecutionGraph: a version of the graph asks for all of its slots and for the state to start from, and is
-deployed when both are there, as a whole or region by region (`regions`). Each failure of the job, its cancellation and
-its suspension make a new version; what belongs to an older one (a slot, a restart, a state that was read) comes too
-late and is ignored.
+Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy says who begins when, and groups of
+tasks are deployed when they have their slots and know what they start from (`task_scheduling`). When tasks fail, the
+failover strategy says which tasks start anew: with all of the job the job is FAILING and RESTARTING, with a part of it
+the job stays RUNNING and the rest goes on (`failovers`).
 
-Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a job restarts
-(`scheduling.failover`), and what a single attempt does with a report (`execution`).
+Each failover, the cancellation and the suspension make a new version; what belongs to one that is over (a restart, a
+state that was read) comes too late and is ignored.
+
+Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a failure is followed
+by a restart (`scheduling.failure_handler`), and what a single attempt does with a report (`execution`).
 """
 
 from __future__ import annotations
@@ -16,19 +19,14 @@ from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.graph.accumulators import merged
-from flykka.actors.graph.current_attempts import CurrentAttempts
-from flykka.actors.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.graph.effects import (
+    AbortCheckpoints,
     AllTasksReachedEndOfData,
     AnswerProducerState,
-    AskForRestoreState,
-    CoordinateTasks,
-    Deploy,
     Effect,
     ExecutionMoved,
     FinalizeVertices,
     JobStatusMoved,
-    StartRestartTimer,
 )
 from flykka.actors.graph.events import (
     CancellationRequested,
@@ -36,34 +34,36 @@ from flykka.actors.graph.events import (
     Event,
     GlobalFailureReported,
     PartitionProducerStateRequested,
+    RestartDelayDrawn,
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
+    StoppingChanged,
     SuspensionRequested,
     TaskStateUpdated,
     VerticesFinalized,
 )
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
-from flykka.actors.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.graph.execution_topology import Subtask
 from flykka.actors.graph.execution_vertex import ExecutionVertex
+from flykka.actors.graph.failovers import Failovers, StartingAnew, restart_timer
 from flykka.actors.graph.partition_producers import producer_state
-from flykka.actors.graph.regions import Regions
-from flykka.actors.graph.states import JOB_TERMINAL, job_may_move
+from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
+from flykka.actors.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.failover import GiveUp, Restart, decide
+from flykka.actors.scheduling.failover_strategy import failover_strategy
+from flykka.actors.scheduling.failure_handler import ExecutionFailureHandler, GiveUp, Restart
 from flykka.actors.scheduling.restart_strategy import RestartStrategy
-from flykka.actors.scheduling.slot_sharing import ReturnSlot, SlotSharing
+from flykka.actors.scheduling.slot_requests import ReturnSlot
 from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import FailoverStrategyKind, JobGraph
 from flykka.messages.task import ExecutionState
-
-_OF_A_FAILURE = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED, JobStatus.SUSPENDED})
 
 
 class ExecutionGraph:
@@ -74,28 +74,32 @@ class ExecutionGraph:
         self.status = JobStatus.CREATED
         self.version = 1
         self.failure_cause: SerializedThrowable | None = None
-        self._strategy = restart_strategy
-        self._vertices = execution_job_vertices(job_graph, now)
-        self._attempts = CurrentAttempts(self._subtasks())
-        self._slots = SlotSharing()
-        self._regions = Regions(self._vertices, job_graph.schedule_mode)
-        self._restore: RestoreStateReady | None = None
-        self._finalizing = False
+        self.number_of_restarts = 0
+        """How often tasks have failed and were to begin again, the refused last time included (as in Flink 1.9)."""
+        self._tasks = TaskScheduling(job_graph, now)
+        self._attempts = self._tasks.attempts
+        availability = self._tasks.results.availability
+        self._handler = ExecutionFailureHandler(
+            restart_strategy, failover_strategy(job_graph.failover_strategy, self._tasks.topology, availability)
+        )
+        self._failovers = Failovers()
+        self._failed: dict[Subtask, SerializedThrowable] = {}
+        self._given_up = self._is_stopping = self._finalizing = False
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take one event; what is to be done about it, in order."""
-        return [*self._on_event(event, now), *self._settle(now)]
+        return [*self._on_event(event, now), *self._follow_failures(now), *self._settle(now)]
 
     def _on_event(self, event: Event, now: int) -> list[Effect]:
         match event:
             case SchedulingRequested():
                 return self._on_schedule(now)
             case SlotAllocated():
-                return self._on_slot_allocated(event, now)
+                return self._tasks.slot_allocated(event, now)
             case SlotAllocationFailed():
                 return self._on_slot_allocation_failed(event, now)
             case RestoreStateReady():
-                return self._on_restore_state(event, now)
+                return self._tasks.restored(event, now)
             case TaskStateUpdated():
                 return self._on_task_state(event, now)
             case EndOfDataReported(attempt=attempt):
@@ -104,12 +108,17 @@ class ExecutionGraph:
                 return self._on_slots_lost(event, now)
             case GlobalFailureReported():
                 return self._on_global_failure(event, now)
+            case StoppingChanged(is_stopping=is_stopping):
+                self._is_stopping = is_stopping
+                return []
             case CancellationRequested():
                 return self._on_cancel(now)
             case SuspensionRequested(cause=cause):
                 return self._on_suspend(cause, now)
             case RestartDue(version=version):
                 return self._on_restart_due(version, now)
+            case RestartDelayDrawn(version=version, chance=chance):
+                return self._on_delay_drawn(version, chance)
             case PartitionProducerStateRequested():
                 return self._on_producer_state_requested(event)
             case VerticesFinalized():
@@ -120,42 +129,44 @@ class ExecutionGraph:
     # What others may ask
 
     @property
-    def number_of_restarts(self) -> int:
-        """How often the job has failed and was to begin again, the refused last time included (as in Flink 1.9)."""
-        return self.version - 1
-
-    @property
     def live_attempts(self) -> int:
         """How many attempts have not come to an end."""
         return self._attempts.live
 
+    @property
+    def executions(self) -> Iterator[Execution]:
+        """The current attempt of every subtask."""
+        return (subtask.execution for subtask in self._tasks.subtasks())
+
     def accumulators(self) -> AccumulatorResults:
         """What the job has counted: the accumulators of the attempts that have FINISHED, of no former ones."""
-        executions = (subtask.execution for subtask in self._subtasks())
-        return merged(
-            snapshot
-            for execution in executions
-            if execution.state is ExecutionState.FINISHED
-            for snapshot in execution.accumulators
-        )
+        finished = (execution for execution in self.executions if execution.state is ExecutionState.FINISHED)
+        return merged(snapshot for execution in finished for snapshot in execution.accumulators)
 
     def subtask(self, vertex_id: JobVertexId, subtask: int) -> ExecutionVertex:
         """A subtask and its attempts."""
-        return self._vertices[vertex_id].subtasks[subtask]
+        return self._tasks.subtask((vertex_id, subtask))
 
     def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
         """The attempt, where it is the current one of its subtask."""
         return self._attempts.get(attempt)
 
+    def restoring(self, version: int) -> tuple[Subtask, ...]:
+        """The tasks that wait for the state of this version; none where it is over or was answered."""
+        return self._tasks.restoring(version)
+
+    def restores_all(self, version: int) -> bool:
+        """Whether this version, which waits for its state, is one of the whole job and not of a part of it."""
+        return self._tasks.is_whole(version)
+
     def check(self) -> None:
         """Assert the invariants."""
-        self._attempts.check()
-        self._slots.check()
-        for execution in (subtask.execution for subtask in self._subtasks()):
-            if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
-                assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
+        self._tasks.check()
+        self._failovers.check()
         if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
             assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
+        if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            assert not self._failovers, f"the job is {self.status}, and tasks are to start anew"
         if self.status is JobStatus.FINISHED:
             assert self._attempts.have_finished
 
@@ -164,61 +175,12 @@ class ExecutionGraph:
     def _on_schedule(self, now: int) -> list[Effect]:
         if self.status is not JobStatus.CREATED:
             return [self._ignore("scheduling")]
-        effects = [self._move(JobStatus.RUNNING)]
-        self._regions.begin()
-        for subtask in self._subtasks():
-            effects += self._perform(subtask.execution.schedule(now), now)
-        wanted = (
-            (subtask.job_vertex.slot_sharing_group, subtask.subtask, subtask.execution.attempt)
-            for subtask in self._subtasks()
-        )
-        return [*effects, AskForRestoreState(version=self.version), self._slots.request(self.version, wanted)]
-
-    def _on_slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
-        if not self._slots.is_waiting(event.request_id):
-            # The pool answers a request once, so this one was cancelled while the answer was on its way.
-            return [ReturnSlot(request_id=event.request_id)]
-        for attempt in self._slots.assign(event.request_id, event.slot):
-            subtask = self._attempts[attempt]
-            was_wanted = subtask.execution.assign(event.slot)
-            assert was_wanted, f"{attempt} waits for a slot and does not take it"
-            self._regions.slot_assigned(subtask)
-        return self._deploy_when_ready(now)
+        return [self._move(JobStatus.RUNNING), *self._tasks.start(self.version, now)]
 
     def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
-        if not self._slots.is_waiting(event.request_id):
-            return [self._ignore(f"the failure of slot request {event.request_id}")]
+        if not any(map(self._tasks.waits_for_slot, event.attempts)):
+            return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
-
-    def _on_restore_state(self, event: RestoreStateReady, now: int) -> list[Effect]:
-        if event.version != self.version or self.status is not JobStatus.RUNNING or self._restore is not None:
-            return [self._ignore(f"the state for version {event.version}")]
-        self._restore = event
-        for vertex_id, max_parallelism in event.max_parallelism.items():
-            self._vertices[vertex_id].set_max_parallelism(max_parallelism)
-        for (vertex_id, subtask), state in event.states.items():
-            self.subtask(vertex_id, subtask).execution.restore = state
-        return self._deploy_when_ready(now)
-
-    def _deploy_when_ready(self, now: int) -> list[Effect]:
-        ready = self._regions.take_ready() if self._restore is not None else ()
-        if self._restore is None or not ready:
-            return []
-        moved: list[Effect] = []
-        deployed: list[Effect] = []
-        for subtask in ready:
-            execution = subtask.execution
-            assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
-            descriptor = deployment_descriptor(self.job_graph, self._vertices, subtask, self._restore.checkpoint_id)
-            moved += self._perform(execution.deploy(now), now)
-            deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
-        return [*self._coordinate_tasks(), *moved, *deployed]
-
-    def _coordinate_tasks(self) -> list[Effect]:
-        """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""
-        if not self._regions.all_taken:
-            return []
-        return [CoordinateTasks(tasks=tuple(coordinated_task(subtask) for subtask in self._subtasks()))]
 
     # What becomes of attempts
 
@@ -238,17 +200,75 @@ class ExecutionGraph:
     def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
-        for request_id in event.request_ids:
-            for attempt in self._slots.occupants(request_id):
-                failed += self._attempts[attempt].execution.fail(event.cause, now)
-        return self._perform(failed, now) or [self._ignore("the loss of slots it no longer uses")]
+        for attempt in event.attempts:
+            execution = self.execution(attempt)
+            failed += execution.fail(event.cause, now) if execution is not None else []
+        effects = self._perform(failed, now)
+        where = event.task_manager_id
+        for task in self._tasks.results.lose_task_manager(where) if where is not None else ():
+            self._failed.setdefault(task, event.cause)
+        return effects or [self._ignore("the loss of slots it no longer uses")]
 
     def _on_producer_state_requested(self, event: PartitionProducerStateRequested) -> list[Effect]:
         asking = self.execution(event.attempt)
         if asking is None or asking.is_terminal or asking.slot is None:
             return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
-        answer = producer_state(self.job_graph.job_id, self._vertices, event.attempt, event.partition_id)
+        answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
         return [AnswerProducerState(answer=answer, task_manager=asking.slot.task_manager)]
+
+    # What starts anew
+
+    def _follow_failures(self, now: int) -> list[Effect]:
+        """What follows when tasks have failed, all that have failed together being one failure."""
+        failed, self._failed = self._failed, {}
+        if not failed:
+            return []
+        cause = next(iter(failed.values()))
+        for lost in (each.lost_partition for each in failed.values() if each.lost_partition is not None):
+            self._tasks.results.lose(lost)
+        is_region = self.job_graph.failover_strategy is FailoverStrategyKind.REGION
+        # Behind the last checkpoint of a stop nobody may go on while others end: the stop has failed with all of them.
+        if self.status is not JobStatus.RUNNING or not is_region or self._is_stopping:
+            return self._fail(cause, now)
+        match self._handler.handle(failed, cause, now):
+            case Restart() as restart:
+                return self._start_anew(restart, cause, now)
+            case GiveUp():
+                self._given_up = True
+                return self._fail(cause, now)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _start_anew(self, restart: Restart[Subtask], cause: SerializedThrowable, now: int) -> list[Effect]:
+        self.version += 1
+        self.number_of_restarts += 1
+        effects: list[Effect] = [AbortCheckpoints()]
+        tasks = self._tasks.in_order(restart.tasks)
+        for task in tasks:
+            effects += self._perform(self._tasks.execution_of(task).cancel(now), now)
+            self._tasks.give_up(task)
+        living = (task for task in tasks if not self._tasks.execution_of(task).is_terminal)
+        names = tuple(self._tasks.subtask(task).name for task in tasks)
+        starting = StartingAnew(version=self.version, names=names, backoff=restart.backoff, cause=cause)
+        return [*effects, self._failovers.begin(starting, tasks, living)]
+
+    def _on_delay_drawn(self, version: int, chance: float) -> list[Effect]:
+        starting = self._failovers.get(version)
+        if starting is None:
+            return [self._ignore(f"the pause of version {version}")]
+        return [restart_timer(starting, chance)]
+
+    def _on_restart_due(self, version: int, now: int) -> list[Effect]:
+        starting = self._failovers.get(version)
+        if starting is None:
+            return [self._ignore(f"the restart of version {version}")]
+        self._failovers.due(version)
+        if self.status is not JobStatus.RESTARTING:
+            return []
+        self._failovers.end_all(())
+        created = self._move(JobStatus.CREATED)
+        running = self._move(JobStatus.RUNNING)
+        return [created, running, *self._tasks.restart(version, self._tasks.topology.tasks, now, is_whole=True)]
 
     # What becomes of the job
 
@@ -264,10 +284,12 @@ class ExecutionGraph:
         if not job_may_move(self.status, JobStatus.FAILING):
             return [self._ignore("a failure")]
         self.failure_cause = cause
+        self.number_of_restarts += 1
         return [self._move(JobStatus.FAILING), *self._end_attempts(Execution.cancel, now)]
 
     def _on_cancel(self, now: int) -> list[Effect]:
         if self.status is JobStatus.RESTARTING:
+            self._failovers.end_all(self._tasks.topology.tasks)
             return [self._move(JobStatus.CANCELED)]
         if not job_may_move(self.status, JobStatus.CANCELLING):
             return [self._ignore("cancelling")]
@@ -276,19 +298,17 @@ class ExecutionGraph:
         return [moved] if is_ending else [moved, *self._end_attempts(Execution.cancel, now)]
 
     def _on_suspend(self, cause: SerializedThrowable, now: int) -> list[Effect]:
-        if not job_may_move(self.status, JobStatus.SUSPENDED):
+        if self.status in JOB_TERMINAL:
             return [self._ignore("suspending")]
         self.failure_cause = cause
         return [self._move(JobStatus.SUSPENDED), *self._end_attempts(Execution.suspend, now)]
 
-    def _on_restart_due(self, version: int, now: int) -> list[Effect]:
-        if version != self.version or self.status is not JobStatus.RESTARTING:
-            return [self._ignore(f"the restart of version {version}")]
-        created = self._move(JobStatus.CREATED)
-        for subtask in self._subtasks():
-            subtask.reset(now)
-        self._attempts = CurrentAttempts(self._subtasks())
-        return [created, *self._on_schedule(now)]
+    def _end_attempts(self, end: Callable[[Execution, int], list[AttemptEffect]], now: int) -> list[Effect]:
+        self.version += 1
+        self._is_stopping = self._finalizing = False
+        self._failovers.end_all(self._tasks.topology.tasks)
+        self._tasks.give_up_all()
+        return [effect for execution in self.executions for effect in self._perform(end(execution, now), now)]
 
     def _finalize(self) -> list[Effect]:
         if self._finalizing:
@@ -302,74 +322,78 @@ class ExecutionGraph:
             return [self._ignore(f"the finalization of version {event.version}")]
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
-    def _end_attempts(self, end: Callable[[Execution, int], list[AttemptEffect]], now: int) -> list[Effect]:
-        self.version += 1
-        self._restore = None
-        self._finalizing = False
-        effects: list[Effect] = []
-        for subtask in self._subtasks():
-            effects += self._perform(end(subtask.execution, now), now)
-        return effects
-
     def _settle(self, now: int) -> list[Effect]:
-        """What follows for the job when the last attempt has come to an end."""
-        if self.live_attempts > 0:
-            return []
+        """What follows when the last attempt of a failover, or of the job, has come to an end."""
+        effects: list[Effect] = []
+        if self.status is JobStatus.RUNNING:
+            for starting, tasks in self._failovers.take_ready():
+                effects += self._tasks.restart(starting.version, tasks, now, is_whole=False)
+        return effects if self.live_attempts > 0 else effects + self._settle_job(now)
+
+    def _settle_job(self, now: int) -> list[Effect]:
         match self.status:
             case JobStatus.RUNNING if self._attempts.have_finished:
                 return self._finalize()
-            case JobStatus.RUNNING:
-                return [*self._fail(_ended_by_themselves(), now), *self._settle(now)]
+            case JobStatus.RUNNING if not self._failovers:
+                text = "all tasks ended, and not all were finished"
+                cause = SerializedThrowable(type_name="IllegalStateError", message=text)
+                return [*self._fail(cause, now), *self._settle(now)]
             case JobStatus.CANCELLING:
                 return [self._move(JobStatus.CANCELED)]
             case JobStatus.FAILING:
-                return self._restart_or_fail()
+                return self._restart_or_fail(now)
             case _:
                 return []
 
-    def _restart_or_fail(self) -> list[Effect]:
+    def _restart_or_fail(self, now: int) -> list[Effect]:
         assert self.failure_cause is not None
-        match decide(self._strategy, self.failure_cause):
-            case Restart(delay_ms=delay_ms):
-                timer = StartRestartTimer(delay_ms=delay_ms, version=self.version)
-                return [self._move(JobStatus.RESTARTING), timer]
-            case GiveUp():
+        decision = None if self._given_up else self._handler.handle_global(self.failure_cause, now)
+        match decision:
+            case Restart(backoff=backoff):
+                starting = StartingAnew(version=self.version, backoff=backoff, cause=self.failure_cause)
+                waiting = self._failovers.begin(starting, self._tasks.topology.tasks, ())
+                return [self._move(JobStatus.RESTARTING), waiting]
+            case GiveUp() | None:
                 return [self._move(JobStatus.FAILED)]
-            case decision:
-                assert_never(decision)
+            case unreachable:
+                assert_never(unreachable)
 
     def _perform(self, effects: Iterable[AttemptEffect], now: int) -> list[Effect]:
         """Draw the consequences of what an attempt did."""
         performed: list[Effect] = []
         for effect in effects:
             match effect:
-                case LeaveSlot(attempt=attempt):
-                    left = self._slots.leave(attempt)
-                    performed += [left] if left else []
+                case LeaveSlot(attempt=attempt, has_finished=has_finished):
+                    performed.append(ReturnSlot(attempt=attempt, will_return=not has_finished))
                 case ProtocolViolated(cause=cause):
                     performed += self._fail(cause, now)
-                case ExecutionMoved(state=state):
-                    self._attempts.moved(effect.previous, state)
-                    performed.append(effect)
-                    if state is ExecutionState.FAILED:
-                        assert effect.failure is not None
-                        performed += self._fail(effect.failure, now)
+                case ExecutionMoved():
+                    performed += self._on_moved(effect, now)
                 case _:
                     performed.append(effect)
         return performed
+
+    def _on_moved(self, moved: ExecutionMoved, now: int) -> list[Effect]:
+        task = task_of(self._attempts[moved.attempt].execution)
+        self._attempts.moved(moved.attempt, moved.previous, moved.state)
+        if moved.state in EXECUTION_TERMINAL:
+            self._tasks.give_up(task)
+            self._failovers.ended(task)
+        match moved.state:
+            case ExecutionState.RUNNING:
+                return [moved, *self._tasks.running(task, now)]
+            case ExecutionState.FINISHED:
+                return [moved, *self._tasks.finished(task, now)]
+            case ExecutionState.FAILED:
+                assert moved.failure is not None
+                self._failed[task] = moved.failure
+        return [moved]
 
     def _move(self, status: JobStatus) -> Effect:
         if not job_may_move(self.status, status):
             raise IllegalTransitionError(f"the job is {self.status} and cannot become {status}")
         self.status = status
-        return JobStatusMoved(status=status, cause=self.failure_cause if status in _OF_A_FAILURE else None)
-
-    def _subtasks(self) -> Iterator[ExecutionVertex]:
-        return (subtask for vertex in self._vertices.values() for subtask in vertex.subtasks)
+        return JobStatusMoved(status=status, cause=self.failure_cause if status in JOB_HAS_CAUSE else None)
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"the job is {self.status}: {what} changes nothing")
-
-
-def _ended_by_themselves() -> SerializedThrowable:
-    return SerializedThrowable(type_name="IllegalStateError", message="all tasks ended, and not all were finished")

@@ -26,10 +26,11 @@ class Consumer:
 class ExecutionJobVertex:
     """A vertex: its subtasks in order, and by output number who reads them."""
 
-    def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int) -> None:
+    def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, first_attempt_number: int = 0) -> None:
         self.job_vertex = job_vertex
         self.subtasks = tuple(
-            ExecutionVertex(job_id, job_vertex, subtask, now) for subtask in range(job_vertex.parallelism)
+            ExecutionVertex(job_id, job_vertex, subtask, now, first_attempt_number)
+            for subtask in range(job_vertex.parallelism)
         )
         self.consumers: dict[int, Consumer] = {}
 
@@ -48,7 +49,10 @@ class ExecutionJobVertex:
 
 def execution_job_vertices(job_graph: JobGraph, now: int) -> dict[JobVertexId, ExecutionJobVertex]:
     """The vertices of a valid job graph, in its order, wired."""
-    vertices = {vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now) for vertex in job_graph.vertices}
+    vertices = {
+        vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now, job_graph.first_attempt_number)
+        for vertex in job_graph.vertices
+    }
     for vertex in job_graph.vertices:
         for edge in vertex.inputs:
             vertices[edge.source].consumers[edge.source_output] = Consumer(reader=vertices[vertex.vertex_id], edge=edge)

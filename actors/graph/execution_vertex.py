@@ -15,13 +15,15 @@ PRIOR_ATTEMPTS_KEPT = 16
 class ExecutionVertex:
     """A subtask: its attempt of the moment and the last ones before."""
 
-    def __init__(self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int) -> None:
+    def __init__(
+        self, job_id: JobId, job_vertex: JobVertex, subtask: int, now: int, first_attempt_number: int = 0
+    ) -> None:
         self.job_vertex = job_vertex
         self.subtask = subtask
         self.name = f"{job_vertex.name} ({subtask + 1}/{job_vertex.parallelism})"
         self.prior: deque[Execution] = deque(maxlen=PRIOR_ATTEMPTS_KEPT)
         self._job_id = job_id
-        self.execution = self._attempt(0, now)
+        self.execution = self._attempt(first_attempt_number, now)
 
     def reset(self, now: int) -> Execution:
         """A new attempt in the place of one that has come to an end."""

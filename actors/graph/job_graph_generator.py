@@ -6,7 +6,7 @@ windows of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.chaining import Chain, chains
@@ -16,9 +16,13 @@ from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
+    FailoverStrategyKind,
     FiringMode,
+    FixedDelayRestartStrategyConfiguration,
+    InputDependencyConstraint,
     JobEdge,
     JobGraph,
+    JobType,
     JobVertex,
     Operator,
     OperatorKind,
@@ -42,6 +46,9 @@ def job_graph(
     restart_strategy: RestartStrategyConfiguration | None = None,
     task_cancellation: TaskCancellationSettings | None = None,
     latency_tracking_interval_ms: int | None = None,
+    stage_timeout_ms: int | None = None,
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
+    input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY,
 ) -> JobGraph:
     """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
     if not stream_graph.nodes:
@@ -57,13 +64,20 @@ def job_graph(
         job_id=job_id,
         name=name,
         vertices=tuple(_vertex(stream_graph, chain, wiring) for chain in made),
-        checkpointing=checkpointing,
-        restart_strategy=restart_strategy or RestartStrategyConfiguration(),
+        # A batch job takes one, at its end.
+        checkpointing=replace(checkpointing, interval_ms=None)
+        if stream_graph.job_type is JobType.BATCH
+        else checkpointing,
+        restart_strategy=restart_strategy or FixedDelayRestartStrategyConfiguration(),
         heartbeat_interval_ms=heartbeat_interval_ms,
         heartbeat_timeout_ms=heartbeat_timeout_ms,
         schedule_mode=stream_graph.schedule_mode,
+        job_type=stream_graph.job_type,
         task_cancellation=task_cancellation or TaskCancellationSettings(),
         latency_tracking_interval_ms=latency_tracking_interval_ms,
+        stage_timeout_ms=stage_timeout_ms,
+        failover_strategy=failover_strategy,
+        input_dependency_constraint=input_dependency_constraint,
     )
 
 
@@ -130,6 +144,8 @@ def _result_partition_type(graph: StreamGraph, edge: StreamEdge) -> ResultPartit
     match edge.exchange_mode:
         case ExchangeMode.BATCH:
             return ResultPartitionType.BLOCKING
+        case _ if graph.job_type is JobType.BATCH:
+            return ResultPartitionType.BLOCKING
         case ExchangeMode.UNDEFINED if graph.blocking_connections_between_chains:
             return ResultPartitionType.BLOCKING
         case _:
@@ -170,6 +186,9 @@ def _name(chain: Chain) -> str:
 
 def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
     firing = [node for node in chain.nodes if node.event_time]
+    if graph.job_type is JobType.BATCH:
+        # Of event time only the end is told.
+        return FiringMode.ON_WATERMARK
     if firing and all(_may_fire_late(graph, node) for node in firing):
         return FiringMode.ON_CHECKPOINT
     return FiringMode.ON_WATERMARK

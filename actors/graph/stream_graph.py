@@ -14,6 +14,7 @@ from enum import StrEnum
 from flykka.actors.errors import GraphError
 from flykka.actors.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from flykka.messages.job_graph import (
+    JobType,
     MonotonyViolationHandler,
     OperatorKind,
     OperatorRef,
@@ -99,8 +100,9 @@ class StreamEdge:
 class StreamGraph:
     """Operators and edges in the order in which they were added, which is the order that everything later keeps.
 
-    Programs of ours share slots and read what is exchanged while it is made. `slot_sharing_enabled` and
-    `blocking_connections_between_chains` are for Flink's batch programs, which `validation` refuses to run.
+    Programs of ours share slots. Of a BATCH program everything that is exchanged is made wholly before it is read.
+    `slot_sharing_enabled` and `blocking_connections_between_chains` are for Flink's batch programs of old, which say
+    this one by one.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class StreamGraph:
         slot_sharing_enabled: bool = True,
         blocking_connections_between_chains: bool = False,
         schedule_mode: ScheduleMode = ScheduleMode.EAGER,
+        job_type: JobType = JobType.STREAMING,
     ) -> None:
+        self.job_type = job_type
         self.chaining_enabled = chaining_enabled
         self.slot_sharing_enabled = slot_sharing_enabled
         self.blocking_connections_between_chains = blocking_connections_between_chains

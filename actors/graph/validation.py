@@ -10,18 +10,28 @@ from collections.abc import Hashable, Iterable
 from flykka.actors.errors import GraphError
 from flykka.actors.state.vertex_parallelism import VertexParallelism
 from flykka.messages.ids import JobVertexId
-from flykka.messages.job_graph import JobGraph, JobVertex, ResultPartitionType, ScheduleMode, ShipStrategy
+from flykka.messages.job_graph import (
+    JobGraph,
+    JobType,
+    JobVertex,
+    OperatorKind,
+    ResultPartitionType,
+    ScheduleMode,
+    ShipStrategy,
+)
+
+_EXCHANGED = {
+    JobType.STREAMING: ResultPartitionType.PIPELINED_BOUNDED,
+    JobType.BATCH: ResultPartitionType.BLOCKING,
+}
 
 
 def check_job_graph(job_graph: JobGraph) -> None:
     """Raise `GraphError`, naming the vertex or the operator, where the graph cannot be executed."""
     if not job_graph.vertices:
         raise GraphError(f"the job {job_graph.name!r} has no vertex")
-    if job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES:
-        raise GraphError(
-            f"the job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: tasks are deployed before their"
-            " input is there, so it must be EAGER or PIPELINED_REGION"
-        )
+    if job_graph.job_type is JobType.BATCH:
+        _check_batch(job_graph)
     operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
     _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
     _check_unique("uid", (operator.ref.uid for operator in operators))
@@ -32,6 +42,7 @@ def check_job_graph(job_graph: JobGraph) -> None:
     read: set[tuple[JobVertexId, int]] = set()
     for vertex in job_graph.vertices:
         _check_vertex(vertex)
+        _check_exchange(job_graph.job_type, vertex)
         _check_inputs(vertex, earlier, read)
         earlier[vertex.vertex_id] = vertex
     _check_co_location(job_graph)
@@ -39,6 +50,19 @@ def check_job_graph(job_graph: JobGraph) -> None:
         for output in range(len(vertex.outputs)):
             if (vertex.vertex_id, output) not in read:
                 raise GraphError(f"nobody reads output {output} of the vertex {vertex.name!r}")
+
+
+def _check_batch(job_graph: JobGraph) -> None:
+    if job_graph.schedule_mode is ScheduleMode.EAGER:
+        raise GraphError(
+            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read what others"
+            f" have finished, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
+        )
+    if job_graph.checkpointing.interval_ms is not None:
+        raise GraphError(
+            f"the BATCH job {job_graph.name!r} is to take a checkpoint every {job_graph.checkpointing.interval_ms} ms:"
+            " it takes one, at its end"
+        )
 
 
 def _check_unique(what: str, names: Iterable[Hashable]) -> None:
@@ -60,6 +84,23 @@ def _check_vertex(vertex: JobVertex) -> None:
         raise GraphError(f"the vertex {vertex.name!r}: {refused}") from refused
 
 
+def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
+    """Rows are exchanged as the job is meant: while they are made, or after it."""
+    fitting = _EXCHANGED[job_type]
+    for edge in vertex.inputs:
+        if edge.result_partition_type is not fitting:
+            raise GraphError(
+                f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, and those of a {job_type} job"
+                f" are {fitting}"
+            )
+    has_sink = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
+    if job_type is JobType.BATCH and has_sink and vertex.outputs:
+        raise GraphError(
+            f"the vertex {vertex.name!r} of a BATCH job has a sink, which waits for the end of the job, and an output,"
+            " which is read when the vertex has finished: the sink must be a vertex of its own"
+        )
+
+
 def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read: set[tuple[JobVertexId, int]]) -> None:
     for edge in vertex.inputs:
         source = earlier.get(edge.source)
@@ -70,11 +111,6 @@ def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read
             raise GraphError(f"the vertex {vertex.name!r} reads output {edge.source_output} of {source.name!r}: none")
         if output in read:
             raise GraphError(f"output {edge.source_output} of {source.name!r} has two readers")
-        if edge.result_partition_type is not ResultPartitionType.PIPELINED_BOUNDED:
-            raise GraphError(
-                f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output of {source.name!r}: all tasks"
-                " of a job run at once here, so their outputs are PIPELINED_BOUNDED"
-            )
         if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != vertex.parallelism:
             raise GraphError(
                 f"forward partitioning does not allow change of parallelism: {source.name!r} has {source.parallelism}"

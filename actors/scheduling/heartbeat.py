@@ -1,8 +1,8 @@
 """Who still breathes: the deadlines behind the heartbeats (Flink's HeartbeatManager, in both its forms).
 
-The asking side (ResourceManager, JobMaster) sends a request to every target once per interval and gives up one that has
-not answered within its timeout. The asked side (TaskManager) sends nothing of itself and gives up one that has not
-asked. A silence is noticed at the first tick behind its timeout.
+Whom one asks gets a request once per interval and is given up when it has not answered within its timeout: a
+TaskManager by the ResourceManager and by JobMasters, a JobMaster by the ResourceManager. By whom one is asked is given
+up when it has not asked. A silence is noticed at the first tick behind its timeout.
 
 Not here: the timer that ticks, and what a target is.
 """
@@ -19,10 +19,14 @@ from flykka.actors.ignore import Ignore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorTarget:
-    """Watch over this target from now on, or under this timeout from now on."""
+    """Watch over this target from now on, or under this timeout from now on.
+
+    One that is not asked is expected to say something by itself: to ask, or to register.
+    """
 
     target: str
     timeout_ms: int
+    is_asked: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,23 +75,23 @@ HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | Ignore
 @dataclass(slots=True)
 class _Target:
     timeout_ms: int
+    is_asked: bool
     last_heard_ms: int
 
 
 class HeartbeatMonitor:
-    """The targets of one actor; `asks` says on which side of the conversation it stands."""
+    """The targets of one actor, of those it asks and of those that ask it."""
 
-    def __init__(self, *, asks: bool) -> None:
-        self._asks = asks
+    def __init__(self) -> None:
         self._targets: dict[str, _Target] = {}
 
     def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
         """Take one event at `now` (ms); what is to be done about it, in the order in which the targets came."""
         match event:
-            case MonitorTarget(target=target, timeout_ms=timeout_ms):
+            case MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked):
                 assert timeout_ms > 0, f"{target} has no time to answer"
-                self._targets[target] = _Target(timeout_ms, now)
-                return [SendHeartbeatRequest(target=target)] if self._asks else []
+                self._targets[target] = _Target(timeout_ms, is_asked, now)
+                return [SendHeartbeatRequest(target=target)] if is_asked else []
             case UnmonitorTarget(target=target):
                 return [] if self._targets.pop(target, None) else [_unknown(target)]
             case HeartbeatReceived(target=target):
@@ -120,7 +124,7 @@ class HeartbeatMonitor:
             if silent_ms >= target.timeout_ms:
                 del self._targets[name]
                 effects.append(TargetTimedOut(target=name, silent_ms=silent_ms))
-            elif self._asks:
+            elif target.is_asked:
                 effects.append(SendHeartbeatRequest(target=name))
         return effects
 

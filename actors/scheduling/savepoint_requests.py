@@ -20,6 +20,7 @@ from flykka.messages.coordination import SavepointCompleted, SavepointFailed, St
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import SavepointLocationInitialized, SavepointLocationRefused
+from flykka.messages.job_graph import JobType
 
 # Events
 
@@ -132,9 +133,13 @@ SavepointEffect = (
 
 
 class SavepointRequests:
-    """One per job. It knows of one stop at a time: those who want the same one share it."""
+    """One per job. It knows of one stop at a time: those who want the same one share it.
 
-    def __init__(self) -> None:
+    A batch job goes on from no checkpoint, so it has no savepoints, and nothing to be stopped with.
+    """
+
+    def __init__(self, job_type: JobType = JobType.STREAMING) -> None:
+        self._is_batch = job_type is JobType.BATCH
         self._status = JobStatus.CREATED
         self._savepoints: set[str] = set()
         self._locations: dict[str, str] = {}
@@ -175,6 +180,9 @@ class SavepointRequests:
                 assert_never(event)
 
     def _on_savepoint_wanted(self, wanted: SavepointWanted) -> list[SavepointEffect]:
+        if self._is_batch:
+            why = "it is a batch job: where it failed it would begin with what is finished, not with a checkpoint"
+            return [RefuseSavepoint(request_id=wanted.request_id, cause=_savepoint_error(why))]
         if self._status is not JobStatus.RUNNING:
             why = f"it is {self._status}, and only of a RUNNING job a savepoint can be taken"
             return [RefuseSavepoint(request_id=wanted.request_id, cause=_savepoint_error(why))]
@@ -182,6 +190,8 @@ class SavepointRequests:
         return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
 
     def _on_stop_wanted(self, wanted: StopWanted) -> list[SavepointEffect]:
+        if self._is_batch:
+            return [RefuseStop(why="it is a batch job, which takes no checkpoint before its end: cancel it")]
         if self._status is not JobStatus.RUNNING:
             why = f"it is {self._status}, and only a RUNNING job can take the checkpoint that it stops with"
             return [RefuseStop(why=why)]

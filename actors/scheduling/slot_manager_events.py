@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.ignore import Ignore
+from flykka.actors.scheduling.resource_profile import UNSPECIFIED
 from flykka.messages.ids import AllocationId, JobId, SlotId, TaskManagerId
+from flykka.messages.job_graph import ResourceSpec
 from flykka.messages.registration import SlotReport
 
 # Events
@@ -13,15 +15,18 @@ from flykka.messages.registration import SlotReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerStarted:
-    """Nothing has been started yet."""
+    """These TaskManagers, of an earlier ResourceManager, live and are on their way here; no other has been started."""
+
+    task_managers: tuple[TaskManagerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerRegistered:
-    """A TaskManager is there, or says so again."""
+    """A TaskManager is there, or says so again; of one name there may be several instances one after the other."""
 
     task_manager: TaskManagerId
     report: SlotReport
+    instance: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +39,45 @@ class SlotsReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManagerGone:
-    """A TaskManager has ended or is silent; also one that was started and never registered."""
+    """A TaskManager has ended or is silent; also one that was started and never registered.
+
+    Where it `is_superseded`, its successor, or it itself, registers under its name.
+    """
 
     task_manager: TaskManagerId
     reason: str
+    instance: int = 1
+    is_superseded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerAnswered:
+    """The TaskManager says whether it may be released; `idle_period` is what it was asked for."""
+
+    task_manager: TaskManagerId
+    idle_period: int
+    can_be_released: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutCheckDue:
+    """Time to see who waits for too long, and who is idle for too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfulfillableRequestsRefused:
+    """From now on, or not any more, requests fail at once that no slot will ever be large enough for."""
+
+    is_on: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequested:
-    """A JobMaster wants a slot for the allocation."""
+    """A JobMaster wants a slot of this size for the allocation."""
 
     job_id: JobId
     allocation_id: AllocationId
+    resources: ResourceSpec = UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +125,9 @@ SlotManagerEvent = (
     | TaskManagerRegistered
     | SlotsReported
     | TaskManagerGone
+    | TaskManagerAnswered
+    | TimeoutCheckDue
+    | UnfulfillableRequestsRefused
     | SlotRequested
     | SlotRequestCancelled
     | AllocationConfirmed
@@ -129,6 +164,21 @@ class RefuseTaskManager:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskWhetherReleasable:
+    """Ask the TaskManager, which has been idle since its idle period began, whether anybody needs it still."""
+
+    task_manager: TaskManagerId
+    idle_period: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetTaskManagerGo:
+    """Tell the TaskManager to end: nobody needs it."""
+
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GiveSlot:
     """Tell the TaskManager to give the slot to the job and to offer it there."""
 
@@ -140,11 +190,21 @@ class GiveSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailAllocation:
-    """Tell the JobMaster that the allocation it had is gone."""
+    """Tell the JobMaster that the allocation it had is gone, or cannot be had."""
 
     job_id: JobId
     allocation_id: AllocationId
     reason: str
+    is_unfulfillable: bool = False
 
 
-SlotManagerEffect = StartTaskManager | AcceptTaskManager | RefuseTaskManager | GiveSlot | FailAllocation | Ignore
+SlotManagerEffect = (
+    StartTaskManager
+    | AcceptTaskManager
+    | RefuseTaskManager
+    | AskWhetherReleasable
+    | LetTaskManagerGo
+    | GiveSlot
+    | FailAllocation
+    | Ignore
+)

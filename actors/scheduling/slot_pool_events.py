@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_sharing import SlotRequestId
+from flykka.actors.scheduling.resource_profile import UNSPECIFIED
+from flykka.actors.scheduling.slot_requests import SlotRequestId
 from flykka.messages.ids import AllocationId, SlotId, TaskManagerId
+from flykka.messages.job_graph import ResourceSpec
 from flykka.messages.slots import SlotOffer
 
 # Events
@@ -14,17 +16,30 @@ from flykka.messages.slots import SlotOffer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotWanted:
-    """The job needs a slot; `allocation_id` is a new id, under which the ResourceManager may be asked for it."""
+    """The job needs a slot of this size: the free one of `held`, or a new one, for which the ResourceManager is asked.
+
+    One that `is_batch` waits for slots that the job has, as long as one is large enough (Flink's batch slot request).
+    """
 
     request_id: SlotRequestId
-    allocation_id: AllocationId
+    resources: ResourceSpec = UNSPECIFIED
+    held: AllocationId | None = None
+    is_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReturned:
-    """The slot, or the wish for it, is no longer needed."""
+    """The slot, or the wish for it, is no longer needed; one that `is_kept` serves nobody else until it is unkept."""
 
     request_id: SlotRequestId
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotUnkept:
+    """Whoever was to come back to the slot has another one: it may serve anybody."""
+
+    allocation_id: AllocationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +69,20 @@ class TaskManagerDisconnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotsOffered:
-    """A TaskManager holds these slots for the job."""
+    """A TaskManager holds these slots for the job; `offer` is the number of the offer."""
 
     task_manager: TaskManagerId
     offers: tuple[SlotOffer, ...]
+    offer: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationFailed:
-    """The ResourceManager says that the allocation cannot be had, or is lost."""
+    """The allocation cannot be had, or is lost; it `is_unfulfillable` where no slot will ever be large enough."""
 
     allocation_id: AllocationId
     reason: str
+    is_unfulfillable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +98,11 @@ class IdleCheckDue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTimeoutCheckDue:
+    """Time to see which batch requests no slot of the job can ever serve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolClosed:
     """The job needs no slots, now or later."""
 
@@ -88,6 +110,7 @@ class PoolClosed:
 SlotPoolEvent = (
     SlotWanted
     | SlotReturned
+    | SlotUnkept
     | ResourceManagerConnected
     | ResourceManagerDisconnected
     | TaskManagerConnected
@@ -96,6 +119,7 @@ SlotPoolEvent = (
     | AllocationFailed
     | RequestTimedOut
     | IdleCheckDue
+    | BatchTimeoutCheckDue
     | PoolClosed
 )
 
@@ -105,9 +129,10 @@ SlotPoolEvent = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskForSlot:
-    """Ask the ResourceManager for a slot for this allocation."""
+    """Ask the ResourceManager for a slot of this size for this allocation."""
 
     allocation_id: AllocationId
+    resources: ResourceSpec = UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +148,7 @@ class AnswerOffers:
 
     task_manager: TaskManagerId
     accepted: tuple[AllocationId, ...]
+    offer: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +167,17 @@ class SlotAssigned:
     allocation_id: AllocationId
     slot_id: SlotId
     task_manager: TaskManagerId
+    size: ResourceSpec = UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequestRejected:
-    """The request will have no slot."""
+    """The request will have no slot. Where that `is_temporary`, the one that was meant for it is gone: ask again."""
 
     request_id: SlotRequestId
     reason: str
+    has_timed_out: bool = False
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +186,22 @@ class SlotLost:
 
     request_id: SlotRequestId
     allocation_id: AllocationId
+    task_manager: TaskManagerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeSlotGone:
+    """A slot that nobody used is no longer the job's."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DismissTaskManager:
+    """The last slot of the TaskManager has failed: nothing binds it to the job any more."""
+
     task_manager: TaskManagerId
     reason: str
 
@@ -176,15 +221,15 @@ class CancelRequestTimer:
     request_id: SlotRequestId
 
 
-SlotPoolEffect = (
+ToldToOthers = (
     AskForSlot
     | WithdrawRequest
     | AnswerOffers
     | FreeAtTaskManager
-    | SlotAssigned
-    | SlotRequestRejected
-    | SlotLost
+    | DismissTaskManager
     | StartRequestTimer
     | CancelRequestTimer
     | Ignore
 )
+"""What the pool asks for beyond those that it gives its slots to."""
+SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotLost | FreeSlotGone | ToldToOthers

@@ -30,10 +30,34 @@ class JobConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferAnswered:
-    """The JobMaster takes these of the slots it was offered, and no other."""
+    """The JobMaster takes these of the slots that it was offered under this number, and no other."""
 
     job_id: JobId
     accepted: tuple[AllocationId, ...]
+    offer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferTimedOut:
+    """The JobMaster has not answered the offer of this number."""
+
+    job_id: JobId
+    offer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotTimedOut:
+    """The slot was given to the allocation long ago, and its JobMaster may not have taken it."""
+
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsKnown:
+    """These are the allocations that the JobMaster believes to have here (Flink's AllocatedSlotReport)."""
+
+    job_id: JobId
+    allocations: tuple[AllocationId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +88,31 @@ class JobDisconnected:
     job_id: JobId
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLost:
+    """Nothing is heard of the JobMaster: its tasks end, and what they leave unused it may be offered again."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableClosed:
+    """Nothing more is to run here."""
+
+
 SlotTableEvent = (
-    AllocationRequested | JobConnected | OfferAnswered | TaskSubmitted | TaskEnded | SlotFreeRequested | JobDisconnected
+    AllocationRequested
+    | JobConnected
+    | OfferAnswered
+    | OfferTimedOut
+    | SlotTimedOut
+    | AllocationsKnown
+    | TaskSubmitted
+    | TaskEnded
+    | SlotFreeRequested
+    | JobDisconnected
+    | JobLost
+    | TableClosed
 )
 
 
@@ -92,10 +139,45 @@ class RefuseAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferToJobMaster:
-    """Offer the slots to the JobMaster of the job."""
+    """Offer the slots to the JobMaster of the job, and report `OfferTimedOut` if it does not answer."""
 
     job_id: JobId
     offers: tuple[SlotOffer, ...]
+    offer: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelOfferTimer:
+    """The last offer to the JobMaster waits for no answer any more."""
+
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSlotTimer:
+    """Report `SlotTimedOut` when the slot has waited for its JobMaster for long."""
+
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelSlotTimer:
+    """The slot waits no more."""
+
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailAtJobMaster:
+    """Tell the JobMaster that nothing is known here of an allocation that it believes to have."""
+
+    job_id: JobId
+    allocation_id: AllocationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """Nothing runs here any more, and nothing will."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +215,11 @@ SlotTableEffect = (
     ConfirmAllocation
     | RefuseAllocation
     | OfferToJobMaster
+    | CancelOfferTimer
+    | StartSlotTimer
+    | CancelSlotTimer
+    | FailAtJobMaster
+    | End
     | RunTask
     | RejectTask
     | StopTask

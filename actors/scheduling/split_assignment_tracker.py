@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from flykka.messages.source import SourceSplit
 
-Assignments = dict[int, list[SourceSplit]]
+NumberedSplit = tuple[SourceSplit, int]
+"""A split, and how many had gone out before it when it first went out."""
+
+Assignments = dict[int, list[NumberedSplit]]
 """Splits by subtask, in the order in which they went out."""
 
 
@@ -19,9 +22,9 @@ class SplitAssignmentTracker:
         self._uncheckpointed: Assignments = {}
         self._by_checkpoint: dict[int, Assignments] = {}
 
-    def record(self, subtask: int, split: SourceSplit) -> None:
+    def record(self, subtask: int, split: SourceSplit, number: int) -> None:
         """A split has gone out."""
-        self._uncheckpointed.setdefault(subtask, []).append(split)
+        self._uncheckpointed.setdefault(subtask, []).append((split, number))
 
     def on_checkpoint(self, checkpoint_id: int) -> None:
         """What has gone out so far belongs to this checkpoint, should it complete."""
@@ -32,7 +35,7 @@ class SplitAssignmentTracker:
         for each in [each for each in self._by_checkpoint if each <= checkpoint_id]:
             del self._by_checkpoint[each]
 
-    def take_back(self, subtask: int, restored_checkpoint_id: int | None) -> tuple[SourceSplit, ...]:
+    def take_back(self, subtask: int, restored_checkpoint_id: int | None) -> tuple[NumberedSplit, ...]:
         """What the subtask got behind the checkpoint that it begins from (None: from the beginning), in order."""
         since = [
             assignments
@@ -47,6 +50,6 @@ class SplitAssignmentTracker:
             split.split_id
             for assignments in (*self._by_checkpoint.values(), self._uncheckpointed)
             for splits in assignments.values()
-            for split in splits
+            for split, _ in splits
         ]
         assert len(ids) == len(set(ids)), "a split went out twice"

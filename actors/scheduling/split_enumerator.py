@@ -10,7 +10,8 @@ snapshot, however many overlap, sees a split on its way. What is behind the snap
 
 What was found is remembered as a position that the source's discovery understands, and not by name: the state does not
 grow with what was read. A reader registers with its first request. When its attempt is over it gets nothing more, and
-what it got since the checkpoint that its subtask begins from goes back to the head of the line.
+what it got since the checkpoint that its subtask begins from is kept for the next attempt at that subtask: others have
+gone on, and what they have read behind those splits may have moved event time past their rows.
 
 Not here: looking for splits, and which attempt a subtask is at.
 """
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.split_assignment_tracker import SplitAssignmentTracker
+from flykka.actors.scheduling.split_assignment_tracker import NumberedSplit, SplitAssignmentTracker
 from flykka.actors.scheduling.split_enumerator_events import (
     AssignSplits,
     CheckpointConfirmed,
@@ -63,6 +64,7 @@ class SplitEnumerator:
         # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
         self._turns: OrderedDict[int, None] = OrderedDict()
         self._unassigned: deque[SourceSplit] = deque()
+        self._returned: dict[int, deque[NumberedSplit]] = {}
         self._assigned = SplitAssignmentTracker()
         self._position = b""
         self._finished = False
@@ -93,8 +95,7 @@ class SplitEnumerator:
             case ReaderEnded(subtask=subtask, attempt_number=attempt_number):
                 return self._on_reader_ended(subtask, attempt_number)
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
-                self._unassigned.extendleft(reversed(self._assigned.take_back(subtask, checkpoint_id)))
-                return self._serve()
+                return self._on_reset(subtask, checkpoint_id)
             case SubtaskSettled(subtask=subtask, checkpoint_id=checkpoint_id):
                 # Barriers reach a task in the order of their ids: with this one, all before it are settled.
                 later = tuple(each for each in self._readers[subtask].closed_for if each > checkpoint_id)
@@ -118,7 +119,7 @@ class SplitEnumerator:
         self._turns.clear()
         self._assigned.on_checkpoint(checkpoint_id)
         state = SplitEnumeratorState(
-            unassigned=tuple(self._unassigned),
+            unassigned=(*(split for kept in self._returned.values() for split, _ in kept), *self._unassigned),
             finished=self._finished,
             handed_out=self._handed_out,
             position=self._position,
@@ -133,6 +134,7 @@ class SplitEnumerator:
         """
         state = _decode(data) if data is not None else SplitEnumeratorState()
         self._unassigned = deque(state.unassigned)
+        self._returned = {}
         self._position = state.position
         self._finished = state.finished
         self._handed_out = state.handed_out
@@ -144,12 +146,15 @@ class SplitEnumerator:
 
     def check(self) -> None:
         """Assert the invariants."""
-        waiting = [split.split_id for split in self._unassigned]
+        returned = [split for kept in self._returned.values() for split, _ in kept]
+        waiting = [split.split_id for split in (*returned, *self._unassigned)]
         assert len(waiting) == len(set(waiting)), "a split would be handed out twice"
         ready = [index for index, reader in enumerate(self._readers) if reader.wanted and not reader.closed_for]
         assert sorted(self._turns) == ready, "a reader waits in vain, or is served while it is closed"
         assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that is over waits"
         assert not (self._turns and self._unassigned), "a split and a reader wait for each other"
+        assert all(self._returned.values()), "nothing is kept for a reader that is remembered"
+        assert not self._turns.keys() & self._returned.keys(), "a reader waits for what is kept for it"
         self._assigned.check()
 
     def _on_found(self, event: SplitsFound) -> list[SplitEnumeratorEffect]:
@@ -185,6 +190,13 @@ class SplitEnumerator:
         self._readers[subtask] = _Reader(attempt_number=attempt_number, is_over=True, closed_for=reader.closed_for)
         return []
 
+    def _on_reset(self, subtask: int, checkpoint_id: int | None) -> list[SplitEnumeratorEffect]:
+        taken = self._assigned.take_back(subtask, checkpoint_id)
+        kept = deque((*taken, *self._returned.get(subtask, ())))
+        if kept:
+            self._returned[subtask] = kept
+        return self._serve()
+
     def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
         """Let the readers go on that wait for no other checkpoint."""
         changed = {subtask: left for subtask, left in closed_for.items() if left != self._readers[subtask].closed_for}
@@ -197,11 +209,10 @@ class SplitEnumerator:
 
     def _serve(self) -> list[SplitEnumeratorEffect]:
         handed: dict[int, list[tuple[SourceSplit, int]]] = {}
-        while self._turns and self._unassigned:
-            (subtask, _), split = self._turns.popitem(last=False), self._unassigned.popleft()
-            self._assigned.record(subtask, split)
-            handed.setdefault(subtask, []).append((split, self._handed_out))
-            self._handed_out += 1
+        while (subtask := self._next_turn()) is not None:
+            split, number = self._take_for(subtask)
+            self._assigned.record(subtask, split, number)
+            handed.setdefault(subtask, []).append((split, number))
             reader = self._readers[subtask]
             reader.wanted -= 1
             if reader.wanted:
@@ -215,6 +226,27 @@ class SplitEnumerator:
             for subtask, splits in handed.items()
         ]
         return effects + self._signal_no_more()
+
+    def _next_turn(self) -> int | None:
+        """The reader that gets the next split, which waits no more; None where nobody waits for what there is."""
+        if self._turns and self._unassigned:
+            return self._turns.popitem(last=False)[0]
+        for subtask in self._returned:
+            if subtask in self._turns:
+                del self._turns[subtask]
+                return subtask
+        return None
+
+    def _take_for(self, subtask: int) -> NumberedSplit:
+        """What is kept for the reader, under the number that it had; else the first in line, under the next one."""
+        kept = self._returned.get(subtask)
+        if kept is None:
+            self._handed_out += 1
+            return self._unassigned.popleft(), self._handed_out - 1
+        numbered = kept.popleft()
+        if not kept:
+            del self._returned[subtask]
+        return numbered
 
     def _signal_no_more(self) -> list[SplitEnumeratorEffect]:
         if not self._finished or self._unassigned:

@@ -40,6 +40,8 @@ class AppRun(Launch):
         self._clients: list[JobClient] = []
         self._environments: list[StreamExecutionEnvironment] = []
         self._kept_for_long: set[JobId] = set()
+        self.has_ended_in_order = False
+        """Whether there is nothing that a rerun would have to go on with."""
 
     def settle(self, settings: JobSettings) -> None:
         """As `Launch.settle`. Raises `NoMoreJobsError` after an interrupt: who stops an app wants no further job."""
@@ -94,7 +96,7 @@ class AppRun(Launch):
 
     def failures(self) -> list[JobExecutionError]:
         """Of the jobs that have failed."""
-        ended = (client.exception for client in self._clients if client.status is JobStatus.FAILED)
+        ended = (client.exception() for client in self._clients if client.status is JobStatus.FAILED)
         return [failure for failure in ended if isinstance(failure, JobExecutionError)]
 
     def wait(self) -> None:
@@ -107,7 +109,7 @@ class AppRun(Launch):
         with ExitStack() as last_first:
             last_first.callback(self._console.close)
             for environment in self._environments:
-                last_first.callback(environment.close)
+                last_first.callback(environment.close if self.has_ended_in_order else environment.abandon)
 
     def _end_of(self, client: JobClient) -> None:
         try:
@@ -124,6 +126,6 @@ class AppRun(Launch):
                 yield "continue", self._continue_with(kept)
         elif kept is not None:
             yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
-        failure = client.exception
+        failure = client.exception()
         if isinstance(failure, JobExecutionError) and failure.flight_record is not None:
             yield "recorded", f"flykka trace show {failure.flight_record}"

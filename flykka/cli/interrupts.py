@@ -11,7 +11,7 @@ from types import FrameType
 
 from flykka.errors import FlykkaError
 from flykka.jobs.job_client import JobClient
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobType
 from flykka.runtime.errors import ActorDeadError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -71,15 +71,16 @@ class Interrupts:
 
     def _perform(self) -> None:
         while (wish := self._noted.get()) is not Wish.GO_ON:
-            self._say(
-                "stopping: taking a last checkpoint (Ctrl-C again cancels)" if wish is Wish.STOP else "cancelling"
-            )
-            for client in self._running():
+            running = self._running()
+            stops = wish is Wish.STOP and not (running and all(map(_is_batch, running)))
+            self._say("stopping: taking a last checkpoint (Ctrl-C again cancels)" if stops else "cancelling")
+            for client in running:
                 self._begin(wish, client)
 
     def _begin(self, wish: Wish, client: JobClient) -> None:
         # On a thread of its own: a stop takes as long as a checkpoint, and may be followed by a cancellation.
-        perform = self._stop if wish is Wish.STOP else self._cancel
+        # A batch job has nothing to be stopped with.
+        perform = self._stop if wish is Wish.STOP and not _is_batch(client) else self._cancel
         threading.Thread(target=perform, args=(client,), name=f"{wish.name.lower()}-job", daemon=True).start()
 
     def _stop(self, client: JobClient) -> None:
@@ -95,6 +96,10 @@ class Interrupts:
         failed = _failure(client.cancel)
         if failed is not None and not client.done():
             self._say(f"not cancelled: {failed}")
+
+
+def _is_batch(client: JobClient) -> bool:
+    return client.job_graph.job_type is JobType.BATCH
 
 
 def _failure(end: Callable[[], object]) -> Exception | None:

@@ -18,6 +18,7 @@ from flykka.cli.shrink import add_shrink_command
 from flykka.cli.simulate import add_simulate_command
 from flykka.cli.trace import add_trace_commands
 from flykka.cli.whatif import add_whatif_command
+from flykka.cli.why import add_why_command
 
 _DESCRIPTION = """\
 Flink-style jobs as Pykka actors, with their data on Spark.
@@ -33,6 +34,7 @@ examples:
   flykka run delays.py                         run an app
   flykka run --help                            the options of a run
   flykka plan delays.py                        draw its graphs, without running it
+  flykka why                                   why a job that runs does not go on
   flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
   flykka savepoint check PATH delays.py        whether an app can start from it
   flykka trace show flight-record.trace        what happened before a failure
@@ -73,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_run_command(commands)
     add_plan_command(commands)
+    add_why_command(commands)
     add_savepoint_commands(commands)
     add_trace_commands(commands)
     add_simulate_command(commands)

@@ -37,6 +37,7 @@ def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str]
         last_first.enter_context(app_run.interrupts)
         last_first.callback(app_run.close)
         outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
+        app_run.has_ended_in_order = outcome.code == OK
     # Only now: whatever was to be said by others has been said.
     if outcome.last_words:
         print(outcome.last_words, file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.app import App
 from flykka.cli.arguments import at_least_one
 from flykka.cli.exit_codes import EXIT_CODES
+from flykka.cli.recovery_options import add_recovery_options
 from flykka.launch import LaunchOptions
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.durations import positive_duration_ms
@@ -86,10 +87,29 @@ def _add_cluster(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--master", metavar="URL", help=f"where Spark runs, such as local[4] {said}, else local[*])")
     group.add_argument("--task-managers", metavar="N", type=at_least_one, help=f"how many TaskManagers {said}, else 1)")
     group.add_argument(
+        "--max-task-managers",
+        metavar="N",
+        type=at_least_one,
+        help=f"how many TaskManagers there may be while tasks wait for slots {said}, else no more than the others)",
+    )
+    group.add_argument(
+        "--slot-request-timeout",
+        metavar="DURATION",
+        type=_duration_ms,
+        help=f"how long a task may wait for its slot {said}, else 5min)",
+    )
+    group.add_argument(
         "--slots",
         metavar="N",
         type=at_least_one,
         help=f"how many slots each TaskManager has {said}, else as many as its first job needs)",
+    )
+    group.add_argument(
+        "--high-availability",
+        metavar="DIR|ZOOKEEPER",
+        help="where the jobs are kept, so that the same command goes on with them after this process was killed: a"
+        " folder of this machine, or zookeeper://HOST:PORT/PATH?storage_dir=DIR (default: what the app says, else in"
+        " memory)",
     )
 
 
@@ -147,6 +167,7 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
         " none; delete-on-cancellation: those that fail; retain-on-cancellation: those that are cancelled too"
         f" {said}, else delete-on-cancellation)",
     )
+    add_recovery_options(group, said)
 
 
 def _add_seeing(group: argparse._ArgumentGroup) -> None:
@@ -193,14 +214,19 @@ def _perform(options: argparse.Namespace) -> int:
         master=options.master,
         task_managers=options.task_managers,
         slots_per_task_manager=options.slots,
+        max_task_managers=options.max_task_managers,
+        slot_request_timeout_ms=options.slot_request_timeout,
         parallelism=options.parallelism,
         checkpoint_directory=options.checkpoint_dir,
         checkpoint_interval_ms=options.checkpoint_interval,
         retention=None if options.retention is None else _RETENTIONS[options.retention],
+        restart_strategy=options.restart_strategy,
+        failover_strategy=options.failover_strategy,
         from_checkpoint=options.from_checkpoint,
         savepoint_directory=options.savepoint_dir,
         from_savepoint=options.from_savepoint,
         allow_non_restored_state=options.allow_non_restored_state,
+        high_availability=options.high_availability,
         record=options.record,
         ring=options.ring,
         max_bytes=options.max_bytes,

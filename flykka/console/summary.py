@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from flykka.console.formats import format_bytes, format_cause
-from flykka.jobs.job_details import JobDetails, JobVertexDetails, Restart
+from flykka.console.formats import format_bytes
+from flykka.explanation.job_exceptions import failure_lines
+from flykka.jobs.job_details import JobDetails, JobVertexDetails
 from flykka.messages.job import JobStatus
 from flykka.runtime.durations import format_ms
 
 _LABEL = 13
-_RESTARTS = 5
-"""So many reasons are told, the last ones."""
+_FAILURES = 5
+"""So many failures are told, the last ones."""
 _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobStatus.CANCELED: "bold yellow"}
 
 
@@ -28,7 +29,7 @@ def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple
 
 
 def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
-    again = " (what was read again after a restart is counted again)" if details.restarts else ""
+    again = " (what was read again after a restart is counted again)" if details.number_of_restarts else ""
     for vertex in details.vertices:
         if vertex.sources:
             yield "read", f"{vertex.rows_in:,} rows from {_named(vertex.sources)}{again}"
@@ -38,11 +39,12 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
     if late := sum(vertex.late_rows for vertex in details.vertices):
         yield "late", f"{late:,} rows came too late for their windows"
     yield "checkpoints", _checkpoints(details)
-    if details.restarts:
+    if details.number_of_restarts:
         yield "restarts", f"{details.number_of_restarts}"
     began_ms = 0 if details.started_ms is None else details.started_ms
-    for restart in details.restarts[-_RESTARTS:]:
-        yield "", _restart(restart, began_ms)
+    for number, entry in enumerate(details.exceptions[-_FAILURES:]):
+        for line in failure_lines(entry, began_ms):
+            yield "failures" if number == 0 and not line.startswith(" ") else "", line
 
 
 def _written(vertex: JobVertexDetails) -> str:
@@ -61,8 +63,3 @@ def _checkpoints(details: JobDetails) -> str:
     return (
         f"{text}; the last, {last.checkpoint_id}, took {format_ms(last.duration_ms)}: {format_bytes(last.size_bytes)}"
     )
-
-
-def _restart(restart: Restart, began_ms: int) -> str:
-    cause = "" if restart.cause is None else f"  {format_cause(restart.cause)}"
-    return f"{(restart.at_ms - began_ms) / 1_000:.2f} s{cause}"

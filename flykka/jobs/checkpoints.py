@@ -14,7 +14,7 @@ from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.jobs.state_compatibility import StateCompatibility, state_compatibility
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.ids import OperatorId
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.job_graph import JobGraph, JobType
 
 logger = logging.getLogger("flykka")
 
@@ -98,6 +98,11 @@ def check_restorable(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
 ) -> None:
     """Raise `CheckpointError`, naming the operators, where the job cannot start from the checkpoint."""
+    if job_graph.job_type is JobType.BATCH:
+        raise CheckpointError(
+            f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}: it is a batch job, which begins with its"
+            " input; set the runtime mode to STREAMING"
+        )
     held_against = compatibility(checkpoint, job_graph, allow_non_restored_state=allow_non_restored_state)
     if held_against.problems:
         cannot = f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}"

@@ -7,24 +7,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.actors.scheduling.restart_strategy import restarts_without_end
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_history import JobHistory
+from flykka.jobs.job_manager_seeker import JobManagerSeeker
 from flykka.jobs.shared_overview import SharedJobOverview
+from flykka.messages.cluster import ClusterFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.flight_record import FlightRecordNotWritten, FlightRecordWritten
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
     AddJobListener,
     CheckpointCompleted,
+    JobNotFound,
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
     JobSubmitSuccess,
+    ListeningBehaviour,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
     SubmitJob,
 )
 from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobGraph
+from flykka.messages.job_manager import SeekJobManagerDue
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
@@ -39,6 +47,8 @@ logger = logging.getLogger("flykka")
 
 _TOLD_RESTARTS = frozenset(10**power for power in range(10))
 
+_EARLIER = "its result is that of then, and nothing runs again"
+
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
 
@@ -49,6 +59,8 @@ class JobView:
 
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
+    attached: Future[JobId]
+    """Set where a client that was detached, or comes from elsewhere, hears of the job from now on."""
     overview: SharedJobOverview
     status: JobStatus = JobStatus.CREATED
     failure: Exception | None = None
@@ -69,8 +81,12 @@ class JobClientActor(Actor):
         write_flight_record: WriteFlightRecord | None = None,
         *,
         allow_non_restored_state: bool = False,
+        listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES,
+        submits: bool = True,
     ) -> None:
         self._job_manager = job_manager
+        self._listening_behaviour = listening_behaviour
+        self._submits = submits
         self._graph = job_graph
         self._view = view
         self._restore_path = restore_path
@@ -86,27 +102,50 @@ class JobClientActor(Actor):
         self._listeners: list[Ref] = []
 
     def pre_start(self) -> None:
-        """Submit the job."""
+        """Submit the job, or come back to one that was submitted."""
         self._submitted_ms = self.context.now()
+        self._seeker = JobManagerSeeker(self.context, self._job_manager)
         self.context.watch(self._job_manager)
+        if self._submits:
+            self._submit()
+        else:
+            self._register()
+
+    def _submit(self) -> None:
         self._job_manager.tell(
             SubmitJob(
                 job_graph=self._graph,
                 client=self.context.ref,
+                listening_behaviour=self._listening_behaviour,
                 restore_path=self._restore_path,
                 allow_non_restored_state=self._allow_non_restored_state,
             )
+        )
+
+    def _register(self) -> None:
+        behaviour = self._listening_behaviour
+        self._job_manager.tell(
+            RegisterJobClient(job_id=self._graph.job_id, client=self.context.ref, listening_behaviour=behaviour)
         )
 
     def handle_message(self, message: Message) -> None:
         """Note what is said about the job and pass it on."""
         # First of all: whoever waits for the outcome finds it in the overview too.
         self._view.overview.take(message, self.context.now())
+        if isinstance(message, RegisterJobClientSuccess | JobResultSuccess | JobResultFailure):
+            self._view.attached.try_set(message.job_id)
         match message:
             case AddJobListener(listener=listener):
                 self._on_add_listener(listener)
                 return
+            case RegisterJobClient(listening_behaviour=behaviour):
+                # Of the front door: whoever was detached wants to hear of the job.
+                self._listening_behaviour = behaviour
+                self._register()
+                return
             case JobSubmitSuccess(job_id=job_id):
+                self._view.submitted.try_set(job_id)
+            case RegisterJobClientSuccess(job_id=job_id):
                 self._view.submitted.try_set(job_id)
             case JobStatusChanged(status=status, cause=cause):
                 self._view.status = status
@@ -125,14 +164,39 @@ class JobClientActor(Actor):
                 if self._untold is None:
                     return  # It comes behind the deadline.
                 message = self._on_flight_record(message, self._untold)
-            case Terminated() if self._view.outcome.done() or self._untold is not None:
+            case Terminated() | SeekJobManagerDue() | ClusterFailed() if self._is_over:
                 return
-            case Terminated():
+            case ClusterFailed(cause=cause):
                 # The listeners too are to hear of an end.
+                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost(cause.message))
+            case Terminated():
+                self._seeker.lose()
+                return
+            case SeekJobManagerDue() if not self._seeker.is_in_vain:
+                self._look_for_job_manager()
+                return
+            case SeekJobManagerDue():
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
+            case JobNotFound() if self._submits and not self._view.submitted.done():
+                # It was not accepted when the JobManager died to which it was submitted.
+                self._submit()
+                return
+            case JobNotFound(job_id=job_id):
+                message = JobResultFailure(job_id=job_id, cause=self._lost("its JobManager does not know it any more"))
         self._history.add(message)
         for listener in self._listeners:
             listener.tell(message)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._view.outcome.done() or self._untold is not None
+
+    def _look_for_job_manager(self) -> None:
+        found = self._seeker.look()
+        if found is not None:
+            self._job_manager = found
+            self.context.watch(found)
+            self._register()
 
     def post_stop(self) -> None:
         """Nobody waits for ever: a job whose cluster has ended has no other end."""
@@ -157,7 +221,7 @@ class JobClientActor(Actor):
         # Each second a line would bury what else there is to see: the first is told, the tenth, the hundredth.
         if self._listeners or self._restarts not in _TOLD_RESTARTS:
             return
-        endless = self._graph.restart_strategy.attempts is None
+        endless = restarts_without_end(self._graph.restart_strategy)
         logger.warning(
             "job %r has failed and restarts (restart %d%s): %s: %s",
             self._graph.name,
@@ -169,6 +233,9 @@ class JobClientActor(Actor):
 
     def _on_success(self, success: JobResultSuccess) -> None:
         self._view.status = JobStatus.FINISHED
+        self._view.submitted.try_set(success.job_id)
+        if success.is_earlier and self._submits:
+            logger.warning("job %r has finished before, in this run of the application: %s", self._graph.name, _EARLIER)
         self._view.outcome.try_set(
             JobExecutionResult(
                 job_id=self._graph.job_id,
@@ -176,6 +243,7 @@ class JobClientActor(Actor):
                 net_runtime_ms=self.context.now() - self._submitted_ms,
                 checkpoint_path=success.checkpoint_path,
                 accumulators=success.accumulators,
+                is_earlier=success.is_earlier,
             )
         )
 
@@ -211,6 +279,7 @@ class JobClientActor(Actor):
         self, failure: JobResultFailure, *, flight_record: str | None = None, unrecorded: str | None = None
     ) -> None:
         cause, kept = failure.cause, failure.checkpoint_path
+        restarts = self._view.overview.details(self.context.now()).number_of_restarts
         self._view.status = failure.status
         job_id, name = self._graph.job_id, self._graph.name
         if self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause))):
@@ -220,7 +289,14 @@ class JobClientActor(Actor):
         else:
             self._fail(
                 lambda: JobExecutionError(
-                    job_id, name, "failed", cause, kept, flight_record=flight_record, unrecorded=unrecorded
+                    job_id,
+                    name,
+                    "failed",
+                    cause,
+                    kept,
+                    restarts=restarts,
+                    flight_record=flight_record,
+                    unrecorded=unrecorded,
                 )
             )
 

@@ -6,27 +6,24 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from itertools import count
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flykka.directories import absolute_directory
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.explanation.conclusion import JobWhy
+from flykka.explanation.inquiry import TIME_LIMIT, Inquiry, Known
+from flykka.explanation.job_exceptions import JobExceptionHistory
 from flykka.jobs.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
 from flykka.jobs.client_actor import JobClientActor, JobListenerActor, JobView
 from flykka.jobs.flight_record import WriteFlightRecord
 from flykka.jobs.job_details import JobDetails
 from flykka.jobs.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
+from flykka.jobs.job_manager_gateway import JobManagerGateway
+from flykka.jobs.job_requests import JobRequests
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.ids import JobId
-from flykka.messages.job import (
-    CancelJob,
-    CancellationFailure,
-    JobStatus,
-    StopJob,
-    StoppingFailure,
-    TriggerSavepoint,
-    TriggerSavepointFailure,
-)
+from flykka.messages.job import JobStatus, ListeningBehaviour, RegisterJobClient
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.notebook.interrupts import interruptible, waking_loop
@@ -49,8 +46,16 @@ SAVEPOINT_TIMEOUT = 600.0
 STOPPING_TIMEOUT = 60.0
 """Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
 
+ATTACH_TIMEOUT = 10.0
+"""Seconds that whoever was detached waits to hear how the job stands."""
+
 LISTENERS_TIMEOUT = 5.0
 """Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
+
+_ATTACHED = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+
+_NUMBERS = count(1)
+"""Of the clients that come back to a job."""
 
 
 class JobClient:
@@ -68,12 +73,20 @@ class JobClient:
         write_flight_record: WriteFlightRecord | None = None,
         *,
         allow_non_restored_state: bool = False,
+        attached: bool = True,
+        submits: bool = True,
     ) -> None:
+        """One that does not submit comes back to a job that was submitted before, and hears of it from now on."""
         self._system = system
-        self._job_manager = job_manager
+        self._requests = JobRequests(JobManagerGateway(system, job_manager), job_graph)
         self._graph = job_graph
+        self._attached = attached
+        driver = system.driver
         self._view = JobView(
-            outcome=Future(system.driver), submitted=Future(system.driver), overview=SharedJobOverview(job_graph)
+            outcome=Future(driver),
+            submitted=Future(driver),
+            attached=Future(driver),
+            overview=SharedJobOverview(job_graph),
         )
         self._listeners: list[Future[None]] = []
         self._live: LiveDisplay | None = None
@@ -85,8 +98,11 @@ class JobClient:
             restore_path,
             write_flight_record,
             allow_non_restored_state=allow_non_restored_state,
+            listening_behaviour=_ATTACHED if attached else ListeningBehaviour.DETACHED,
+            submits=submits,
         )
-        self._actor = system.spawn(props, f"job-client-{job_graph.job_id}")
+        number = "" if submits else f"-{next(_NUMBERS)}"
+        self._actor = system.spawn(props, f"job-client-{job_graph.job_id}{number}")
 
     @property
     def job_id(self) -> JobId:
@@ -106,16 +122,21 @@ class JobClient:
     @property
     def status(self) -> JobStatus:
         """The last status that was heard of."""
+        self._attach()
         return self._view.status
 
-    @property
     def exception(self) -> Exception | None:
-        """What `wait` raises, once the job has ended badly; None before, and when all is well."""
+        """What `wait` raises, once the job has ended badly; None before, and when all is well.
+
+        Its text begins with the lines of your own code; what the job has overcome is in `exception_history`.
+        """
+        self._attach()
         return self._view.failure
 
     @property
     def details(self) -> JobDetails:
         """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
+        self._attach()
         return self._view.overview.details(self._system.clock.now_ms())
 
     def get_accumulators(self) -> dict[str, AccumulatorValue]:
@@ -147,9 +168,32 @@ class JobClient:
             details.checkpoints, {vertex.vertex_id: vertex.name for vertex in details.vertices}
         )
 
+    @property
+    def exception_history(self) -> JobExceptionHistory:
+        """What the job has failed of so far, and how it went on each time: the last failures, the oldest first."""
+        return JobExceptionHistory.of(self.details)
+
+    def why(self, timeout: float = TIME_LIMIT) -> JobWhy:
+        """Why the job does not go on, or what it is at: who waits for whom. Its text is one screen, its HTML a table.
+
+        Every actor of the job is asked and has `timeout` seconds for the answer; who is stuck is told as such. The
+        answer is there after twice that time at the latest.
+        """
+        known = Known(
+            job_id=self.job_id,
+            job_name=self.job_name,
+            status=self.status,
+            failure=self.details.last_failure if self.done() else None,
+            kept_checkpoint=self.details.kept_checkpoint,
+        )
+        return Inquiry(self._system, known, timeout).conclude()
+
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
-        return self._view.outcome.done()
+        if self._attached or not self._view.submitted.done() or self._view.outcome.done():
+            return self._view.outcome.done()
+        # Whoever is detached hears nothing by itself, and may ask.
+        return self._requests.has_ended()
 
     def wait_submitted(self, timeout: float | None = None) -> JobId:
         """Wait until the JobManager has taken the job.
@@ -170,9 +214,11 @@ class JobClient:
             TimeoutError: it still runs after `timeout` seconds.
         """
         __tracebackhide__ = True  # In IPython a failure of the job points to the user's line, not to these.
+        self._attach()
         try:
             with interruptible(self.job_name):
-                return self._get(self._view.outcome, timeout, f"is still {self.status}")
+                hint = "; its why() says what it waits for"
+                return self._get(self._view.outcome, timeout, f"is still {self.status}", hint)
         finally:
             if self._view.outcome.done():
                 self._wait_for_listeners()
@@ -188,12 +234,7 @@ class JobClient:
             raise JobCancellationError(
                 f"job {self.job_name!r} ({self.job_id}) was not cancelled: it is {self.status} already"
             )
-        try:
-            answer = self._job_manager.ask(lambda me: CancelJob(job_id=self.job_id, client=me), timeout=timeout)
-        except AskTimeoutError as late:
-            raise TimeoutError(f"no answer to the cancellation of job {self.job_name!r} in {timeout} s") from late
-        if isinstance(answer, CancellationFailure):
-            raise JobCancellationError(f"job {self.job_name!r} ({self.job_id}): {answer.cause.message}")
+        self._requests.cancel(timeout)
 
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
         """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
@@ -224,7 +265,7 @@ class JobClient:
                 or the savepoint did.
             TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
         """
-        return self._stop(timeout, savepoint_directory=self._savepoint_directory(directory), drain=drain)
+        return self._stop(timeout, savepoint_directory=self._requests.savepoint_directory(directory), drain=drain)
 
     def trigger_savepoint(
         self, directory: str | PathLike[str] | None = None, timeout: float = SAVEPOINT_TIMEOUT
@@ -239,20 +280,10 @@ class JobClient:
             SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
             TimeoutError: it is not complete within `timeout` seconds, and may still become so.
         """
-        target = self._savepoint_directory(directory)
-        none_of = f"no savepoint of job {self.job_name!r} ({self.job_id})"
+        target = self._requests.savepoint_directory(directory)
         if self.done():
-            raise SavepointError(f"{none_of}: it is {self.status} already")
-        try:
-            answer = self._job_manager.ask(
-                lambda me: TriggerSavepoint(job_id=self.job_id, client=me, savepoint_directory=target), timeout=timeout
-            )
-        except AskTimeoutError as late:
-            raise TimeoutError(f"{none_of} is complete after {timeout} s") from late
-        if isinstance(answer, TriggerSavepointFailure):
-            raise SavepointError(f"{none_of}: {answer.cause.message}")
-        path: str = answer.savepoint_path
-        return path
+            raise SavepointError(f"no savepoint of job {self.job_name!r} ({self.job_id}): it is {self.status} already")
+        return self._requests.trigger_savepoint(timeout, target)
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
         """Call `callback` with every message about the job, in order, on a thread of its own.
@@ -262,6 +293,7 @@ class JobClient:
         Raises:
             ClusterError: the cluster was shut down, and nobody is left who could tell.
         """
+        self._attach(waits=False)
         heard_all: Future[None] = Future(self._system.driver)
         props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
         try:
@@ -293,6 +325,15 @@ class JobClient:
 
         return job_bundle(self.details)
 
+    def _attach(self, *, waits: bool = True) -> None:
+        """From now on hear of the job, for somebody wants to know."""
+        if self._attached:
+            return
+        self._attached = True
+        self._actor.tell(RegisterJobClient(job_id=self.job_id, client=self._actor, listening_behaviour=_ATTACHED))
+        if waits:
+            self._get(self._view.attached, ATTACH_TIMEOUT, "has not answered")
+
     def __await__(self) -> Generator[Any, None, JobExecutionResult]:
         return self._ended().__await__()
 
@@ -301,6 +342,7 @@ class JobClient:
 
     async def _ended(self) -> JobExecutionResult:
         __tracebackhide__ = True
+        self._attach(waits=False)
         try:
             with interruptible(self.job_name), waking_loop():
                 return await self._view.outcome
@@ -329,32 +371,14 @@ class JobClient:
             raise JobStoppingError(
                 f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
             )
-        try:
-            answer = self._job_manager.ask(
-                lambda me: StopJob(job_id=self.job_id, client=me, savepoint_directory=savepoint_directory, drain=drain),
-                timeout=timeout,
-            )
-        except AskTimeoutError as late:
-            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) has not stopped after {timeout} s") from late
-        if isinstance(answer, StoppingFailure):
-            raise JobStoppingError(f"job {self.job_name!r} ({self.job_id}) was not stopped: {answer.cause.message}")
+        path = self._requests.stop(timeout, savepoint_directory, drain=drain)
         # Whoever looks at the job when this returns is to see that it has finished.
         self._get(self._view.outcome, timeout, "has stopped, and has not said so")
-        path: str = answer.checkpoint_path
         return path
 
-    def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
-        chosen = directory or self._graph.checkpointing.savepoint_directory
-        if chosen is None:
-            raise SavepointError(
-                "No savepoint directory configured. You can either specify a directory while triggering this savepoint"
-                " or configure a default with set_default_savepoint_directory(...), in `flykka run` --savepoint-dir"
-            )
-        return absolute_directory(chosen)
-
-    def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
+    def _get(self, future: Future[T], timeout: float | None, state: str, hint: str = "") -> T:
         __tracebackhide__ = True
         try:
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
-            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) {state} after {timeout} seconds") from late
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) {state} after {timeout} seconds{hint}") from late

@@ -12,6 +12,7 @@ from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpoint_statistics import VertexCheckpointStatistics
+from flykka.messages.exception_history import RootExceptionHistoryEntry
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, JobVertexId
@@ -98,7 +99,8 @@ class JobDetails:
     """A job: its vertices in topological order, its last checkpoints and its last restarts, the oldest first.
 
     `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
-    a job which has ended can be continued from. `accumulators` are those of the
+    a job which has ended can be continued from. `exceptions` are the last failures, with what was done about them, of
+    `number_of_exceptions` in all. `accumulators` are those of the
     newest attempts so far; of a job that has FINISHED they are final.
     """
 
@@ -117,6 +119,8 @@ class JobDetails:
     last_failure: SerializedThrowable | None
     kept_checkpoint: str | None = None
     number_of_restarts: int = 0
+    exceptions: tuple[RootExceptionHistoryEntry, ...] = ()
+    number_of_exceptions: int = 0
     accumulators: AccumulatorResults = field(default_factory=AccumulatorResults)
 
 

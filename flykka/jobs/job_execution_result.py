@@ -50,7 +50,8 @@ class JobExecutionResult:
     """A job that has FINISHED; the time is from its submission to the news of its end.
 
     `checkpoint_path` is the checkpoint, or the savepoint, that is kept where the job was stopped; one that came to the
-    end of its input keeps none.
+    end of its input keeps none. `is_earlier`: the job had finished before it was submitted, in the same run of its
+    application; nothing has run for this submission.
     """
 
     job_id: JobId
@@ -58,6 +59,7 @@ class JobExecutionResult:
     net_runtime_ms: int
     checkpoint_path: str | None = None
     accumulators: AccumulatorResults = field(default=AccumulatorResults(), repr=False)
+    is_earlier: bool = False
 
     @property
     def accumulator_results(self) -> dict[str, AccumulatorValue]:

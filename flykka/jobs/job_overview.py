@@ -10,9 +10,15 @@ from collections import deque
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.graph.accumulators import merged
 from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.scheduling.exception_history import MAX_ENTRIES
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, Restart
 from flykka.jobs.vertex_overview import VertexOverview
 from flykka.messages.accumulator import AccumulatorResults
+from flykka.messages.exception_history import (
+    ExceptionHistoryChanged,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import (
@@ -50,6 +56,8 @@ class JobOverview:
         self._restored: int | None = None
         self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
         self._number_of_restarts = 0
+        self._exceptions: dict[int, RootExceptionHistoryEntry] = {}
+        self._number_of_exceptions = 0
         self._failure: SerializedThrowable | None = None
         self._kept: str | None = None
         self._final_accumulators: AccumulatorResults | None = None
@@ -70,6 +78,8 @@ class JobOverview:
                 self._on_checkpoint(_completed(message))
             case CheckpointAborted():
                 self._on_checkpoint(_aborted(message))
+            case ExceptionHistoryChanged(entry=entry):
+                self._on_exception(entry, at_ms)
             case JobRestored(checkpoint_id=checkpoint):
                 self._restored = checkpoint
             case JobResultSuccess(checkpoint_path=kept, accumulators=final):
@@ -99,6 +109,8 @@ class JobOverview:
             restored_checkpoint=self._restored,
             restarts=tuple(self._restarts),
             number_of_restarts=self._number_of_restarts,
+            exceptions=tuple(self._exceptions.values()),
+            number_of_exceptions=self._number_of_exceptions,
             accumulators=self._final_accumulators
             or merged(snapshot for vertex in self._vertices.values() for snapshot in vertex.accumulators),
             last_failure=self._failure,
@@ -111,13 +123,27 @@ class JobOverview:
         self._failure = cause or self._failure
         self._status = status
         if status is JobStatus.RESTARTING:
-            self._number_of_restarts += 1
-            self._restarts.append(Restart(at_ms=told_ms, cause=self._failure))
+            self._restarted(told_ms, self._failure)
         elif status is JobStatus.CREATED:
             for vertex in self._vertices.values():
                 vertex.reset()
         elif status in JOB_TERMINAL:
             self._end(status, told_ms)
+
+    def _on_exception(self, entry: RootExceptionHistoryEntry, at_ms: int) -> None:
+        known = self._exceptions.get(entry.number)
+        was_restarting = known is not None and known.outcome is FailureOutcome.RESTARTING
+        self._exceptions[entry.number] = entry
+        self._number_of_exceptions = max(self._number_of_exceptions, entry.number)
+        if len(self._exceptions) > MAX_ENTRIES:
+            del self._exceptions[min(self._exceptions)]
+        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self._status is JobStatus.RUNNING:
+            # A region restarts, and the job runs all the while.
+            self._restarted(at_ms, entry.root.cause)
+
+    def _restarted(self, at_ms: int, cause: SerializedThrowable | None) -> None:
+        self._number_of_restarts += 1
+        self._restarts.append(Restart(at_ms=at_ms, cause=cause))
 
     def _on_execution(self, attempt: ExecutionAttemptId, state: ExecutionState, told_ms: int) -> None:
         vertex, subtask, number = self._place(attempt)

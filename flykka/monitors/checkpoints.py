@@ -15,12 +15,14 @@ from flykka.messages.checkpoint import (
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
+    CheckpointsRecovered,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
     MetadataRead,
     MetadataWritten,
     RequestRestoreState,
     RestoreState,
+    StopCheckpointing,
 )
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
@@ -73,6 +75,8 @@ class CheckpointMonitor(ConversationMonitor):
         super().__init__()
         self._is_whole = is_whole
         self._coordinators: dict[Ref, _Coordinator] = {}
+        self._completed: dict[str, int] = {}
+        """The newest checkpoint that a job can go back to, by the path of its coordinators, which outlives each."""
 
     def received(self) -> Mapping[type, OnReceived]:
         """The coordinator's own part: the JobMaster, which hands acknowledgements on, is none."""
@@ -82,6 +86,8 @@ class CheckpointMonitor(ConversationMonitor):
             RequestRestoreState: self._on_asked,
             AcknowledgeCheckpoint: self._on_acknowledged,
             MetadataRead: self._on_adopted,
+            CheckpointsRecovered: self._on_recovered,
+            StopCheckpointing: self._on_stopped,
             Undecoded: self._on_unreadable,
         }
 
@@ -134,6 +140,22 @@ class CheckpointMonitor(ConversationMonitor):
             coordinator.latest = message.checkpoint.checkpoint_id
             coordinator.states = _subtasks(message.checkpoint)
         coordinator.last_id = max(coordinator.last_id, message.checkpoint.checkpoint_id)
+        return ()
+
+    def _on_recovered(self, turn: Turn, message: CheckpointsRecovered) -> Iterator[Violation]:
+        coordinator = self._coordinators.setdefault(turn.recipient, _Coordinator())
+        newest = message.completed[-1] if message.completed else message.adopted
+        if newest is not None:
+            coordinator.latest, coordinator.states = newest.checkpoint_id, _subtasks(newest)
+            coordinator.last_id = max(coordinator.last_id, newest.checkpoint_id)
+        known = self._completed.get(turn.recipient.path)
+        if known is not None and (newest is None or newest.checkpoint_id < known):
+            recovered = "no checkpoint" if newest is None else f"checkpoint {newest.checkpoint_id}"
+            yield self.violation(turn, f"{recovered} is recovered, and checkpoint {known} was complete")
+
+    def _on_stopped(self, turn: Turn, _message: StopCheckpointing) -> Iterable[Violation]:
+        # The job has ended: another one of its name has checkpoints of its own.
+        self._completed.pop(turn.recipient.path, None)
         return ()
 
     def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
@@ -202,6 +224,7 @@ class CheckpointMonitor(ConversationMonitor):
         if pending.is_restored_from:
             coordinator.latest = checkpoint_id
             coordinator.states = frozenset(coordinator.subtasks.values())
+            self._completed[turn.recipient.path] = checkpoint_id
 
     def _on_aborted(self, turn: Turn, _to: Ref, message: CheckpointAborted) -> Iterator[Violation]:
         coordinator = self._coordinators.get(turn.recipient)

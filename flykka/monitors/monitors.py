@@ -12,6 +12,7 @@ from flykka.monitors.exchange import ExchangeMonitor
 from flykka.monitors.failures import FailureMonitor
 from flykka.monitors.liveness import LivenessMonitor
 from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
+from flykka.monitors.sessions import SessionMonitor
 from flykka.monitors.states import StateMonitor
 from flykka.runtime.trace.order import nearly_in_order
 from flykka.runtime.trace.records import Record
@@ -33,6 +34,7 @@ def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None
         ExchangeMonitor(),
         BatchMonitor(),
         FailureMonitor(),
+        SessionMonitor(),
     )
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from flykka.actors.graph.states import TASK_MOVES, execution_may_move, job_may_move
 from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
+from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
 from flykka.monitors.attempt_ids import number_of, subtask_of
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation, said
 from flykka.runtime.trace.records import Turn
+
+_JOB_MANAGER = "/job-manager"
 
 
 @dataclass(slots=True)
@@ -49,8 +51,10 @@ class StateMonitor(ConversationMonitor):
     def _on_job(self, turn: Turn, listener: Ref, message: JobStatusChanged) -> Iterator[Violation]:
         if isinstance(said(turn.message), JobStatusChanged):
             return  # A client tells its own listeners.
+        if turn.recipient.path.endswith(_JOB_MANAGER):
+            return  # It speaks for a JobMaster that is gone, from wherever that one was.
         told = self._of(turn, listener)
-        former = told.status or (JobStatus.CREATED if self._is_whole else None)
+        former = told.status or (JobStatus.CREATED if self._is_whole and not _is_report(turn) else None)
         if former is not None and not job_may_move(former, message.status):
             yield self.violation(turn, f"job {message.job_id} moves from {former} to {message.status}")
         told.status = message.status
@@ -73,7 +77,7 @@ class StateMonitor(ConversationMonitor):
     ) -> Iterator[Violation]:
         subtask, told = subtask_of(attempt), self._of(turn, listener)
         newest, former = told.attempts.get(subtask, (None, ExecutionState.CREATED))
-        if newest is None and not self._is_whole:
+        if newest is None and (not self._is_whole or _is_report(turn)):
             pass
         elif newest is not None and number_of(newest) > number_of(attempt):
             yield self.violation(turn, f"{attempt} moves to {state}, and {newest} has taken its place")
@@ -85,6 +89,11 @@ class StateMonitor(ConversationMonitor):
 
     def _of(self, turn: Turn, listener: Ref) -> _Told:
         return self._told.setdefault(turn.recipient, {}).setdefault(listener, _Told())
+
+
+def _is_report(turn: Turn) -> bool:
+    """Whether somebody who comes later is told how everything stands, and not what has happened."""
+    return isinstance(said(turn.message), RegisterJobClient)
 
 
 def _task_may_come_to(former: ExecutionState, state: ExecutionState) -> bool:

@@ -17,11 +17,11 @@ SHOWN_RESTARTS = 3
 
 # Text has the colour of the page it stands on; only dots, bars and lines have one of their own, which suits both.
 # A notebook draws tables in its own way: what must not be as it says is marked.
-_STYLE = """<style>
+STYLE = """<style>
 .flykka-job { font: 13px/1.6 system-ui, sans-serif; color: inherit; max-width: 72em; margin: .4em 0;
   overflow-x: auto }
 .flykka-job .head { display: flex; flex-wrap: wrap; gap: 0 1em; align-items: baseline }
-.flykka-job .name { font-size: 1.2em; font-weight: 600 }
+.flykka-job .name, .flykka-job .answer { font-size: 1.2em; font-weight: 600 }
 .flykka-job .quiet { opacity: .65 }
 .flykka-job table { border-collapse: collapse; border: 0; margin: .5em 0 0; width: 100%; color: inherit;
   table-layout: auto; font-size: inherit; font-variant-numeric: tabular-nums; background: none !important }
@@ -60,13 +60,13 @@ _Column = tuple[str, str, Callable[[JobVertexDetails], str]]
 def job_html(details: JobDetails) -> str:
     """The whole picture. Every name and every text of the user's is escaped."""
     parts = (_head(details), _vertices(details), _checkpoints(details), _restarts(details), _failure(details))
-    return f'{_STYLE}<div class="flykka-job">{"".join(parts)}</div>'
+    return f'{STYLE}<div class="flykka-job">{"".join(parts)}</div>'
 
 
 def _head(details: JobDetails) -> str:
     return (
         f'<div class="head"><span class="name">{escape(details.name)}</span>'
-        f"<span>{_status(str(details.status))}</span><span>{escape(headline(details))}</span>"
+        f"<span>{status_dot(str(details.status))}</span><span>{escape(headline(details))}</span>"
         f'<span class="quiet">{escape(details.job_id)}</span></div>'
     )
 
@@ -85,7 +85,7 @@ def _columns(details: JobDetails) -> list[_Column]:
     tracked = any(vertex.latency is not None for vertex in details.vertices)
     columns: list[tuple[bool, _Column]] = [
         (True, ("vertex", "wide", _name)),
-        (True, ("state", "", lambda vertex: _status(str(vertex.state), vertex_state(vertex)))),
+        (True, ("state", "", lambda vertex: status_dot(str(vertex.state), vertex_state(vertex)))),
         (True, ("rows in", "number", lambda vertex: format_count(vertex.rows_in))),
         (True, ("rows out", "number", lambda vertex: format_count(vertex.rows_out))),
         (runs, ("rows/s", "number", lambda vertex: format_count(vertex.rows_in_per_second))),
@@ -130,7 +130,7 @@ def _checkpoints(details: JobDetails) -> str:
 
 
 def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
-    cells = [_td(str(checkpoint.checkpoint_id)), _td(_status(str(checkpoint.status)))]
+    cells = [_td(str(checkpoint.checkpoint_id)), _td(status_dot(str(checkpoint.status)))]
     if checkpoint.reason is not None:
         return [*cells, *[_td("")] * 3, _td(escape(checkpoint.reason), "wide")]
     sizes = [_td(format_bytes(size), "number") for size in (checkpoint.size_bytes, checkpoint.incremental_bytes)]
@@ -160,7 +160,8 @@ def _told(cause: SerializedThrowable) -> str:
     return f"{cause.type_name.rpartition('.')[2]}: {cause.message.strip()}"
 
 
-def _status(status: str, shown: str | None = None) -> str:
+def status_dot(status: str, shown: str | None = None) -> str:
+    """A status with a dot in its colour before it."""
     colour = _COLOURS.get(status, _GREY)
     return f'<span class="dot" style="background: {colour}"></span>{escape(shown or status)}'
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.graph.slot_wishes import slot_request
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.graph.wiring import POINTWISE, channels
-from flykka.actors.scheduling.slot_sharing import SlotSharing
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId, attempt_id
-from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind
+from flykka.actors.scheduling.execution_slot_allocator import ExecutionSlotAllocator
+from flykka.actors.scheduling.slot_requests import RequestSlots
+from flykka.messages.ids import JobVertexId, OperatorId
+from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +142,17 @@ def _job(job_graph: JobGraph) -> PlanGraph:
         summary=f"{_many(len(job_graph.vertices), 'vertex', 'vertices')}: operators in one box run as one task",
         nodes=tuple(_vertex(vertex) for vertex in job_graph.vertices),
         edges=tuple(
-            PlanEdge(source=edge.source, target=vertex.vertex_id, label=edge.ship_strategy.lower())
+            PlanEdge(source=edge.source, target=vertex.vertex_id, label=_exchanged(edge))
             for vertex in job_graph.vertices
             for edge in vertex.inputs
         ),
     )
+
+
+def _exchanged(edge: JobEdge) -> str:
+    """By which strategy, and whether it is all there before it is read."""
+    is_blocking = edge.result_partition_type is ResultPartitionType.BLOCKING
+    return f"{'blocking ' if is_blocking else ''}{edge.ship_strategy.lower()}"
 
 
 def _vertex(vertex: JobVertex) -> PlanNode:
@@ -160,22 +169,22 @@ def _vertex(vertex: JobVertex) -> PlanNode:
 
 
 def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
-    names: dict[ExecutionAttemptId, str] = {}
-    wanted: list[tuple[str, int, ExecutionAttemptId]] = []
-    for vertex in job_graph.vertices:
-        for subtask in range(vertex.parallelism):
-            attempt = attempt_id(job_graph.job_id, vertex.vertex_id, subtask, 0)
-            names[attempt] = f"{vertex.operators[0].name} ({subtask + 1}/{vertex.parallelism})"
-            wanted.append((vertex.slot_sharing_group, subtask, attempt))
-    sharing = SlotSharing()
-    requested = sharing.request(1, wanted)
-    group_of = {attempt: (group, subtask) for group, subtask, attempt in wanted}
-    slots: list[PlanSlot] = []
-    for request_id in requested.request_ids:
-        occupants = sharing.occupants(request_id)
-        group, number = group_of[occupants[0]]
-        slots.append(PlanSlot(group=group, number=number + 1, tasks=tuple(names[each] for each in occupants)))
-    return tuple(sorted(slots, key=lambda slot: (slot.group, slot.number)))
+    """Where the first attempts would be placed, if all of them asked at once."""
+    vertices = execution_job_vertices(job_graph, 0)
+    subtasks = [subtask for vertex in vertices.values() for subtask in vertex.subtasks]
+    requests = tuple(slot_request(vertices, subtask) for subtask in subtasks)
+    allocator = ExecutionSlotAllocator("plan")
+    allocator.handle(RequestSlots(requests=requests), 0)
+    names = {
+        subtask.execution.attempt: f"{subtask.job_vertex.operators[0].name}"
+        f" ({subtask.subtask + 1}/{subtask.job_vertex.parallelism})"
+        for subtask in subtasks
+    }
+    return tuple(
+        PlanSlot(group=group, number=number, tasks=tuple(names[attempt] for attempt in shared.members))
+        for group in sorted({request.slot_sharing_group for request in requests})
+        for number, shared in enumerate(allocator.sharing.slots_of(group), 1)
+    )
 
 
 def _wiring(source: JobVertex, target: JobVertex, edge: JobEdge) -> Wiring:

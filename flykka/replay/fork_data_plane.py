@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.blocking_work import BlockingWork
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.ids import JobId, OperatorId
+from flykka.messages.coordination import CheckpointIds, CheckpointIdsDrawn, MetadataWritten
+from flykka.messages.high_availability import SubmittedJobGraph
+from flykka.messages.ids import JobId, OperatorId, ResultPartitionId
+from flykka.messages.job_control import JobEnded, JobGraphAccepted
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.job_manager import JobMasterReleased, JobPutAway
 from flykka.messages.source import SplitsDiscovered
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.trace.reader import Trace
 
-_NOTHING_TO_RETURN = frozenset({"dispose", "delete_job", "discard_savepoint", "_release_and_find_checkpoint"})
-_ASKS_THE_DATA_PLANE = frozenset({"look", "finalize_vertices", "end_attempts", "release_job"})
+_NOTHING_TO_RETURN = frozenset({"dispose", "delete_job", "discard_savepoint", "put_result"})
+_ASKS_THE_DATA_PLANE = frozenset({"look", "finalize_vertices", "end_attempts", "release_job", "release_partitions"})
 
 
 class ForkDataPlane(RecordedDataPlane):
@@ -46,6 +51,9 @@ class ForkDataPlane(RecordedDataPlane):
 
     def end_attempts(self, job_id: JobId) -> None:
         """No attempt works here."""
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """There is nothing to be freed."""
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """There is nothing to be freed."""
@@ -86,12 +94,22 @@ def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
     if work.function in _NOTHING_TO_RETURN:
         return None
     match work.function, arguments:
-        case "write_metadata", (CompletedCheckpoint() as checkpoint, *target):
-            return str(target[0]) if target and target[0] is not None else f"fork/chk-{checkpoint.checkpoint_id}"
+        case "complete" | "write", (CompletedCheckpoint() as checkpoint, str() | None as target, *draws):
+            path = f"fork/chk-{checkpoint.checkpoint_id}" if target is None else target
+            ids = CheckpointIds(first=draws[0], count=DRAWN_AT_ONCE) if draws and isinstance(draws[0], int) else None
+            return MetadataWritten(checkpoint_id=checkpoint.checkpoint_id, path=path, ids=ids)
+        case "draw_ids", (int() as first,):
+            return CheckpointIdsDrawn(ids=CheckpointIds(first=first, count=DRAWN_AT_ONCE))
+        case "accept_job", (_, _, _, SubmittedJobGraph() as submitted):
+            return JobGraphAccepted(job_id=submitted.job_graph.job_id, starts=submitted.starts)
+        case "begin_again", (_, _, _, SubmittedJobGraph() as submitted):
+            return JobGraphAccepted(job_id=submitted.job_graph.job_id, starts=submitted.starts + 1)
+        case "release_job_master", (_, _, JobGraph() as job_graph):
+            return JobMasterReleased(job_id=job_graph.job_id)
+        case "put_away_job" | "clean_up_job", (*_, JobEnded() as end):
+            return JobPutAway(end=end)
         case "initialize_savepoint", (str() as directory, str() as name):
             return f"{directory}/{name}"
-        case "_check_and_store", _:
-            return ()
         case "trigger", _:
             return ()
         case "restore" | "close", _:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.ids import JobId
+from flykka.messages.ids import JobId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
@@ -45,6 +45,10 @@ class RecordedDataPlane:
     def end_attempts(self, job_id: JobId) -> None:
         """No attempt works here."""
         _refuse("end_attempts")
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Was done while it was recorded."""
+        _refuse("release_partitions")
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Was done while it was recorded."""

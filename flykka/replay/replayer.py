@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.embedded_ha_services import EmbeddedHaServices
+from flykka.messages.ids import JobId, LeaderSessionId
 from flykka.replay.fork_data_plane import ForkDataPlane
 from flykka.replay.job_fork import JobSession
 from flykka.replay.recorded_data_plane import RecordedDataPlane
@@ -32,10 +34,16 @@ _OUTSIDE = dict.fromkeys(
 """Whoever gave these their work is not there any more; by name, for a replay needs none of these modules."""
 
 _JOB_MANAGER = "flykka.actors.job_manager:JobManager"
+_CLUSTER_ENTRYPOINT = "flykka.actors.cluster_entrypoint:ClusterEntrypoint"
+_HA_SERVICES = (
+    "flykka.actors.embedded_ha_services:EmbeddedHaServices",
+    "flykka.high_availability.file_system:FileSystemHaServices",
+    "flykka.high_availability.zookeeper:ZooKeeperHaServices",
+)
 _BRIDGE = "/bridge"
 """So end the paths of the bridges, children of Tasks."""
 _FIRST_RECORDS = 10_000
-"""Among these is the spawning of a cluster's JobManager."""
+"""Among these is the spawning of a cluster's first actors."""
 
 
 class Replayer(KernelReplayer):
@@ -69,16 +77,29 @@ class Replayer(KernelReplayer):
 
 def stand_ins(trace: Trace, data_plane: DataPlane | None = None) -> dict[str, object]:
     """What stands, at a replay of `trace`, for the live objects that the actors of a job were given."""
-    return dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane or RecordedDataPlane())
+    # What a store has said is in the trace as well: one with nothing in it stands for each, and for what is made of it.
+    services = EmbeddedHaServices()
+    store = services.store(LeaderSessionId("recorded"))
+    return {
+        **dict.fromkeys(_HA_SERVICES, services),
+        "flykka.actors.high_availability:LeaderStore": store,
+        "flykka.actors.job_checkpoints:JobCheckpoints": store.checkpoints(JobId("recorded")),
+        **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane or RecordedDataPlane()),
+    }
 
 
 def _data_planes(trace: Trace) -> Iterator[str]:
-    """The classes of what JobManagers were given for a data plane: nothing else that they are given is opaque."""
+    """The classes of what clusters were given for a data plane."""
     spawned = (record.recipe for record in islice(trace.records(), _FIRST_RECORDS) if isinstance(record, Spawned))
     there = (snapshot.recipe for snapshot in trace.snapshots())
     for recipe in (*spawned, *there):
-        if recipe is not None and recipe.factory == _JOB_MANAGER:
-            yield from _opaque(recipe)
+        match recipe:
+            case Recipe(factory=factory, arguments=(_, data_plane, *_)) if factory == _JOB_MANAGER:
+                yield from _live(data_plane)
+            case Recipe(factory=factory) if factory == _CLUSTER_ENTRYPOINT:
+                for component in (*recipe.arguments, *recipe.keywords.values()):
+                    if isinstance(component, Instance):
+                        yield from _live(component.fields.get("data_plane"))
 
 
 def _bridges(trace: Trace) -> dict[str, Props]:
@@ -87,8 +108,7 @@ def _bridges(trace: Trace) -> dict[str, Props]:
     return {path: BOUNDARY for path in paths if path.endswith(_BRIDGE)}
 
 
-def _opaque(recipe: Recipe) -> Iterator[str]:
-    for argument in (*recipe.arguments, *recipe.keywords.values()):
-        match argument:
-            case Opaque(type_name=name) | Instance(class_name=name):
-                yield name
+def _live(argument: object) -> Iterator[str]:
+    match argument:
+        case Opaque(type_name=name) | Instance(class_name=name):
+            yield name

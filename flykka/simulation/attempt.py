@@ -68,7 +68,12 @@ class SimulatedAttempt:
         self._defers_firing = descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
         self._aborted: set[int] = set()
         self.is_over = False
-        world.attempts.setdefault(descriptor.job_id, []).append(self)
+        others = world.attempts.setdefault(descriptor.job_id, [])
+        for other in others:
+            before = other.descriptor
+            if (before.vertex.vertex_id, before.subtask) == (descriptor.vertex.vertex_id, descriptor.subtask):
+                world.batches.release_kept(before.attempt)
+        others.append(self)
 
     def open(self, command: OpenBridge) -> BridgeOpened:
         """Read back what the checkpoint holds. Raises `OSError`."""
@@ -214,7 +219,9 @@ class SimulatedAttempt:
         return tuple(file for writer in self._sinks.values() for file in writer.commit(checkpoint_id))
 
     def end(self, *, is_cancelled: bool) -> None:
-        """The attempt is over: let go of all batches."""
+        """The attempt is over: let go of all batches. Only the first end counts: who has finished leaves results."""
+        if self.is_over:
+            return
         self.is_over = True
         addresses = frozenset(
             (channel.partition_id, channel.subpartition) for gate in self.descriptor.inputs for channel in gate.channels

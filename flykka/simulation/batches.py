@@ -15,6 +15,8 @@ from flykka.simulation.rows import Rows
 
 IN_TRANSIT = "in transit"
 """Who holds a batch between its producer and its reader."""
+KEPT = "kept in its partition"
+"""Who holds a batch of a partition that is read when it is finished, and by anybody."""
 
 Address = tuple[ResultPartitionId, int]
 """A subpartition."""
@@ -30,7 +32,7 @@ class _Entry:
     job_id: JobId
     producer: ExecutionAttemptId
     address: Address | None
-    holders: set[str] = field(default_factory=lambda: {IN_TRANSIT})
+    holders: set[str] = field(default_factory=set)
 
 
 class BatchStore:
@@ -45,11 +47,20 @@ class BatchStore:
         return len(self._entries)
 
     def put(
-        self, ref: BatchRef, rows: Rows, *, job_id: JobId, producer: ExecutionAttemptId, address: Address | None
+        self,
+        ref: BatchRef,
+        rows: Rows,
+        *,
+        job_id: JobId,
+        producer: ExecutionAttemptId,
+        address: Address | None,
+        holder: str = IN_TRANSIT,
     ) -> None:
-        """Take in a batch, for its reader."""
+        """Take in a batch, for its reader or, where it is kept, for its readers."""
         assert ref.batch_id not in self._entries, f"two batches are called {ref.batch_id}"
-        self._entries[ref.batch_id] = _Entry(rows=rows, job_id=job_id, producer=producer, address=address)
+        self._entries[ref.batch_id] = _Entry(
+            rows=rows, job_id=job_id, producer=producer, address=address, holders={holder}
+        )
 
     def take(self, batch_id: BatchId, reader: str) -> Rows:
         """The rows of a batch, held by `reader` from now on in place of its address. Raises `BatchReleasedError`."""
@@ -88,17 +99,34 @@ class BatchStore:
         """An attempt has ended: let go of what it holds, what is on its way to it, and what it made where cancelled."""
         for batch_id, entry in list(self._entries.items()):
             held = {holder for holder in entry.holders if holder == attempt or holder.startswith(f"{attempt} ")}
-            if entry.address in addresses or (is_cancelled and entry.producer == attempt):
+            if is_cancelled and entry.producer == attempt:
+                held |= {IN_TRANSIT, KEPT}
+            if entry.address in addresses:
                 held.add(IN_TRANSIT)
             self._let_go(batch_id, held, f"{attempt} has ended")
 
-    def of_job(self, job_id: JobId) -> list[BatchId]:
-        """The batches of a job that are there."""
-        return [batch_id for batch_id, entry in self._entries.items() if entry.job_id == job_id]
+    def release_kept(self, producer: ExecutionAttemptId) -> None:
+        """Let go of all that an attempt has kept: another one has taken its place."""
+        for batch_id, entry in list(self._entries.items()):
+            if entry.producer == producer:
+                self._let_go(batch_id, {KEPT}, f"{producer} has ended")
+
+    def release_partitions(self, partition_ids: Iterable[ResultPartitionId]) -> None:
+        """Let go of what is kept in these partitions."""
+        released = frozenset(partition_ids)
+        for batch_id, entry in list(self._entries.items()):
+            if entry.address is not None and entry.address[0] in released:
+                self._let_go(batch_id, {KEPT}, "")
+
+    def left_of_job(self, job_id: JobId) -> list[BatchId]:
+        """The batches of a job that somebody still holds, beside those that are kept until it ends."""
+        return [
+            batch_id for batch_id, entry in self._entries.items() if entry.job_id == job_id and entry.holders != {KEPT}
+        ]
 
     def release_job(self, job_id: JobId) -> None:
         """Let go of every batch of a job, whoever holds it."""
-        for batch_id in self.of_job(job_id):
+        for batch_id in [each for each, entry in self._entries.items() if entry.job_id == job_id]:
             self._let_go(batch_id, set(self._entries[batch_id].holders), f"{job_id} is over")
 
     def _entry(self, batch_id: BatchId, reader: str) -> _Entry:

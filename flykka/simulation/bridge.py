@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import assert_never
 
+from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
 from flykka.messages.simulation import StageOver, WorkOver
@@ -46,10 +47,17 @@ _PACES = (0, 1, 1, 4)
 class _Stage:
     command: StageCommand | OpenBridge
     rows: Rows
+    begun_ms: int
     due_ms: int
 
 
 _Work = Barrier | WriteChannelState | CommitCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class _Background:
+    work: _Work
+    begun_ms: int
 
 
 class SimulatedBridge(Actor):
@@ -59,7 +67,7 @@ class SimulatedBridge(Actor):
         self._descriptor = descriptor
         self._world = world
         self._stages: deque[_Stage] = deque()
-        self._work: deque[_Work] = deque()
+        self._work: deque[_Background] = deque()
         self._has_failed = False
         self._closes = False
 
@@ -90,6 +98,8 @@ class SimulatedBridge(Actor):
                 self._world.batches.release(batch_ids)
             case CloseBridge(cancel=cancel):
                 self._close(cancel=cancel)
+            case ExplainStages(reply_to=reply_to):
+                reply_to.tell(StagesExplained(attempt=self._descriptor.attempt, stages=self._explain()))
             case _:
                 self.context.unhandled(message)
 
@@ -97,6 +107,17 @@ class SimulatedBridge(Actor):
     def _is_deaf(self) -> bool:
         """Nothing new is begun."""
         return self._has_failed or self._closes or self._attempt.is_over
+
+    def _explain(self) -> tuple[StageProgress, ...]:
+        """What is at work, the oldest first."""
+        stages = [(stage.begun_ms, self._stage_text(stage.command)) for stage in self._stages]
+        background = [(each.begun_ms, _work_text(each.work)) for each in self._work]
+        return tuple(StageProgress(what=what, since_ms=begun_ms) for begun_ms, what in sorted(stages + background))
+
+    def _stage_text(self, command: StageCommand | OpenBridge) -> str:
+        if isinstance(command, OpenBridge):
+            return "opening"
+        return f"stage {command.stage} of {self._descriptor.vertex.name!r}"
 
     # Stages
 
@@ -112,7 +133,8 @@ class SimulatedBridge(Actor):
                 return
         takes_ms = self._takes_ms() + self._world.trouble.delay_ms(self._descriptor.vertex.vertex_id)
         last_ms = self._stages[-1].due_ms if self._stages else 0
-        self._stages.append(_Stage(command, rows, max(last_ms, self.context.now() + takes_ms)))
+        now = self.context.now()
+        self._stages.append(_Stage(command, rows, now, max(last_ms, now + takes_ms)))
         if len(self._stages) == 1:
             self._wait_for_stage()
 
@@ -160,7 +182,7 @@ class SimulatedBridge(Actor):
     def _begin_work(self, work: _Work) -> None:
         if self._is_deaf:
             return
-        self._work.append(work)
+        self._work.append(_Background(work, self.context.now()))
         if len(self._work) == 1:
             self._wait_for_work()
 
@@ -170,7 +192,7 @@ class SimulatedBridge(Actor):
     def _on_work_over(self) -> None:
         if self._attempt.is_over:
             return
-        work = self._work.popleft()
+        work = self._work.popleft().work
         match work:
             case Barrier():
                 self._write_snapshot(work)
@@ -241,6 +263,18 @@ class _Closing:
     def close(self) -> None:
         """The actor has ended, in whatever way."""
         self.attempt.end(is_cancelled=True)
+
+
+def _work_text(work: _Work) -> str:
+    match work:
+        case Barrier(command=command):
+            return f"writing the snapshot of checkpoint {command.checkpoint_id}"
+        case WriteChannelState(checkpoint_id=checkpoint_id):
+            return f"writing what was in flight of checkpoint {checkpoint_id}"
+        case CommitCheckpoint(checkpoint_id=checkpoint_id):
+            return f"committing checkpoint {checkpoint_id}"
+        case _:
+            assert_never(work)
 
 
 def _thrown(failure: Exception) -> SerializedThrowable:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.ids import JobId, OperatorId, SplitId
+from flykka.messages.ids import JobId, OperatorId, ResultPartitionId, SplitId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -47,11 +47,15 @@ class SimulatedDataPlane:
         for attempt in self._world.attempts.pop(job_id, []):
             attempt.end(is_cancelled=True)
 
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Free what was kept in BLOCKING partitions."""
+        self._world.batches.release_partitions(partition_ids)
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Free what is left of the job. Attempts that have ended hold no batch."""
         self.end_attempts(job_id)
         world = self._world
-        left = world.batches.of_job(job_id)
+        left = world.batches.left_of_job(job_id)
         if left:
             world.violations.append(f"{len(left)} batches of {job_id} are left when it is over, such as {left[0]}")
         world.batches.release_job(job_id)

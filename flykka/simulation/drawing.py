@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from flykka.messages.job_graph import CheckpointingMode
+from flykka.messages.job_graph import CheckpointingMode, FailoverStrategyKind, JobType
 from flykka.simulation.faults import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
@@ -32,6 +32,7 @@ _TELLING = {
 }
 """The moments that tell most: half of those that are drawn for such a fault."""
 _FAULT_SEEDS = 1_000
+_BATCH_SHARE, _FULL_SHARE = 0.2, 0.25
 _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
@@ -39,13 +40,20 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     """The scenario of a seed: the same one where the same faults are drawn from."""
     chance = Random(f"jobs {seed}")
     stage_ms = chance.choice((QUICK_MS, SLOW_MS))
+    # Drawn apart, so that what is drawn of the others stays as it is.
+    is_batch = Random(f"batch {seed}").random() < _BATCH_SHARE
+    is_full = Random(f"failover {seed}").random() < _FULL_SHARE
     return Scenario(
         seed=seed,
         topology=draw_topology(Random(f"topology {seed}")),
         task_managers=chance.randint(1, 3),
         stage_ms=stage_ms,
         restart_strategy=draw_restart_strategy(chance),
-        jobs=tuple(_jobs(chance, Random(f"faults {seed}"), settings, is_slow=stage_ms is SLOW_MS)),
+        jobs=tuple(_jobs(chance, Random(f"faults {seed}"), settings, is_slow=stage_ms is SLOW_MS))[
+            : 1 if is_batch else MAX_JOBS
+        ],
+        job_type=JobType.BATCH if is_batch else JobType.STREAMING,
+        failover_strategy=FailoverStrategyKind.FULL if is_full else FailoverStrategyKind.REGION,
     )
 
 

@@ -85,9 +85,9 @@ class FaultPlan:
         """When the last fault was, or will be, over; what waits for a message may never happen."""
         return max(self._last_ms, self._injections.lasts_until_ms)
 
-    def plan(self, faults: Iterable[Fault], job_graph: JobGraph, job_manager: Ref, client: Ref) -> None:
+    def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:
         """Place what is to happen to the next job, in the place of what has not happened to the last."""
-        self._injections.turn_to(job_graph, job_manager, client)
+        self._injections.turn_to(job_graph, client)
         while self._waiting:
             self._waiting.pop()()
         self._planned = []

@@ -8,9 +8,10 @@ from random import Random
 from flykka.actors.exchange.channel_selectors import channel_selector
 from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
 from flykka.messages.stage import StageOutput
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.simulation.batches import IN_TRANSIT, KEPT
 from flykka.simulation.operators import Filter, Map, Sink
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner
 from flykka.simulation.sinks import SinkWriter
@@ -83,7 +84,10 @@ class Flow:
             subpartition=subpartition,
         )
         address = (output.partition_id, subpartition)
-        self._world.batches.put(batch, rows, job_id=self._descriptor.job_id, producer=attempt, address=address)
+        holder = KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
+        self._world.batches.put(
+            batch, rows, job_id=self._descriptor.job_id, producer=attempt, address=address, holder=holder
+        )
         return StageOutput(output=output.output, batch=batch)
 
     def _operator_id(self, place: int) -> OperatorId:

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from random import Random
 from typing import assert_never
 
+from flykka.actors.scheduling.restart_strategy import restarts_without_end
 from flykka.messages.job import CancelJob, StopJob, TriggerSavepoint
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
-from flykka.simulation.network_faults import DOUBLED, LOST, TIMERS
+from flykka.simulation.network import Arrival, Cut, Direction
+from flykka.simulation.network_faults import DOUBLED, HEARTBEATS, LOST, TIMERS
 from flykka.simulation.scenario import Fault
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.storage import Operation
-from flykka.simulation.system import Arrival, SimulatedSystem
+from flykka.simulation.system import SimulatedSystem
 from flykka.simulation.topology import Topology
 from flykka.simulation.world import World
 
@@ -23,6 +25,9 @@ _PAUSES_MS = (1, 20, 300, 3_000, 12_000)
 _SLOW_MS = (300, 3_000, 8_000)
 _STORAGE_MS = (20, 300, 2_000)
 _JUMPS_MS = (500, 5_000, 60_000)
+_CUTS_MS = (300, 3_000, 12_000, 25_000)
+_EXEMPT = ("/user/client", "/user/job-manager", "/user/cluster-entrypoint")
+"""Nobody is cut off from these: clients and processes have no heartbeats, and nobody says anything twice to them."""
 
 
 class Injections:
@@ -34,7 +39,6 @@ class Injections:
         """Whether the job may end FAILED although it is restarted without end."""
         self.leaves_files = False
         """Whether something has died that was about to write, or could not be deleted, or nobody heard of it."""
-        self.has_resource_manager = True
         self.has_killed_master = False
         self.lasts_until_ms = 0
         """When the last of them is over."""
@@ -46,11 +50,11 @@ class Injections:
         """Until when each operation of the storage may fail, and what decides whether it does."""
         world.storage.fails = self._storage_fails
 
-    def turn_to(self, job_graph: JobGraph, job_manager: Ref, client: Ref) -> None:
+    def turn_to(self, job_graph: JobGraph, client: Ref) -> None:
         """From here on it is this job that clients want something of."""
-        self._job_id, self._job_manager, self._client = job_graph.job_id, job_manager, client
+        self._job_id, self._client = job_graph.job_id, client
         is_broken = any(until > self._now for until, _ in self._failing.values())
-        self.allows_failure = is_broken or job_graph.restart_strategy.attempts is not None
+        self.allows_failure = is_broken or not restarts_without_end(job_graph.restart_strategy)
 
     def task_managers(self) -> list[str]:
         """Where TaskManagers live now."""
@@ -96,8 +100,12 @@ class Injections:
                 self._system.jump(self._chance.choice(_JUMPS_MS))
                 self._lasts(0)
                 return True
+            case FaultKind.CUT:
+                return self._cut_off()
+            case FaultKind.HEARTBEAT:
+                return self._cut_off(HEARTBEATS)
             case FaultKind.REQUEST:
-                self._job_manager.tell(self._request())
+                self._system.actor_selection("/user/job-manager").tell(self._request())
                 return True
             case _:
                 assert_never(kind)
@@ -121,15 +129,32 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """There is no takeover yet: the job fails. What a JobMaster has below it dies with it, and in no other way."""
-        if self._chance.random() < 0.25:
-            self.has_resource_manager = False
-            killed = self._kill(self._living(lambda path: path == "/user/resource-manager"))
-        else:
-            killed = self._kill(self._job_masters())
-            self.has_killed_master = self.has_killed_master or killed
-        self.allows_failure = self.allows_failure or killed
+        """One that decides dies; another one takes its place, and goes on from what is kept of its job."""
+        resource_managers = self._living(lambda path: path == "/user/resource-manager")
+        if self._chance.random() < 0.4:
+            return self._kill(resource_managers)
+        coordinators = self._living(lambda path: "/checkpoint-coordinator" in path)
+        job_managers = self._living(lambda path: path == "/user/job-manager")
+        killed = self._kill(self._chance.choice((self._job_masters(), coordinators, job_managers)))
+        self.has_killed_master = self.has_killed_master or killed
         return killed
+
+    def _cut_off(self, only: frozenset[type[Message]] | None = None) -> bool:
+        """A process is cut off, for a while; a TaskManager, which is replaced, perhaps for good."""
+        task_managers = self.task_managers()
+        sides = [*task_managers, *self._job_masters(), *self._living(lambda path: path == "/user/resource-manager")]
+        if not sides:
+            return False
+        path = self._chance.choice(sides)
+        cut = Cut(path=path, direction=self._chance.choice(tuple(Direction)), only=only, exempt=_EXEMPT)
+        lasts_ms = self._chance.choice(_CUTS_MS)
+        self.leaves_files = True
+        self._system.network.cuts.append(cut)
+        self._lasts(lasts_ms)
+        if path not in task_managers or only is not None or self._chance.random() < 0.7:
+            until_ms = self._now + lasts_ms
+            self._system.manual_clock.schedule(until_ms, lambda: self._system.network.heal(cut))
+        return True
 
     def _break_storage(self) -> bool:
         lasts_ms = self._chance.choice(_STORAGE_MS)

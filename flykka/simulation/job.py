@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from flykka.messages.ids import JobId
@@ -9,8 +10,12 @@ from flykka.messages.job_graph import (
     CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
     JobGraph,
+    JobType,
     RestartStrategyConfiguration,
+    ScheduleMode,
 )
 from flykka.simulation.topology import Topology
 
@@ -39,10 +44,10 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
     )
 
 
-def draw_restart_strategy(chance: Random) -> RestartStrategyConfiguration:
+def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
     """How often a job is restarted: mostly without end."""
     attempts = chance.choice((None, None, None, None, 0, 2))
-    return RestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))
+    return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))
 
 
 def job_graph(
@@ -50,15 +55,21 @@ def job_graph(
     topology: Topology,
     checkpointing: CheckpointingSettings,
     restart_strategy: RestartStrategyConfiguration,
+    job_type: JobType = JobType.STREAMING,
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
 ) -> JobGraph:
     """What is submitted."""
+    is_batch = job_type is JobType.BATCH
     return JobGraph(
         job_id=job_id,
         name=job_id,
-        vertices=topology.vertices,
-        checkpointing=checkpointing,
+        vertices=(topology.as_batch() if is_batch else topology).vertices,
+        checkpointing=replace(checkpointing, interval_ms=None) if is_batch else checkpointing,
+        job_type=job_type,
+        schedule_mode=ScheduleMode.PIPELINED_REGION if is_batch else ScheduleMode.EAGER,
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         restart_strategy=restart_strategy,
+        failover_strategy=failover_strategy,
         latency_tracking_interval_ms=LATENCY_TRACKING_INTERVAL_MS,
     )

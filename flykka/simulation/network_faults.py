@@ -1,7 +1,9 @@
-"""Which messages may get lost or come twice, and why the protocol must stand it.
+"""Which messages may get lost, come twice or come late, and why the protocol must stand it.
 
 In one process no message gets lost by itself. What is in these tables is what two systems that know each other only by
-heartbeats and retries would have to live with, and timers of which each can be done without.
+heartbeats and retries would have to live with, and timers of which each can be done without. Whoever is cut off from
+the others is given up when it has been silent for too long; what it has said meanwhile arrives when nobody knows it any
+more.
 """
 
 from __future__ import annotations
@@ -13,16 +15,20 @@ from flykka.actors.task import Task
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, NotifyCheckpointAborted
 from flykka.messages.exchange import AlignmentTimeoutDue
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.registration import RegisterTaskManager
+from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.message import Message
+from flykka.messages.registration import RegisterJobMaster, RegisterTaskManager
 from flykka.messages.task import CancelTask, IdleDue, LatencyMarkerDue, MetricsDue, ReportTaskMetrics
-from flykka.simulation.system import Arrival
+from flykka.simulation.network import Arrival
 
 LOST: dict[Arrival, str] = {
     (HeartbeatRequest, TaskManager): "the next one is an interval away, and several fit into the timeout",
     (Heartbeat, ResourceManager): "as the request",
     (Heartbeat, JobMaster): "as the request",
+    (HeartbeatRequest, JobMaster): "as to a TaskManager",
+    (JobMasterHeartbeat, ResourceManager): "as the request",
     (RegisterTaskManager, ResourceManager): "a TaskManager registers there again until it is answered",
+    (RegisterJobMaster, ResourceManager): "a JobMaster too",
     (AcknowledgeCheckpoint, JobMaster): "the checkpoint times out",
     (DeclineCheckpoint, JobMaster): "as the acknowledgement",
     (ReportTaskMetrics, JobMaster): "nobody decides by it, and the next one has the same counters",
@@ -31,7 +37,10 @@ DOUBLED: dict[Arrival, str] = {
     (HeartbeatRequest, TaskManager): "a heartbeat more",
     (Heartbeat, ResourceManager): "as the request",
     (Heartbeat, JobMaster): "as the request",
+    (HeartbeatRequest, JobMaster): "as to a TaskManager",
+    (JobMasterHeartbeat, ResourceManager): "as the request",
     (RegisterTaskManager, ResourceManager): "a retry may cross the answer",
+    (RegisterJobMaster, ResourceManager): "as that of a TaskManager",
     (AcknowledgeCheckpoint, CheckpointCoordinator): "its task has acknowledged, or the checkpoint is complete",
     (DeclineCheckpoint, CheckpointCoordinator): "the checkpoint is gone",
     (NotifyCheckpointAborted, Task): "an abort is of a checkpoint by its number",
@@ -44,3 +53,5 @@ TIMERS: dict[Arrival, str] = {
     (LatencyMarkerDue, Task): "latency is not told",
     (MetricsDue, Task): "counters are told with the next reason",
 }
+HEARTBEATS: frozenset[type[Message]] = frozenset({HeartbeatRequest, Heartbeat, JobMasterHeartbeat})
+"""What is late where only signs of life are."""

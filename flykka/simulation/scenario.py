@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+    JobType,
+    RestartStrategyConfiguration,
+)
 from flykka.messages.message import Message
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.topology import Topology
@@ -49,7 +55,10 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A cluster, and jobs that follow each other. `seed` draws the order of turns and how long everything takes."""
+    """A cluster, and jobs that follow each other. `seed` draws the order of turns and how long everything takes.
+
+    Nothing goes on from a BATCH job, so there is one.
+    """
 
     seed: int
     topology: Topology
@@ -57,4 +66,6 @@ class Scenario:
     task_managers: int = 1
     stage_ms: tuple[int, ...] = QUICK_MS
     """A stage takes one of these."""
-    restart_strategy: RestartStrategyConfiguration = field(default_factory=RestartStrategyConfiguration)
+    job_type: JobType = JobType.STREAMING
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
+    restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)

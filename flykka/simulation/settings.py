@@ -21,6 +21,8 @@ class FaultKind(StrEnum):
     TIMER = "timer"
     CLOCK = "clock"
     MASTER = "master"
+    CUT = "cut"
+    HEARTBEAT = "heartbeat"
     REQUEST = "request"
 
 

@@ -10,7 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from flykka.messages.job_graph import CheckpointingMode, CheckpointingSettings, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    CheckpointingMode,
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+)
 from flykka.monitors.monitor import Violation
 from flykka.simulation.scenario import QUICK_MS, Fault, JobPlan, Scenario
 from flykka.simulation.shrink_topology import smaller_topologies
@@ -150,8 +155,10 @@ def _smaller_jobs(scenario: Scenario) -> Iterator[Scenario]:
 def _smaller_cluster(scenario: Scenario) -> Iterator[Scenario]:
     if scenario.task_managers > 1:
         yield replace(scenario, task_managers=1)
-    if scenario.restart_strategy != RestartStrategyConfiguration():
-        yield replace(scenario, restart_strategy=RestartStrategyConfiguration())
+    if scenario.restart_strategy != FixedDelayRestartStrategyConfiguration():
+        yield replace(scenario, restart_strategy=FixedDelayRestartStrategyConfiguration())
+    if scenario.failover_strategy is not FailoverStrategyKind.REGION:
+        yield replace(scenario, failover_strategy=FailoverStrategyKind.REGION)
     if scenario.stage_ms != QUICK_MS:
         yield replace(scenario, stage_ms=QUICK_MS)
 

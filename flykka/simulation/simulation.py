@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import count
 
-from flykka.actors.job_manager import JobManager
-from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.cluster_components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster_entrypoint import ClusterEntrypoint
+from flykka.actors.embedded_ha_services import EmbeddedHaServices
+from flykka.actors.scheduling.task_manager_tracker import Workers
 from flykka.actors.state.handles import exclusive_state
 from flykka.actors.task_manager_props import ConfiguredTaskManagers
 from flykka.messages.checkpoint import AcknowledgeCheckpoint
@@ -100,18 +103,23 @@ class _Simulation:
 
     def _start_cluster(self) -> None:
         task_managers = self._scenario.task_managers
-        props = ConfiguredTaskManagers(slots=-(-SLOTS // task_managers), data_plane=SimulatedDataPlane(self._world))
-        resource_manager = Props(
-            ResourceManager,
-            task_managers,
-            props,
+        slots = -(-SLOTS // task_managers)
+        props = ConfiguredTaskManagers(slots=slots, data_plane=SimulatedDataPlane(self._world))
+        resource_manager = ConfiguredResourceManager(
+            workers=Workers(configured=task_managers, slots=slots),
+            task_manager_props=props,
             heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
-        manager = self._system.spawn(resource_manager, "resource-manager")
-        job_manager = Props(JobManager, manager, SimulatedDataPlane(self._world))
-        self._job_manager = self._system.spawn(job_manager, "job-manager")
-        self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._heard), "client")
+        sessions = count(1)
+        services = EmbeddedHaServices(new_id=lambda: f"{self._world.name}-session-{next(sessions)}")
+        data_plane = SimulatedDataPlane(self._world)
+        job_manager = ConfiguredJobManager(data_plane=data_plane, high_availability=services)
+        self._system.spawn(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
+        self._system.advance(0)
+        first = self._system.find("/user/job-manager")
+        assert first is not None, "the entrypoint has started no JobManager"
+        self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._heard, first), "client")
         self._client.tell(SimulationBegun(scenario=to_json(self._scenario)))
 
     # Jobs, one behind the other
@@ -123,7 +131,7 @@ class _Simulation:
             if not self._bring_to_end(job, plan):
                 return
             path = self._path_to_go_on_from(job, plan)
-            if path is None or not self._injections.has_resource_manager:
+            if path is None:
                 return
 
     def _submit(self, plan: JobPlan, path: str | None) -> _Job:
@@ -132,15 +140,23 @@ class _Simulation:
         checkpointing = replace(plan.checkpointing, directory=directory)
         parallelism = plan.parallelism
         topology = self._topology.rescaled(lambda n: parallelism[n - 1]) if parallelism else self._topology
-        graph = job_graph(job_id, topology, checkpointing, self._scenario.restart_strategy)
+        scenario = self._scenario
+        graph = job_graph(
+            job_id,
+            topology,
+            checkpointing,
+            scenario.restart_strategy,
+            scenario.job_type,
+            scenario.failover_strategy,
+        )
         job = _Job(graph)
         self._jobs.append(job)
-        self._job_manager.tell(SubmitJob(job_graph=graph, client=self._client, restore_path=path))
+        self._client.tell(SubmitJob(job_graph=graph, client=self._client, restore_path=path))
         return job
 
     def _bring_to_end(self, job: _Job, plan: JobPlan) -> bool:
         """Let things happen until the job has ended; False where it does not."""
-        self._faults.plan(plan.faults, job.graph, self._job_manager, self._client)
+        self._faults.plan(plan.faults, job.graph, self._client)
         job_id = job.graph.job_id
         while job_id not in self._heard.results:
             if self._recorder.violations or self._world.violations or self._found:
@@ -216,7 +232,7 @@ class _Simulation:
         if not self._injections.has_killed_master:
             for path in leftovers.forgotten(world, job_id):
                 self._violated("storage", f"{job_id} is {job.status} and has left {path}, which nothing refers to")
-        if job.status not in ("FINISHED", "STOPPED") or self._heard.restarts[job_id] or self._injections.leaves_files:
+        if job.status not in ("FINISHED", "STOPPED") or self._injections.leaves_files:
             return
         # What a pending checkpoint might have referred to is kept until the folder goes as a whole.
         is_settled = leftovers.is_kept(world, job_id) or (kept is None and job_id not in self._heard.given_up_last)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from flykka.messages.message import Message
-from flykka.runtime.actor import Actor
 from flykka.runtime.cell import Cell
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
-from flykka.runtime.envelope import Envelope, Told
 from flykka.runtime.mailbox import Mailbox
-from flykka.runtime.mailboxes.message_queue import message_of
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.simulation.network import Arrivals, Network
 
 if TYPE_CHECKING:
     from flykka.runtime.props import Props
@@ -62,61 +58,6 @@ class PausingDispatcher(SeededDispatcher):
             super().execute(runnable)
 
 
-Arrival = tuple[type[Message], type[Actor]]
-"""A message of a class, at an actor of a class."""
-
-
-class Network:
-    """What is to become of certain messages: so many of the next ones are lost, or come twice."""
-
-    def __init__(self) -> None:
-        self.lost: Counter[Arrival] = Counter()
-        self.doubled: Counter[Arrival] = Counter()
-        self.silenced: Counter[Arrival] = Counter()
-        """Timers that are lost."""
-        self.happened: Counter[str] = Counter()
-
-    @property
-    def is_perfect(self) -> bool:
-        """Nothing is to become of any."""
-        return not self.lost and not self.doubled and not self.silenced
-
-    def copies(self, arrival: Arrival) -> int:
-        """How often the next one arrives."""
-        for plan, copies, what in (
-            (self.lost, 0, "loss"),
-            (self.doubled, 2, "duplicate"),
-            (self.silenced, 0, "timer"),
-        ):
-            if plan[arrival] > 0:
-                plan[arrival] -= 1
-                if not plan[arrival]:
-                    del plan[arrival]
-                self.happened[what] += 1
-                return copies
-        return 1
-
-
-class _Lane(deque[Told | Envelope]):
-    """The queue of a mailbox, behind the network."""
-
-    def __init__(self, network: Network, recipient: type[Actor]) -> None:
-        super().__init__()
-        self._network = network
-        self._recipient = recipient
-
-    def append(self, entry: Told | Envelope, /) -> None:
-        """Queue an entry as often as it arrives."""
-        network = self._network
-        if not (network.lost or network.doubled or network.silenced):
-            # As `is_perfect`, written out: every message comes by here.
-            super().append(entry)
-            return
-        copies = network.copies((type(message_of(entry)), self._recipient))
-        for _ in range(copies):
-            super().append(entry)
-
-
 class SimulatedSystem(ActorSystem):
     """Nothing runs but within `advance`."""
 
@@ -128,7 +69,11 @@ class SimulatedSystem(ActorSystem):
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
         """What a new cell at `path` gets its messages by: the network is before each."""
-        return Mailbox(cell, _Lane(self.network, props.actor_class))
+        queue = None if props.mailbox is None else props.mailbox.create(cell)
+        arrivals = Arrivals(self.network, props.actor_class, path, queue)
+        mailbox = Mailbox(cell, arrivals)
+        arrivals.deliver = mailbox.put
+        return mailbox
 
     def advance(self, ms: int) -> None:
         """Let so much virtual time pass, with everything that happens meanwhile."""

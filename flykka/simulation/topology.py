@@ -19,6 +19,7 @@ from flykka.messages.job_graph import (
     Operator,
     OperatorKind,
     OperatorRef,
+    ResultPartitionType,
     ShipStrategy,
 )
 from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source, Window
@@ -60,6 +61,15 @@ class Topology:
         vertices = tuple(replace(each, parallelism=parallelism(each.parallelism)) for each in self.vertices)
         return replace(self, vertices=vertices)
 
+    def as_batch(self) -> Topology:
+        """The same job where all that is exchanged is whole before it is read, and each sink a task beside what is."""
+        vertices: list[JobVertex] = []
+        for vertex in self.vertices:
+            inputs = tuple(replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in vertex.inputs)
+            batch = replace(vertex, inputs=inputs, firing_mode=FiringMode.ON_WATERMARK)
+            vertices += _parted(batch) if vertex.outputs else (batch,)
+        return replace(self, vertices=tuple(vertices))
+
     def truth(self) -> Mapping[str, Counter[tuple[int, int]]]:
         """What each sink is to publish: source rows with their values, each as often as ways lead there."""
         arriving: dict[tuple[JobVertexId, int], list[Row]] = {}
@@ -81,6 +91,33 @@ class Topology:
 
     def __str__(self) -> str:
         return ", ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
+
+
+def _parted(vertex: JobVertex) -> tuple[JobVertex, ...]:
+    """A vertex with outputs, and its sinks as vertices of their own that read more of them."""
+    sinks = [operator for operator in vertex.operators if operator.kind is OperatorKind.SINK]
+    outputs, parted = list(vertex.outputs), list[JobVertex]()
+    for sink in sinks:
+        assert sink.input_operator is not None, "what has outputs does not begin with a sink"
+        edge = JobEdge(
+            source=vertex.vertex_id,
+            source_output=len(outputs),
+            ship_strategy=ShipStrategy.FORWARD,
+            result_partition_type=ResultPartitionType.BLOCKING,
+        )
+        outputs.append(vertex.operators[sink.input_operator].operator_id)
+        parted.append(
+            JobVertex(
+                vertex_id=JobVertexId(f"{vertex.vertex_id}-sink"),
+                name="sink",
+                operators=(replace(sink, input_operator=None),),
+                parallelism=vertex.parallelism,
+                max_parallelism=vertex.max_parallelism,
+                inputs=(edge,),
+            )
+        )
+    kept = tuple(operator for operator in vertex.operators if operator not in sinks)
+    return (replace(vertex, operators=kept, outputs=tuple(outputs)), *parted)
 
 
 def _result(behaviour: Behaviour, rows: Rows) -> Rows:

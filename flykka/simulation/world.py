@@ -15,6 +15,7 @@ from flykka.messages.codec import decode
 from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.message import Value
 from flykka.messages.operator_state import COMMITTABLES, PendingFile
+from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.simulation.batches import BatchStore
 from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows
@@ -43,7 +44,9 @@ class Trouble:
 
 
 class RunningAttempt(Protocol):
-    """As much of an attempt as has to be known to end it."""
+    """As much of an attempt as has to be known to end it, and to know whose place another one takes."""
+
+    descriptor: TaskDeploymentDescriptor
 
     def end(self, *, is_cancelled: bool) -> None:
         """The attempt is over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from flykka.streams.transformation import Transformation
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 
 class Program:
@@ -125,6 +127,14 @@ def tried(operator: object, attempt: Callable[[], T]) -> T:
     except Exception as raised:
         raised.add_note(f"flykka: while {operator} was tried on an empty DataFrame with the stream's schema")
         raise
+
+
+def one_of(kind: type[E], said: E | str, what: str) -> E:
+    """The member of an enum that was said, itself or its name. Raises `ProgramError` where there is no such `what`."""
+    try:
+        return kind(said)
+    except ValueError as unknown:
+        raise ProgramError(f"the {what} must be one of {', '.join(kind)}, not {said!r}") from unknown
 
 
 def at_least_one(number: int, what: str) -> int:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.errors import ProgramError
-from flykka.messages.job_graph import OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
+from flykka.messages.job_graph import JobType, OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
+from flykka.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.spark_bridge.code import LateRowsCode, WindowCode
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Defaults:
     chaining_enabled: bool = True
     auto_generated_uids: bool = True
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
+    runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
 
     def buffer_timeout_of(self, own_ms: int | None) -> int:
         """The buffer timeout of an operator that says `own_ms`; below 0 it says nothing, as in Flink.
@@ -50,11 +52,12 @@ def stream_graph(transformations: Sequence[Transformation], registry: CodeRegist
     """The stream graph of a program, inputs before what they feed.
 
     Raises:
-        ProgramError: the program cannot be built, or an operator has no uid and must have one; the text names it.
+        ProgramError: the program cannot be built, an operator has no uid and must have one, or a source of a batch job
+            has no end; the text names it.
     """
     if not defaults.auto_generated_uids:
         _check_uids(transformations)
-    generator = _Generator(registry, defaults)
+    generator = _Generator(registry, defaults, job_type(defaults.runtime_mode, transformations))
     try:
         for transformation in transformations:
             generator.add(transformation)
@@ -73,8 +76,11 @@ def _check_uids(transformations: Sequence[Transformation]) -> None:
 
 
 class _Generator:
-    def __init__(self, registry: CodeRegistry, defaults: Defaults) -> None:
-        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled, schedule_mode=defaults.schedule_mode)
+    def __init__(self, registry: CodeRegistry, defaults: Defaults, kind: JobType) -> None:
+        schedule_mode = defaults.schedule_mode
+        if kind is JobType.BATCH and schedule_mode is ScheduleMode.EAGER:
+            schedule_mode = ScheduleMode.PIPELINED_REGION
+        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled, schedule_mode=schedule_mode, job_type=kind)
         self._registry = registry
         self._defaults = defaults
 

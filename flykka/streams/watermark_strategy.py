@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import MonotonyViolationHandler
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
+from flykka.streams.program import one_of
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.prototype import Column
@@ -65,11 +66,7 @@ class WatermarkStrategy:
         """
         if self.on_violation is None:
             raise ProgramError("only for_monotonous_timestamps() asks for an order that can be violated")
-        try:
-            chosen = MonotonyViolationHandler(handler)
-        except ValueError as unknown:
-            known = ", ".join(MonotonyViolationHandler)
-            raise ProgramError(f"the handler of violations must be one of {known}, not {handler!r}") from unknown
+        chosen = one_of(MonotonyViolationHandler, handler, "handler of violations")
         return replace(self, on_violation=chosen)
 
     def with_timestamp_column(self, column: str) -> Self:

@@ -116,6 +116,8 @@ class FileWriter(SinkWriter):
     def _was_taken_away(self, file: PendingFile) -> bool:
         """Whether a file was published by an attempt before, and somebody has moved it from the output since.
 
+        Raises `SinkError` where nothing of the job is there: then it is the disk that is away, and not the file.
+
         As long as its job lives, what is staged goes by being published and in no other way, and then its folder goes
         too. Flink's local committer passes over such files as well. What another job has staged may have gone with it.
         """
@@ -124,6 +126,7 @@ class FileWriter(SinkWriter):
             return False
         gone = not self._filesystem.exists(file.target) and not self._filesystem.exists(folder)
         if gone:
+            self._staging.check_reachable()
             logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
         return gone
 

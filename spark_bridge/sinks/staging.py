@@ -70,6 +70,14 @@ class Staging:
         """All that the subtask has staged, named so that it is found from anywhere."""
         return self._filesystem.qualified(f"{self._job_folder}/{self.name}")
 
+    def check_reachable(self) -> None:
+        """Raise `SinkError` where not even the job's own folder is there, which stays as long as the job."""
+        if not self._filesystem.exists(self._job_folder):
+            raise SinkError(
+                f"{self._context.operator}: {self._job_folder} is not there, in which the job has staged its files: is"
+                " the disk or the share away that it is on? What waits there to be published is not given up"
+            )
+
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
         """What a checkpoint keeps: whoever goes on from it knows what there is to clear."""

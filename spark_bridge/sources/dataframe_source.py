@@ -15,7 +15,7 @@ from flykka.messages.source import PartitionsSplit, SourceSplit, SplitsDiscovere
 from flykka.spark_bridge.batches import Blocks
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.prototype import check_event_time
-from flykka.spark_bridge.sources.source import SplitRows, number_of_position, split_of
+from flykka.spark_bridge.sources.source import Boundedness, SplitRows, number_of_position, split_of
 from flykka.spark_bridge.stages.materialise import partitions_of
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ class DataFrameSource:
     computed: ComputedFrame
     event_time: str | None = None
     partitions_limit: int | None = None
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """It has been computed."""
+        return Boundedness.BOUNDED
 
     @property
     def format(self) -> str:

@@ -17,7 +17,7 @@ from flykka.messages.source import IndexRangeSplit, SourceSplit
 from flykka.spark_bridge.prototype import PrototypeError, transformed
 from flykka.spark_bridge.sources.generators import INDEX, Field, FieldGenerator
 from flykka.spark_bridge.sources.index_ranges import IndexRangeDiscovery
-from flykka.spark_bridge.sources.source import SplitRows, positive, split_of
+from flykka.spark_bridge.sources.source import Boundedness, SplitRows, positive, split_of
 from flykka.spark_bridge.stages.row_wise import works_row_by_row
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ class DataGenSource:
             raise ValueError(f"rows per second must be above 0, not {self.rows_per_second!r}")
         if not callable(self.generator) and not self.generator:
             raise ValueError("a DataGenSource needs at least one field")
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Without a number of rows it has no end."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.number_of_rows is None else Boundedness.BOUNDED
 
     @property
     def format(self) -> str:

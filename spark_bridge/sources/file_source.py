@@ -29,7 +29,7 @@ from flykka.spark_bridge.sources.file_formats import (
     checked_options,
 )
 from flykka.spark_bridge.sources.reading import empty_frame, inferred_schema, read_sliced, read_split
-from flykka.spark_bridge.sources.source import SplitRows, positive, split_of
+from flykka.spark_bridge.sources.source import Boundedness, SplitRows, positive, split_of
 from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.sources.unreadable import reason
 
@@ -163,6 +163,11 @@ class FileSource:
             DurationError: the interval cannot be read, or is not positive.
         """
         return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"), until=until)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Who looks for new files takes what comes, whatever ends that."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
 
     @property
     def format(self) -> str:

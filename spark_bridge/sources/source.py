@@ -7,6 +7,7 @@ must not change while the job runs, its schema above all, is settled there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from flykka.messages.source import SourceSplit
@@ -24,6 +25,13 @@ Split = TypeVar("Split", bound=SourceSplit)
 
 SPLITS_PER_LOOK = 256
 """About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
+
+
+class Boundedness(StrEnum):
+    """Whether a source comes to an end by itself (Flink's Boundedness)."""
+
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,10 @@ class Source(Protocol):
     @property
     def event_time(self) -> str | None:
         """The timestamp column that says when a row happened."""
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Whether all that it will ever give is there, or is known: then a batch job can read it."""
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """The source as a job reads it: with this event-time column, and one schema from now on. May block.

@@ -18,10 +18,10 @@ from pyspark.sql import functions as F
 from flykka.actors.exchange.channel_selectors import ChannelSelector, channel_selector
 from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
 from flykka.messages.stage import StageOutput
 from flykka.spark_bridge.applied import applied
-from flykka.spark_bridge.batches import Address, Batch
+from flykka.spark_bridge.batches import IN_TRANSIT, KEPT, Address, Batch
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
 from flykka.spark_bridge.errors import ChainError, OperatorFailedError
 from flykka.spark_bridge.prototype import has_event_time
@@ -163,7 +163,7 @@ class Flow:
                 name = f"{output.output}.{subpartition}"
                 ref = self._ref(made, stage, name, made.rows, subpartition, self._last_in_pane(link))
                 address = Address(partition=output.partition_id, subpartition=subpartition)
-                batches.append(Batch(ref=ref, frame=made.frame, address=address))
+                batches.append(Batch(ref=ref, frame=made.frame, address=address, holder=_holder(output)))
                 sent.append(StageOutput(output=output.output, batch=ref))
         return tuple(sent), batches
 
@@ -180,6 +180,7 @@ class Flow:
                 ref=self._ref(made.materialised, stage, f"{output.output}.{index}", count, index, last),
                 frame=frame,
                 address=Address(partition=output.partition_id, subpartition=index),
+                holder=_holder(output),
             )
             for index, (frame, count) in enumerate(zip(made.slices, made.rows, strict=True))
             if count
@@ -198,7 +199,7 @@ class Flow:
         return code.columns
 
     def _put(self, blocks: Blocks, batches: list[Batch]) -> None:
-        self._store.put(blocks, batches, job_id=self._descriptor.job_id, producer=self._descriptor.attempt)
+        self._store.put(blocks, batches, producer=self._descriptor.attempt)
 
     def _ref(
         self, made: Materialised, stage: int, name: str, rows: int, subpartition: int = 0, last_in_pane: int = 0
@@ -226,6 +227,10 @@ def _in_micros(time: Column) -> Column:
 def _selector(output: ResultPartitionDescriptor, descriptor: TaskDeploymentDescriptor) -> ChannelSelector:
     chance = Random(output.partition_id)
     return channel_selector(output.ship_strategy, output.subpartitions, first=descriptor.subtask, draw=chance.randrange)
+
+
+def _holder(output: ResultPartitionDescriptor) -> str:
+    return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
 
 
 def _is_split(output: ResultPartitionDescriptor) -> bool:

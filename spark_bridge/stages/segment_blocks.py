@@ -62,7 +62,7 @@ class SegmentBlocks:
         size = estimated_bytes(made.frame.schema, made.rows)
         ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=size)
         batch = Batch(ref=ref, frame=made.frame, holder=self._holder)
-        self._store.put(made.blocks, [batch], job_id=self._descriptor.job_id, producer=self._descriptor.attempt)
+        self._store.put(made.blocks, [batch], producer=self._descriptor.attempt)
         return Segment(
             batch_id=batch_id,
             frame=made.frame,

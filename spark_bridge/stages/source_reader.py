@@ -23,6 +23,7 @@ from flykka.spark_bridge.stages.windows import MICROS_PER_MS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from flykka.messages.ids import JobVertexId
     from flykka.messages.source import SourceSplit
     from flykka.spark_bridge.code import SourceCode
     from flykka.spark_bridge.sources.source import SplitRows
@@ -78,7 +79,7 @@ class SourceRows:
 
 
 class SourceReader:
-    """Reads the splits of one source."""
+    """Reads the splits of one source, for all of its subtasks and attempts."""
 
     def __init__(self, session: SparkSession, link: Link, code: SourceCode) -> None:
         self._session = session
@@ -128,6 +129,22 @@ class SourceReader:
         if self._code.watches_order:
             wanted[_EARLIEST] = F.unix_micros(F.min(time).cast("timestamp"))
         return wanted
+
+
+class SourceReaders:
+    """The readers of one job's sources, each made once: a function is tried on a probe for it, which takes a while.
+
+    Safe to use from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[JobVertexId, SourceReader] = {}
+
+    def reader(self, session: SparkSession, vertex_id: JobVertexId, link: Link, code: SourceCode) -> SourceReader:
+        """The reader of a vertex that begins with a source."""
+        known = self._made.get(vertex_id)
+        # Made by two threads at once it is made twice, and is the same.
+        return known or self._made.setdefault(vertex_id, SourceReader(session, link, code))
 
 
 def _known(read: list[SplitRows]) -> SourceNumbers:

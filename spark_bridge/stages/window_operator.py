@@ -7,7 +7,9 @@ notes about snapshots, which come from the background thread: hence the lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.scope import AttemptScope
 
 _MERGE_AT = 16
+_LOOK_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +54,12 @@ class StateAtBarrier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredRows:
-    """State of a checkpoint for the windows that start after `closed_to_ms` (None: for all).
+    """State of a checkpoint for the windows that start after `closed_to_ms` (None: for all); `read` plans its reading.
 
     `written` is where all of it lies, and no other rows do; None where others do, and it is to be written anew.
     """
 
-    rows: DataFrame
+    read: Callable[[], DataFrame]
     closed_to_ms: int | None
     written: Written | None
 
@@ -82,22 +85,56 @@ class WindowOperator:
     ) -> None:
         self.code = code
         self._attempt = descriptor.attempt
+        self._scope = scope
         self._store = store
         self._blocks = SegmentBlocks(code.windows, descriptor, scope, store)
         self._lock = Lock()
         self._segments: Segments[DataFrame] = Segments(code.windows)
+        self._restored: tuple[RestoredRows, ...] = ()
+        self._is_restored: Future[None] = Future()
         self._firings = 0
 
     def restore(self, emitted_to_ms: int | None, parts: Iterable[RestoredRows]) -> None:
-        """Begin with the state of a checkpoint. One Spark job for each part."""
+        """Begin with the state of a checkpoint, whose rows `read_restored` reads."""
         self._segments = Segments(self.code.windows, emitted_to_ms)
-        for part in parts:
+        self._restored = tuple(parts)
+
+    @property
+    def has_to_read(self) -> bool:
+        """Whether there is restored state that is not read yet."""
+        return bool(self._restored) and not self._is_restored.done()
+
+    def read_restored(self) -> None:
+        """Read the state that was restored; one Spark job for each part. Background work.
+
+        Batches are folded in meanwhile, for they need nothing of it. Windows that fire wait for it, and so do
+        snapshots.
+        """
+        try:
+            self._read_restored()
+        except BaseException as raised:
+            self._is_restored.set_exception(raised)
+            raise
+        self._is_restored.set_result(None)
+
+    def _read_restored(self) -> None:
+        for part in self._restored:
             closed_to = part.closed_to_ms
             from_ms = None if closed_to is None else self.code.windows.next_start(closed_to)
-            rows = between(part.rows, from_ms, None)
+            rows = between(part.read(), from_ms, None)
             segment = self._blocks.make(rows, level=1, closed_to=closed_to, written=part.written)
             if segment is not None:
-                self._segments.add(segment)
+                with self._lock:
+                    self._segments.add(segment)
+
+    def _await_restored(self) -> None:
+        """Wait until all state is there. Raises what its reading has raised, or `AttemptCancelledError`."""
+        while self.has_to_read:
+            self._scope.check()
+            with suppress(TimeoutError):
+                self._is_restored.exception(_LOOK_AGAIN_SECONDS)
+        if self._restored:
+            self._is_restored.result()
 
     def look_at(self, ref: BatchRef, rows: DataFrame, watermark_ms: int) -> Arrived:
         """Make state of a batch, without what is late when the watermark is there."""
@@ -118,6 +155,7 @@ class WindowOperator:
         """Fire what the watermark fires; None where there is nothing. The rows are computed by the caller."""
         if watermark_ms == WATERMARK_MIN:
             return None
+        self._await_restored()
         with self._lock:
             to_ms = self.code.windows.last_fired_start(watermark_ms)
             firing = self._segments.fire(to_ms)
@@ -138,6 +176,7 @@ class WindowOperator:
 
     def at_barrier(self, checkpoint_id: int, *, everything: bool = False) -> StateAtBarrier:
         """The state as it is now, for a snapshot; `everything` of it is to be written where nothing is shared."""
+        self._await_restored()
         holder = f"{self._attempt} snapshot {checkpoint_id}"
         with self._lock:
             emitted_to_ms = self._segments.emitted_to_ms

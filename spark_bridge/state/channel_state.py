@@ -194,7 +194,7 @@ class ChannelState:
             subpartition=0 if address is None else address.subpartition,
         )
         batch = Batch(ref=ref, frame=made.frame, address=address)
-        self._services.store.put(made.blocks, [batch], job_id=descriptor.job_id, producer=descriptor.attempt)
+        self._services.store.put(made.blocks, [batch], producer=descriptor.attempt)
         return ref
 
     def _holder(self, checkpoint_id: int) -> str:

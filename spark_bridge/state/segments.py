@@ -85,7 +85,7 @@ class Firing(Generic[Frame]):
 
 
 class Segments(Generic[Frame]):
-    """The live segments of one operator, oldest first."""
+    """The live segments of one operator, in the order in which they were taken in."""
 
     def __init__(self, windows: EventTimeWindows, emitted_to_ms: int | None = None) -> None:
         self.emitted_to_ms = emitted_to_ms

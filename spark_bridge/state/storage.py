@@ -6,6 +6,7 @@ segment in it is live. Rows that were emitted by then are not written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flykka.messages.state import SharedStateHandle
@@ -13,6 +14,7 @@ from flykka.spark_bridge.files import read_parquet, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from flykka.messages.state import ExclusiveStateHandle, KeyGroupRange
     from flykka.spark_bridge.filesystem import FileSystem
@@ -42,6 +44,18 @@ def write_state(
     )
 
 
-def read_state(session: SparkSession, handle: SharedStateHandle | ExclusiveStateHandle) -> DataFrame:
-    """The rows behind a handle, of all of its key groups."""
-    return read_parquet(session, [handle.path])
+class StateReader:
+    """Reads the state of one operator, whose columns are the same in all of its pieces.
+
+    Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._schema: StructType | None = None
+
+    def read(self, handles: Iterable[SharedStateHandle | ExclusiveStateHandle]) -> DataFrame:
+        """The rows behind some handles, of all of their key groups; they are loaded at once."""
+        rows = read_parquet(self._session, [handle.path for handle in handles], self._schema)
+        self._schema = rows.schema
+        return rows

@@ -7,8 +7,9 @@ left out, and what is read is written anew with the first checkpoint: nobody car
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import UnreadableStateError
@@ -20,7 +21,7 @@ from flykka.messages.state import OperatorSubtaskState
 from flykka.spark_bridge.stages.materialise import together
 from flykka.spark_bridge.stages.window_operator import RestoredRows
 from flykka.spark_bridge.state.segments import Written
-from flykka.spark_bridge.state.storage import read_state
+from flykka.spark_bridge.state.storage import StateReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +72,7 @@ class _Part:
 def restored_windows(
     session: SparkSession, states: Iterable[OperatorSubtaskState], groups: KeyGroups
 ) -> RestoredWindows:
-    """Look through the pieces of a state; the rows are plans, nothing is read yet."""
+    """Look through the pieces of a state; nothing is read yet."""
     bounds: list[int | None] = []
     parts: dict[int | None, _Part] = {}
     for state in states:
@@ -91,21 +92,29 @@ def restored_windows(
             closed_to = closed.get(owned.path.rsplit("/", 1)[-1], noted.emitted_to_ms)
             parts.setdefault(closed_to, _Part()).among_others.append((owned, state.key_groups))
     emitted = None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
-    rows = (each for closed_to, part in parts.items() for each in _rows(session, closed_to, part, groups))
+    reader = StateReader(session)
+    rows = (each for closed_to, part in parts.items() for each in _rows(reader, closed_to, part, groups))
     return RestoredWindows(emitted_to_ms=emitted, parts=tuple(rows))
 
 
-def _rows(session: SparkSession, closed_to: int | None, part: _Part, groups: KeyGroups) -> Iterable[RestoredRows]:
+def _rows(reader: StateReader, closed_to: int | None, part: _Part, groups: KeyGroups) -> Iterable[RestoredRows]:
     if part.own:
         written = Written(handles=tuple(part.own), checkpoint_id=None)
-        yield RestoredRows(rows=_together(session, part.own), closed_to_ms=closed_to, written=written)
+        yield RestoredRows(read=partial(reader.read, part.own), closed_to_ms=closed_to, written=written)
     if part.among_others:
-        cut = [groups.within(read_state(session, handle), wanted) for handle, wanted in part.among_others]
-        yield RestoredRows(rows=together(cut), closed_to_ms=closed_to, written=None)
+        read = partial(_read_among_others, reader, part.among_others, groups)
+        yield RestoredRows(read=read, closed_to_ms=closed_to, written=None)
 
 
-def _together(session: SparkSession, handles: Sequence[SharedStateHandle]) -> DataFrame:
-    return together([read_state(session, handle) for handle in handles])
+def _read_among_others(
+    reader: StateReader,
+    handles: Iterable[tuple[SharedStateHandle | ExclusiveStateHandle, KeyGroupRange]],
+    groups: KeyGroups,
+) -> DataFrame:
+    wanted: dict[KeyGroupRange, list[SharedStateHandle | ExclusiveStateHandle]] = {}
+    for handle, key_groups in handles:
+        wanted.setdefault(key_groups, []).append(handle)
+    return together([groups.within(reader.read(some), key_groups) for key_groups, some in wanted.items()])
 
 
 def _noted(state: OperatorSubtaskState) -> WindowOperatorState:

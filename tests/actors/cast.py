@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flykka.actors.cluster_components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster_entrypoint import ClusterEntrypoint
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.job_manager import JobManager
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.resource_manager import ResourceManager
+from flykka.actors.scheduling.task_manager_tracker import Workers
 from flykka.actors.task_manager_props import ConfiguredTaskManagers
-from flykka.messages.ids import JobId, OperatorId, SplitId
+from flykka.messages.ids import JobId, OperatorId, ResultPartitionId, SplitId
 from flykka.messages.job import (
     JobStatus,
     JobStatusChanged,
@@ -173,6 +174,9 @@ class Names:
     def end_attempts(self, job_id: JobId) -> None:
         """Attempts end with their actors."""
 
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Nothing is kept."""
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         self.released.append(job_id)
 
@@ -194,34 +198,40 @@ class Stage:
         self.checkpointing: dict[str, Any] = {}
 
         task_managers = ConfiguredTaskManagers(slots=slots, data_plane=self.data_plane, network=network)
-        resource_manager = system.spawn(
-            Props(
-                ResourceManager,
-                2,
-                task_managers,
-                heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
-                heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
-            ),
-            "resource-manager",
+        resource_manager = ConfiguredResourceManager(
+            workers=Workers(configured=2, slots=slots),
+            task_manager_props=task_managers,
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+            heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
-        self.job_manager = system.spawn(Props(JobManager, resource_manager, self.data_plane), "job-manager")
+        job_manager = ConfiguredJobManager(data_plane=self.data_plane)
+        system.spawn(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
+        system.run_until_idle()
         self.client = Peer(system, "client")
         self.folder = folder
 
-    def submit(self, name: str = "job", parallelism: int = 2, restore_path: str | None = None, **changed: Any) -> None:
+    def submit(
+        self,
+        name: str = "job",
+        parallelism: int = 2,
+        restore_path: str | None = None,
+        ship_strategy: ShipStrategy = ShipStrategy.HASH,
+        **changed: Any,
+    ) -> None:
+        graph = self.graph(name, parallelism, ship_strategy, **changed)
+        self._ask(SubmitJob(job_graph=graph, client=self.client.ref, restore_path=restore_path))
+
+    def graph(
+        self, name: str = "job", parallelism: int = 2, ship_strategy: ShipStrategy = ShipStrategy.HASH, **changed: Any
+    ) -> JobGraph:
+        """A source and a sink, with a checkpoint each second unless told otherwise."""
         graph = graph_of(
             vertex("source", parallelism, outputs=1),
-            vertex("sink", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH),
+            vertex("sink", parallelism, reads=("source",), ship_strategy=ship_strategy),
         )
         settings = {"interval_ms": 1_000, **self.checkpointing}
         checkpointing = CheckpointingSettings(directory=str(self.folder), **settings)
-        self._ask(
-            SubmitJob(
-                job_graph=replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed),
-                client=self.client.ref,
-                restore_path=restore_path,
-            )
-        )
+        return replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed)
 
     def stop(self, name: str = "job", savepoints: Path | str | None = None) -> None:
         """With a checkpoint, or with a savepoint below this directory."""
@@ -231,6 +241,20 @@ class Stage:
     def trigger_savepoint(self, savepoints: Path | str, name: str = "job") -> None:
         wanted = TriggerSavepoint(job_id=JobId(name), client=self.client.ref, savepoint_directory=str(savepoints))
         self._ask(wanted)
+
+    @property
+    def resource_manager(self) -> ActorRef:
+        """The one that lives now."""
+        found = self.system.find("/user/resource-manager")
+        assert found is not None
+        return found
+
+    @property
+    def job_manager(self) -> ActorRef:
+        """The one that lives now."""
+        found = self.system.find("/user/job-manager")
+        assert found is not None
+        return found
 
     def _ask(self, message: Message) -> None:
         self.client.ref.tell(Utter(receiver=self.job_manager, message=message))

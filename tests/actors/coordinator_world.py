@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
 from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.job_checkpoints import JobCheckpoints
 from flykka.actors.master_hooks import HooksOfJob, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
     OperatorCoordinatorsSnapshotted,
@@ -34,6 +35,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.checkpoint.coordinating import acknowledgement
 from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
+from tests.actors.leading import new_checkpoints
 
 JOB = JobId("job")
 SESSION = LeaderSessionId("session")
@@ -47,12 +49,13 @@ class JobMaster(Actor):
         self,
         job_graph: JobGraph,
         storage: CheckpointStorage,
+        checkpoints: JobCheckpoints,
         heard: list[Message],
         hooks: tuple[MasterTriggerRestoreHook, ...],
     ) -> None:
         self._heard = heard
         known = HooksOfJob([hook.identifier for hook in hooks], lambda: hooks)
-        self._props = Props(CheckpointCoordinator, job_graph, storage, known)
+        self._props = Props(CheckpointCoordinator, job_graph, storage, checkpoints, known)
 
     def pre_start(self) -> None:
         self._coordinator = self.context.spawn(self._props, "checkpoint-coordinator")
@@ -88,12 +91,14 @@ class World:
         sources: bool = False,
         hooks: tuple[MasterTriggerRestoreHook, ...] = (),
         storage: CheckpointStorage | None = None,
+        checkpoints: JobCheckpoints | None = None,
         **changed: object,
     ) -> None:
         settings = {"directory": str(folder), "interval_ms": 1_000, **changed}
         self.system = system
         self.folder = folder
         self.storage = storage or CheckpointStorage(str(folder))
+        self.checkpoints = checkpoints or new_checkpoints(JOB)
         self.heard: list[Message] = []
         self._told: list[Message] = []
         self.task_manager = system.spawn(Props(TaskManager, self._told), "task-manager")
@@ -105,7 +110,7 @@ class World:
             heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
-        system.spawn(Props(JobMaster, graph, self.storage, self.heard, hooks), "job-master")
+        system.spawn(Props(JobMaster, graph, self.storage, self.checkpoints, self.heard, hooks), "job-master")
         system.run_until_idle()
         coordinator = system.find("/user/job-master/checkpoint-coordinator")
         assert coordinator is not None

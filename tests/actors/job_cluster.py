@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from flykka.actors.embedded_ha_services import EmbeddedHaServices
+from flykka.actors.high_availability import HighAvailabilityServices
 from flykka.actors.job_manager import JobManager
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.checkpoint import TaskCheckpointMessages
@@ -20,12 +22,14 @@ from flykka.messages.ids import (
     JobVertexId,
     LeaderSessionId,
     OperatorId,
+    ResultPartitionId,
     SlotId,
     SplitId,
     TaskManagerId,
 )
 from flykka.messages.job import CancelJob, ListeningBehaviour, SubmitJob
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, RestartStrategyConfiguration
+from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
@@ -44,6 +48,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import JOB, graph_of, vertex
+from tests.actors.peer import Utter
 
 M = TypeVar("M", bound=Message)
 
@@ -51,7 +56,7 @@ RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
 
 
 class Stand(Actor):
-    """Takes down what it is told, under the sessions that it accepts."""
+    """Takes down what it is told, under the sessions that it accepts, and says what it is to say."""
 
     def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
         self._heard = heard
@@ -62,7 +67,15 @@ class Stand(Actor):
             self.context.accept_session(session)
 
     def handle_message(self, message: Message) -> None:
-        self._heard += message.messages if isinstance(message, TaskCheckpointMessages) else (message,)
+        match message:
+            case Utter(receiver=receiver, message=uttered, session=session):
+                receiver.tell(
+                    uttered if session is None else LeaderSessionMessage(leader_session_id=session, message=uttered)
+                )
+            case TaskCheckpointMessages(messages=messages):
+                self._heard += messages
+            case _:
+                self._heard.append(message)
 
 
 class ScriptedDiscovery:
@@ -127,6 +140,9 @@ class ScriptedDataPlane:
     def end_attempts(self, job_id: JobId) -> None:
         self.ended.append(job_id)
 
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Nothing is kept."""
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         self.released.append(job_id)
         self.keeps_staged.append(keep_staged)
@@ -137,15 +153,25 @@ class ScriptedDataPlane:
 class JobCluster:
     """A JobManager among stands. Everything said is told from outside any actor, and heard when the system is idle."""
 
-    def __init__(self, system: SeededSystem, folder: Path, *, files: int = 0) -> None:
+    def __init__(
+        self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
+    ) -> None:
         self.system = system
         self.folder = folder
         self.data_plane = ScriptedDataPlane(files=files)
+        self.services = services or EmbeddedHaServices()
         self._heard: dict[Ref, list[Message]] = {}
         self.resource_manager = self.stand("resource-manager", RESOURCE_MANAGER_SESSION)
         self.client = self.stand("client")
-        self.job_manager = system.spawn(Props(JobManager, self.resource_manager, self.data_plane), "job-manager")
+        self.job_manager = self.start_job_manager()
         self.offered: list[tuple[SlotOffer, ...]] = []
+
+    def start_job_manager(self) -> ActorRef:
+        """A JobManager, the first one or one that comes after it, with the same store."""
+        props = Props(JobManager, self.resource_manager, self.data_plane, self.services)
+        self.job_manager = self.system.spawn(props, "job-manager")
+        self.system.run_until_idle()
+        return self.job_manager
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
         heard: list[Message] = []
@@ -199,7 +225,14 @@ class JobCluster:
     # The ResourceManager and the TaskManagers
 
     def accept_job_master(self) -> None:
-        self.tell_job_master(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
+        self.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
+
+    def say_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
+        """Tell the JobMaster something, under its own session where no other one is named."""
+        session = session or self.registration.leader_session_id
+        utter = Utter(receiver=self.registration.job_master, message=message, session=session)
+        self.resource_manager.tell(utter)
+        self.system.run_until_idle()
 
     def start_task_manager(self, name: str) -> ActorRef:
         """A TaskManager that has registered at the JobMaster."""
@@ -213,7 +246,7 @@ class JobCluster:
         asked = self.heard(self.resource_manager, RequestSlot)[served:][:slots]
         offers = tuple(
             SlotOffer(allocation_id=request.allocation_id, slot_id=SlotId(f"{name}/{index}"))
-            for index, request in enumerate(asked)
+            for index, request in enumerate(asked, served)
         )
         self.offered.append(offers)
         self.tell_job_master(OfferSlots(task_manager_id=TaskManagerId(name), offers=offers))

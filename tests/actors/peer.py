@@ -7,7 +7,7 @@ from typing import TypeVar
 from flykka.messages.ids import LeaderSessionId
 from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
-from flykka.messages.registration import AcknowledgeRegistration
+from flykka.messages.registration import AcknowledgeRegistration, JobMasterRegistrationSuccess
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
@@ -43,7 +43,10 @@ class _Peer(Actor):
                 receiver.tell(uttered)
             case Utter(receiver=receiver, message=uttered, session=session) if session is not None:
                 Gateway(receiver, session).tell(uttered)
-            case AcknowledgeRegistration(leader_session_id=session):
+            case (
+                AcknowledgeRegistration(leader_session_id=session)
+                | JobMasterRegistrationSuccess(leader_session_id=session)
+            ):
                 self.context.accept_session(session)
                 self._heard.append(message)
             case _:

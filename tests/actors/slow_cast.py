@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from flykka.messages.batch import BatchRef
+from flykka.messages.explanation import ExplainStages, StagesExplained
 from flykka.messages.ids import BatchId, OperatorId, SplitId
 from flykka.messages.job_graph import Operator
 from flykka.messages.message import Message, message
@@ -109,6 +110,8 @@ class SlowBridge(Actor):
                 self._stages.append(message)
                 if len(self._stages) == 1:
                     self._begin()
+            case ExplainStages(reply_to=reply_to):
+                reply_to.tell(StagesExplained(attempt=self._descriptor.attempt, stages=()))
             case StageOver():
                 self._tell(*self._over(self._stages.popleft()))
                 if self._stages:

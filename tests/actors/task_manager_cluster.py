@@ -13,6 +13,7 @@ from flykka.messages.ids import (
     AllocationId,
     JobId,
     LeaderSessionId,
+    ResultPartitionId,
     TaskManagerId,
     slot_id,
 )
@@ -81,12 +82,15 @@ class NoData:
     def end_attempts(self, job_id: JobId) -> None:
         """Attempts end with their actors."""
 
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Nothing is kept."""
+
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Nothing is held."""
 
 
 class Cluster:
-    """A TaskManager with two slots, and a ResourceManager and a JobMaster that the test plays."""
+    """A TaskManager with some slots, and a ResourceManager and a JobMaster that the test plays."""
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class Cluster:
         *,
         data_plane: NoData | None = None,
         task_cancellation: TaskCancellationSettings | None = None,
+        slots: int = 2,
     ) -> None:
         self.system = system
         self.resource_manager = Peer(system, "resource-manager", RM_SESSION)
@@ -103,10 +108,9 @@ class Cluster:
         props = Props(
             kind,
             HERE,
-            2,
+            slots,
             self.resource_manager.ref,
             data_plane or NoData(),
-            registration_retry_ms=100,
             network=network,
             task_cancellation=task_cancellation,
         )
@@ -186,5 +190,5 @@ def connect(cluster: Cluster) -> None:
     cluster.allocate("a")
     cluster.welcome()
     cluster.job_master.expect(OfferSlots)
-    cluster.say(AcceptSlots(job_id=JOB, accepted=(AllocationId("a"),)))
+    cluster.say(AcceptSlots(job_id=JOB, accepted=(AllocationId("a"),), offer=1))
     cluster.resource_manager.expect(AllocateSlotConfirmed)

@@ -9,7 +9,9 @@ import pytest
 
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
 from flykka.messages.job import JobResultFailure, JobResultSuccess
-from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    NoRestartStrategyConfiguration,
+)
 from flykka.messages.ref import Ref
 from flykka.messages.task import (
     ExecutionState,
@@ -32,7 +34,7 @@ def cluster(tmp_path: Path) -> Iterator[JobCluster]:
 
 
 def finish(cluster: JobCluster, *, reads_all: bool = True) -> Ref:
-    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=0)), slots=1)
+    task_manager = cluster.run(cluster.graph(restart=NoRestartStrategyConfiguration()), slots=1)
     for attempt in (SOURCE, SINK) if reads_all else ():
         cluster.tell_job_master(NotifyEndOfData(attempt=attempt))
     for attempt in (SOURCE, SINK):

@@ -19,7 +19,10 @@ from flykka.messages.job import (
     JobSubmitSuccess,
     ListeningBehaviour,
 )
-from flykka.messages.job_graph import CheckpointingSettings, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    NoRestartStrategyConfiguration,
+)
 from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster
 from flykka.messages.task import CancelTask, ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
@@ -96,7 +99,7 @@ def test_a_finished_job_is_reported_when_nothing_of_it_is_left(cluster: JobClust
     assert not (cluster.folder / JOB).exists()
 
 
-def test_the_id_of_a_job_is_free_when_its_client_hears_the_result(cluster: JobCluster) -> None:
+def test_a_job_that_has_ended_is_answered_with_its_result_when_it_is_submitted_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     for descriptor in cluster.deployed(task_manager):
         cluster.report(descriptor.attempt, ExecutionState.FINISHED)
@@ -104,10 +107,12 @@ def test_the_id_of_a_job_is_free_when_its_client_hears_the_result(cluster: JobCl
     cluster.submit(cluster.graph())
 
     assert len(cluster.heard(cluster.client, JobSubmitSuccess)) == 2
+    assert cluster.last(cluster.client, JobResultSuccess) == JobResultSuccess(job_id=JOB, is_earlier=True)
+    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == 1
 
 
 def test_a_failed_job_is_reported_with_its_cause(cluster: JobCluster) -> None:
-    no_restart = RestartStrategyConfiguration(attempts=0)
+    no_restart = NoRestartStrategyConfiguration()
     task_manager = cluster.run(cluster.graph(restart=no_restart), slots=1)
     source, sink = cluster.deployed(task_manager)
 
@@ -133,16 +138,6 @@ def test_a_job_that_is_not_there_cannot_be_cancelled(cluster: JobCluster) -> Non
     cluster.cancel()
 
     assert cluster.last(cluster.client, CancellationFailure).job_id == JOB
-
-
-def test_a_job_whose_job_master_dies_has_failed_and_its_data_is_released(cluster: JobCluster) -> None:
-    cluster.run(cluster.graph(), slots=1)
-
-    cluster.system.kill(cluster.registration.job_master)
-
-    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "JobMasterLostError"
-    assert cluster.data_plane.released == [JOB]
-    assert cluster.data_plane.keeps_staged == [True], "its checkpoints stay, and publish what was staged for them"
 
 
 def test_data_that_cannot_be_released_keeps_no_result_back(cluster: JobCluster) -> None:

@@ -20,7 +20,11 @@ from flykka.messages.job import (
     MetricsReported,
     TaskManagerLost,
 )
-from flykka.messages.job_graph import JobGraph, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+    NoRestartStrategyConfiguration,
+)
 from flykka.messages.registration import AcknowledgeRegistration, DisconnectJobMaster, RegisterTaskManager
 from flykka.messages.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
 from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
@@ -109,7 +113,7 @@ def test_offering_a_slot_twice_deploys_once(cluster: JobCluster) -> None:
 
 
 def test_a_slot_that_cannot_be_had_fails_the_job(cluster: JobCluster) -> None:
-    cluster.submit(cluster.graph(restart=RestartStrategyConfiguration(attempts=0)))
+    cluster.submit(cluster.graph(restart=NoRestartStrategyConfiguration()))
     cluster.accept_job_master()
     wanted = cluster.last(cluster.resource_manager, RequestSlot)
 
@@ -318,7 +322,7 @@ def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster
 
 
 def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster: JobCluster) -> None:
-    later = RestartStrategyConfiguration(delay_ms=1_000)
+    later = FixedDelayRestartStrategyConfiguration(delay_ms=1_000)
     task_manager = cluster.run(cluster.graph(restart=later), slots=1)
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
     cluster.report(SINK, ExecutionState.CANCELED)

@@ -1,4 +1,4 @@
-"""A job whose ResourceManager has ended: nobody starts another one, so the job fails and names it."""
+"""A job that has lost its ResourceManager: it goes on, and asks again for what it waits for at the next one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.heartbeat import HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
 from flykka.messages.job import JobResultFailure, JobStatus, JobStatusChanged
-from flykka.messages.job_graph import RestartStrategyConfiguration
-from flykka.messages.slots import FreeSlot
+from flykka.messages.registration import (
+    DisconnectJobMaster,
+    DisconnectResourceManager,
+    JobMasterRegistrationSuccess,
+    RegisterJobMaster,
+)
+from flykka.messages.slots import RequestSlot, SlotRequestFailed
 from flykka.messages.task import CancelTask, ExecutionState
+from flykka.runtime.events import DeadLetter
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import failure
-from tests.actors.job_cluster import JobCluster
+from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
+from tests.actors.job_cluster import RESOURCE_MANAGER_SESSION, JobCluster
 
-SOURCE = ExecutionAttemptId("job_source_0_0")
+NEXT_SESSION = LeaderSessionId("next-session")
+A_WHILE_MS = 1_000
 
 
 @pytest.fixture
@@ -29,36 +37,44 @@ def statuses(cluster: JobCluster) -> list[JobStatus]:
     return [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)]
 
 
-def test_a_job_fails_for_good_when_its_resource_manager_ends(cluster: JobCluster) -> None:
+def start_another(cluster: JobCluster) -> None:
+    """A ResourceManager at the same path, at which the JobMaster registers."""
+    cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
+    cluster.system.advance(A_WHILE_MS)
+    cluster.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
+
+
+def test_a_job_runs_on_when_its_resource_manager_ends(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.system.kill(cluster.resource_manager)
-    for cancel in cluster.heard(task_manager, CancelTask):
-        cluster.report(cancel.attempt, ExecutionState.CANCELED)
+    cluster.system.advance(A_WHILE_MS)
 
-    cause = cluster.last(cluster.client, JobResultFailure).cause
-    assert (cause.type_name, cluster.resource_manager.path in cause.message) == ("ResourceManagerLostError", True)
-    assert statuses(cluster) == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
-    assert len(cluster.heard(task_manager, FreeSlot)) == 1
+    assert statuses(cluster) == [JobStatus.RUNNING]
+    assert cluster.heard(task_manager, CancelTask) == []
 
 
-def test_a_job_that_is_to_restart_without_a_resource_manager_fails_instead(cluster: JobCluster) -> None:
-    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(delay_ms=1_000)), slots=1)
-    cluster.report(SOURCE, ExecutionState.FAILED, failure())
-    for cancel in cluster.heard(task_manager, CancelTask):
-        cluster.report(cancel.attempt, ExecutionState.CANCELED)
+def test_the_next_resource_manager_is_asked_for_the_slots_that_are_waited_for(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph(parallelism=2))
+    cluster.accept_job_master()
+    asked = {request.allocation_id for request in cluster.heard(cluster.resource_manager, RequestSlot)}
 
     cluster.system.kill(cluster.resource_manager)
-    cluster.system.advance(1_000)
+    start_another(cluster)
 
-    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "ResourceManagerLostError"
-    assert statuses(cluster)[2:] == [
-        JobStatus.RESTARTING,
-        JobStatus.CREATED,
-        JobStatus.RUNNING,
-        JobStatus.FAILING,
-        JobStatus.FAILED,
-    ]
+    assert len(asked) == 2
+    assert {request.allocation_id for request in cluster.heard(cluster.resource_manager, RequestSlot)} == asked
+
+
+def test_a_job_that_is_submitted_while_there_is_none_waits_for_one(cluster: JobCluster) -> None:
+    cluster.system.kill(cluster.resource_manager)
+    cluster.submit(cluster.graph())
+    cluster.system.advance(A_WHILE_MS)
+
+    start_another(cluster)
+
+    assert cluster.heard(cluster.client, JobResultFailure) == []
+    assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 1
 
 
 def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobCluster) -> None:
@@ -72,9 +88,77 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
     assert statuses(cluster) == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
 
 
-def test_a_job_that_comes_behind_the_end_of_the_resource_manager_fails_at_once(cluster: JobCluster) -> None:
+def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
+    rounds = 2 * HEARTBEAT_TIMEOUT_MS // HEARTBEAT_INTERVAL_MS
+
+    for _ in range(rounds):
+        request = HeartbeatRequest(origin=cluster.resource_manager)
+        cluster.say_as_resource_manager(request, RESOURCE_MANAGER_SESSION)
+        cluster.system.advance(HEARTBEAT_INTERVAL_MS)
+
+    assert len(cluster.heard(cluster.resource_manager, JobMasterHeartbeat)) == rounds
+    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before
+
+
+def test_a_silent_resource_manager_is_registered_at_anew(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    cluster.accept_job_master()
+    before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
+
+    cluster.system.advance(HEARTBEAT_TIMEOUT_MS + HEARTBEAT_INTERVAL_MS)
+
+    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) > before
+
+
+def test_a_resource_manager_that_has_lost_the_job_is_registered_at_anew(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
+    job_id = cluster.registration.job_id
+
+    cluster.say_as_resource_manager(DisconnectResourceManager(job_id=job_id), RESOURCE_MANAGER_SESSION)
+
+    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before + 1
+    assert statuses(cluster) == [JobStatus.RUNNING]
+
+
+def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    cluster.accept_job_master()
+    [request] = cluster.heard(cluster.resource_manager, RequestSlot)
+    cluster.system.kill(cluster.resource_manager)
+    start_another(cluster)
+    letters: list[DeadLetter] = []
+    cluster.system.event_stream.subscribe(letters.append, DeadLetter)
+
+    late = SlotRequestFailed(allocation_id=AllocationId(request.allocation_id), reason="it is late")
+    cluster.say_as_resource_manager(late, RESOURCE_MANAGER_SESSION)
+
+    assert len(letters) == 1
+    assert statuses(cluster) == [JobStatus.RUNNING]
+
+
+def test_an_acknowledgement_of_somebody_who_was_not_asked_is_a_dead_letter(cluster: JobCluster) -> None:
+    cluster.submit(cluster.graph())
+    letters: list[DeadLetter] = []
+    cluster.system.event_stream.subscribe(letters.append, DeadLetter)
+
+    cluster.tell_job_master(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
+
+    assert len(letters) == 1
+    assert cluster.heard(cluster.resource_manager, RequestSlot) == []
+
+
+def test_a_job_that_ends_looks_for_no_resource_manager_any_more(cluster: JobCluster) -> None:
+    task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.system.kill(cluster.resource_manager)
 
-    cluster.submit(cluster.graph())
+    cluster.cancel()
+    for cancel in cluster.heard(task_manager, CancelTask):
+        cluster.report(ExecutionAttemptId(cancel.attempt), ExecutionState.CANCELED)
+    cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
+    cluster.system.advance(A_WHILE_MS)
 
-    assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "ResourceManagerLostError"
+    assert cluster.said_to(cluster.resource_manager) == []
+    assert len(cluster.heard(task_manager, DisconnectJobMaster)) == 1

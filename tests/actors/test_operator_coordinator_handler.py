@@ -11,9 +11,12 @@ import pytest
 from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, OperatorCoordinatorState
 from flykka.messages.coordination import RestoreState
-from flykka.messages.ids import ExecutionAttemptId, OperatorId
+from flykka.messages.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.messages.job import CheckpointCompleted, JobResultFailure, JobStatus, JobStatusChanged, SubmitJob
-from flykka.messages.job_graph import JobGraph, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+)
 from flykka.messages.source import AddSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
@@ -62,7 +65,7 @@ def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) 
 
 
 def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next(cluster: JobCluster) -> None:
-    graph = cluster.graph(restart=RestartStrategyConfiguration(attempts=1, delay_ms=0))
+    graph = cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=0))
     task_manager = cluster.run(graph, slots=1)
     ask(cluster, count=9)
 
@@ -115,7 +118,8 @@ def test_a_checkpoint_whose_state_of_a_source_cannot_be_read_fails_the_job_for_g
     for attempt in (SOURCE, SINK):
         cluster.report(attempt, ExecutionState.CANCELED)
 
-    cluster.job_manager.tell(SubmitJob(job_graph=checkpointed(cluster), client=cluster.client, restore_path=bad))
+    another = replace(checkpointed(cluster), job_id=JobId("another"))
+    cluster.job_manager.tell(SubmitJob(job_graph=another, client=cluster.client, restore_path=bad))
     cluster.accept_job_master()
     cluster.system.advance(60_000)
 
@@ -126,5 +130,5 @@ def test_a_checkpoint_whose_state_of_a_source_cannot_be_read_fails_the_job_for_g
 
 
 def checkpointed(cluster: JobCluster) -> JobGraph:
-    graph = cluster.graph(restart=RestartStrategyConfiguration(attempts=3, delay_ms=0))
+    graph = cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=3, delay_ms=0))
     return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=50))

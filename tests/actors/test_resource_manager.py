@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.actors.resource_manager import ResourceManager, TaskManagerProps
-from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS
+from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS, Workers
 from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId, slot_id
 from flykka.messages.message import Message
@@ -67,7 +67,7 @@ def resource_manager_props(task_managers: int, task_manager_props: TaskManagerPr
     """A ResourceManager that starts so many TaskManagers, each made as it is told."""
     return Props(
         ResourceManager,
-        task_managers,
+        Workers(configured=task_managers),
         task_manager_props,
         heartbeat_interval_ms=INTERVAL_MS,
         heartbeat_timeout_ms=TIMEOUT_MS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.ids import OperatorId
+from flykka.messages.ids import JobId, OperatorId
 from flykka.messages.job import CheckpointCompleted, JobRestored, JobResultFailure, SubmitJob
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.source import AddSplits
@@ -19,6 +19,9 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import failure
 from tests.actors.job_cluster import JobCluster, split
 from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
+
+ANOTHER = JobId("another")
+"""Who asks for a job that is known hears what has become of it."""
 
 
 @pytest.fixture
@@ -72,7 +75,8 @@ def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -
 def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:
     elsewhere = retained(cluster)
 
-    cluster.job_manager.tell(SubmitJob(job_graph=checkpointed(cluster), client=cluster.client, restore_path=elsewhere))
+    another = replace(checkpointed(cluster), job_id=ANOTHER)
+    cluster.job_manager.tell(SubmitJob(job_graph=another, client=cluster.client, restore_path=elsewhere))
     cluster.accept_job_master()
     task_manager = cluster.start_task_manager("tm-2")
     cluster.offer("tm-2", 1)
@@ -85,7 +89,11 @@ def with_another_source(job_graph: JobGraph) -> JobGraph:
     source, sink = job_graph.vertices
     (operator,) = source.operators
     another = replace(operator, operator_id=OperatorId("another"))
-    return replace(job_graph, vertices=(replace(source, operators=(another,), outputs=(another.operator_id,)), sink))
+    return replace(
+        job_graph,
+        job_id=ANOTHER,
+        vertices=(replace(source, operators=(another,), outputs=(another.operator_id,)), sink),
+    )
 
 
 def start(cluster: JobCluster, path: str, *, allow_non_restored_state: bool) -> None:

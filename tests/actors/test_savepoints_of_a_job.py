@@ -23,7 +23,9 @@ from flykka.messages.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    FixedDelayRestartStrategyConfiguration,
+)
 from flykka.messages.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import JOB, failure
@@ -152,7 +154,7 @@ def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: J
 
 
 def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCluster, savepoints: Path) -> None:
-    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     trigger(cluster, savepoints)
 
     cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
@@ -165,7 +167,7 @@ def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCl
 
 
 def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
-    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(delay_ms=1_000)), slots=1)
+    cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(delay_ms=1_000)), slots=1)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
 
@@ -201,7 +203,9 @@ def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
 
     cluster.system.kill(cluster.registration.job_master)
 
-    assert not_taken(cluster) == "it has ended FAILED"
+    assert not_taken(cluster) == (
+        "the JobMaster of job has ended by itself; a new one goes on from the latest checkpoint"
+    )
 
 
 def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(cluster: JobCluster, savepoints: Path) -> None:
@@ -283,7 +287,7 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
 def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
     cluster: JobCluster, savepoints: Path
 ) -> None:
-    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop(cluster, savepoints)
     acknowledge(cluster)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,15 @@ from flykka.messages.job import (
     StoppingFailure,
     StoppingSuccess,
 )
-from flykka.messages.job_graph import RestartStrategyConfiguration
-from flykka.messages.task import ExecutionState
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+)
+from flykka.messages.task import CancelTask, ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, failure
+from tests.actors.graph.graphs import JOB, failure, graph_of, vertex
 from tests.actors.job_cluster import JobCluster
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
@@ -104,7 +110,7 @@ def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_agai
 
 
 def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(cluster: JobCluster) -> None:
-    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop(cluster)
 
     cluster.report(SINK, ExecutionState.FAILED, failure("boom"))
@@ -117,7 +123,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
 
 
 def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
-    task_manager = cluster.run(cluster.graph(restart=RestartStrategyConfiguration(attempts=1)), slots=1)
+    task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop(cluster)
     complete(cluster)
 
@@ -127,6 +133,39 @@ def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it
 
     assert "cannot publish" in refusal(cluster)
     assert cluster.deployed(task_manager)[-1].restored_checkpoint_id == 1
+
+
+def two_regions(cluster: JobCluster) -> JobGraph:
+    graph = graph_of(
+        vertex("one"),
+        vertex("other"),
+        restart=FixedDelayRestartStrategyConfiguration(attempts=1),
+        failover=FailoverStrategyKind.REGION,
+    )
+    return replace(graph, checkpointing=CheckpointingSettings(directory=str(cluster.folder)))
+
+
+def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluster: JobCluster) -> None:
+    task_manager = cluster.run(two_regions(cluster), slots=1)
+    stop(cluster)
+
+    cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
+
+    assert "boom" in refusal(cluster)
+    cancelled = [cancel.attempt for cancel in cluster.heard(task_manager, CancelTask)]
+    assert cancelled == ["job_other_0_0"]
+
+
+def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: JobCluster) -> None:
+    task_manager = cluster.run(two_regions(cluster), slots=1)
+    stop(cluster)
+    declined = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("job_one_0_0"), checkpoint_id=1)
+    cluster.tell_job_master(declined)
+
+    cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
+
+    assert "the job goes on" in refusal(cluster)
+    assert cluster.heard(task_manager, CancelTask) == []
 
 
 def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster) -> None:
@@ -140,21 +179,21 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
 
 
-def test_a_job_whose_job_master_dies_while_it_stops_has_failed_and_names_its_newest_checkpoint(
-    cluster: JobCluster,
-) -> None:
+def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_failed(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop(cluster)
     complete(cluster)
 
     cluster.system.kill(cluster.registration.job_master)
 
-    assert refusal(cluster) == "it has ended FAILED"
-    assert cluster.last(cluster.client, JobResultFailure).checkpoint_path == str(cluster.folder / JOB / "chk-1")
+    assert refusal(cluster) == (
+        "the JobMaster of job has ended by itself; a new one goes on from the latest checkpoint"
+    )
+    assert cluster.heard(cluster.client, JobResultFailure) == []
 
 
 def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster) -> None:
-    cluster.run(cluster.graph(restart=RestartStrategyConfiguration(delay_ms=1_000)), slots=1)
+    cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(delay_ms=1_000)), slots=1)
     cluster.report(SINK, ExecutionState.FAILED, failure())
     cluster.report(SOURCE, ExecutionState.CANCELED)
 

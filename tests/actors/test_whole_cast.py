@@ -9,13 +9,12 @@ import pytest
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.job import (
     CheckpointCompleted,
-    JobResultFailure,
     JobResultSuccess,
     JobStatus,
     TaskManagerLost,
 )
 from flykka.messages.message import Message
-from flykka.messages.registration import RegisterJobMaster
+from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots, RequestSlot
 from flykka.messages.source import RequestSplits
 from flykka.messages.task import (
@@ -113,21 +112,83 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
 
 
 @pytest.mark.parametrize(
-    "moment", [RegisterJobMaster, RequestSlot, AllocateSlotConfirmed, SubmitTask, TriggerCheckpoint, NotifyEndOfData]
+    "moment",
+    [
+        RegisterTaskManager,
+        RegisterJobMaster,
+        RequestSlot,
+        AllocateSlot,
+        AllocateSlotConfirmed,
+        OfferSlots,
+        SubmitTask,
+        TriggerCheckpoint,
+        NotifyEndOfData,
+        DisconnectJobMaster,
+    ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_moment_the_resource_manager_is_killed_at_the_job_fails_and_names_it(
+def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_without_a_restart(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
         kill = kill_when(system, "/user/resource-manager", is_a(moment))
+        stage = Stage(system, tmp_path)
         stage.submit()
 
-        stage.run(seconds=5)
+        stage.run(seconds=10)
 
-        [failed] = stage.client.heard(JobResultFailure)
         assert kill.done
-        assert failed.cause.type_name == "ResourceManagerLostError"
-        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
-        assert stage.data_plane.released == ["job"]
+        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+        assert stage.data_plane.sink.published == ALL_FILES
+        assert stage.task_managers() == ["task-manager-1", "task-manager-2"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path)
+        stage.submit("first", parallelism=4)
+        stage.run(seconds=1)
+        system.kill(stage.resource_manager)
+        stage.submit("second", parallelism=4)
+
+        stage.run(seconds=20)
+
+        assert sorted(success.job_id for success in stage.client.heard(JobResultSuccess)) == ["first", "second"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_task_manager_that_dies_while_there_is_no_resource_manager_is_replaced(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path)
+        stage.submit()
+        stage.run(seconds=1)
+        for path in ("/user/resource-manager", "/user/task-manager-1"):
+            doomed = system.find(path)
+            assert doomed is not None
+            system.kill(doomed)
+
+        stage.run(seconds=15)
+
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+        assert stage.task_managers() == ["task-manager-2", "task-manager-3"]
+
+
+@pytest.mark.parametrize("child", ["checkpoint-coordinator", "checkpoint-coordinator-de-activator"])
+@pytest.mark.parametrize("moment", [SubmitTask, AcknowledgeCheckpoint, NotifyEndOfData])
+def test_a_job_master_ends_with_a_child_that_is_killed_and_the_next_one_goes_on(
+    child: str, moment: type[Message], tmp_path: Path
+) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path)
+        kill = kill_when(system, f"/user/job-manager/job-job/{child}", is_a(moment))
+        stage.submit()
+
+        stage.run(seconds=15)
+
+        assert kill.done
+        statuses = stage.statuses()
+        assert JobStatus.RESTARTING in statuses
+        assert statuses[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES

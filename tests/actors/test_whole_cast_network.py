@@ -8,7 +8,9 @@ import pytest
 
 from flykka.actors.exchange.shuffle_environment import NetworkSettings
 from flykka.messages.job import CheckpointCompleted, JobResultFailure, JobStatus
-from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    NoRestartStrategyConfiguration,
+)
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Stage, is_a
@@ -45,7 +47,7 @@ def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
 def test_a_job_that_does_not_fit_fails_and_says_what_it_needs(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = Stage(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
-        stage.submit(parallelism=4, restart_strategy=RestartStrategyConfiguration(attempts=0))
+        stage.submit(parallelism=4, restart_strategy=NoRestartStrategyConfiguration())
 
         stage.run(seconds=5)
 

@@ -7,20 +7,26 @@ from collections.abc import Callable
 from tests.conformance.barrier_alignment import adapter as barrier_alignment
 from tests.conformance.case_files import Case
 from tests.conformance.checkpoint_coordinator import adapter as checkpoint_coordinator
+from tests.conformance.failover_regions import adapter as failover_regions
 from tests.conformance.job_graph import adapter as job_graph
 from tests.conformance.key_groups import adapter as key_groups
 from tests.conformance.network import adapter as network
+from tests.conformance.restart_strategies import adapter as restart_strategies
+from tests.conformance.slots import adapter as slots
 from tests.conformance.states import adapter as states
 from tests.conformance.watermarks import adapter as watermarks
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
     "01": checkpoint_coordinator.run,
+    "03": restart_strategies.run,
+    "04": failover_regions.run,
     "05": states.run,
     "06": job_graph.run,
     "02": barrier_alignment.run,
     "07": key_groups.run,
     "08": watermarks.run,
     "09": network.run,
+    "10": slots.run,
 }
 """By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
 `UnknownWordError` where the case uses a word that it does not know."""

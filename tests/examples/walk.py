@@ -71,14 +71,14 @@ class Walk:
         told = {"PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
         # A reader's shell and nothing else: with CI in the environment, for one, pytest tells a failure at full length.
         kept = {name: os.environ[name] for name in _OF_ANY_SHELL if name in os.environ}
-        self._environment = {**kept, **told, "PATH": path}
+        self.environment = {**kept, **told, "PATH": path}
 
     def run(self, command: str) -> str:
         """What a command prints, on both of its streams."""
         ran = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
-            env=self._environment,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -6,7 +6,13 @@ import pytest
 
 from flykka.errors import DurationError, ProgramError
 from flykka.job_settings import JobSettings
-from flykka.messages.job_graph import ScheduleMode, TaskCancellationSettings
+from flykka.messages.job_graph import (
+    FailoverStrategyKind,
+    InputDependencyConstraint,
+    ScheduleMode,
+    TaskCancellationSettings,
+)
+from flykka.runtime_mode import RuntimeExecutionMode
 from flykka.streams.stream_graph_generator import Defaults
 
 
@@ -20,10 +26,27 @@ def test_what_is_said_of_graphs_is_what_their_generator_is_given() -> None:
     )
 
 
-@pytest.mark.parametrize("mode", ["LAZY_FROM_SOURCES", "eager", None])
+@pytest.mark.parametrize("mode", ["LAZY", "eager", None])
 def test_a_schedule_mode_that_is_not_offered_is_refused_with_those_that_are(mode: str) -> None:
-    with pytest.raises(ProgramError, match=f"one of EAGER, PIPELINED_REGION, not {mode!r}"):
+    with pytest.raises(ProgramError, match=f"one of EAGER, PIPELINED_REGION, LAZY_FROM_SOURCES, not {mode!r}"):
         JobSettings().set_schedule_mode(mode)
+
+
+def test_a_lazy_task_waits_for_any_of_its_inputs_or_for_all() -> None:
+    assert JobSettings().input_dependency_constraint is InputDependencyConstraint.ANY
+
+    settings = JobSettings().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")
+
+    assert settings.input_dependency_constraint is InputDependencyConstraint.ALL
+    with pytest.raises(ProgramError, match="input constraint must be one of ANY, ALL, not 'SOME'"):
+        settings.set_default_input_dependency_constraint("SOME")
+
+
+def test_the_failover_strategy_is_one_of_two_and_else_the_cluster_says_it() -> None:
+    assert JobSettings().failover_strategy is None
+    assert JobSettings().set_failover_strategy("full").failover_strategy is FailoverStrategyKind.FULL
+    with pytest.raises(ProgramError, match="failover strategy must be one of region, full, not 'individual'"):
+        JobSettings().set_failover_strategy("individual")
 
 
 def test_what_is_not_said_of_cancellation_is_left_to_the_cluster() -> None:
@@ -41,3 +64,13 @@ def test_a_cancelled_task_may_take_as_long_as_is_said() -> None:
 @pytest.mark.parametrize(("own", "expected"), [(None, 77), (-1, 77), (0, 0), (12, 12)])
 def test_a_buffer_timeout_below_nothing_is_that_of_the_environment(own: int | None, expected: int) -> None:
     assert Defaults(buffer_timeout_ms=77).buffer_timeout_of(own) == expected
+
+
+@pytest.mark.parametrize("mode", ["BATCH", RuntimeExecutionMode.BATCH])
+def test_the_runtime_mode_is_said_by_the_enum_or_its_name(mode: RuntimeExecutionMode | str) -> None:
+    assert JobSettings().set_runtime_mode(mode).defaults.runtime_mode is RuntimeExecutionMode.BATCH
+
+
+def test_a_runtime_mode_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ProgramError, match="one of STREAMING, BATCH, AUTOMATIC, not 'batch'"):
+        JobSettings().set_runtime_mode("batch")

@@ -12,7 +12,8 @@ from flykka.messages.job_graph import (
     CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
-    RestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
 )
 from flykka.restart_strategies import RestartStrategies
 from flykka.streams.stream_graph_generator import Defaults
@@ -31,8 +32,27 @@ def test_settings_can_be_chained() -> None:
 def test_a_job_with_checkpoints_is_restarted_without_end_and_one_without_is_not() -> None:
     without, with_checkpoints = JobSettings(), JobSettings().enable_checkpointing("1s")
 
-    assert without.restart_strategy == RestartStrategyConfiguration(attempts=0)
-    assert with_checkpoints.restart_strategy == RestartStrategyConfiguration(attempts=None, delay_ms=1_000)
+    endless = FixedDelayRestartStrategyConfiguration(attempts=None, delay_ms=1_000)
+    assert without.resolved_restart_strategy(None) == NoRestartStrategyConfiguration()
+    assert with_checkpoints.resolved_restart_strategy(None) == endless
+
+
+def test_what_the_cluster_says_holds_for_jobs_that_say_nothing() -> None:
+    cluster, own = RestartStrategies.failure_rate_restart(3, "5min"), RestartStrategies.no_restart()
+
+    assert JobSettings().enable_checkpointing("1s").resolved_restart_strategy(cluster) == cluster
+    assert JobSettings().set_restart_strategy(own).resolved_restart_strategy(cluster) == own
+    fallback = JobSettings().set_restart_strategy(RestartStrategies.fallback_restart())
+    assert fallback.resolved_restart_strategy(cluster) == cluster
+
+
+def test_execution_retries_hold_where_no_restart_strategy_is_set() -> None:
+    settings = JobSettings().set_number_of_execution_retries(2).set_execution_retry_delay("3s")
+
+    assert settings.restart_strategy == RestartStrategies.fixed_delay_restart(2, "3s")
+    assert JobSettings().set_number_of_execution_retries(0).restart_strategy == RestartStrategies.no_restart()
+    chosen = RestartStrategies.fixed_delay_restart()
+    assert settings.set_restart_strategy(chosen).restart_strategy == chosen
 
 
 def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> None:

@@ -17,7 +17,12 @@ from flykka.errors import (
     UnknownTaskManagerError,
 )
 from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration, ShipStrategy
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    NoRestartStrategyConfiguration,
+    ShipStrategy,
+)
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
@@ -57,7 +62,7 @@ def start() -> Iterator[Callable[..., Made]]:
 
 
 def job(folder: Path, parallelism: int = 1) -> JobGraph:
-    graph = graph_of(vertex("source", parallelism), restart=RestartStrategyConfiguration(attempts=0))
+    graph = graph_of(vertex("source", parallelism), restart=NoRestartStrategyConfiguration())
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
 
@@ -115,12 +120,22 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
         cluster.submit(job(tmp_path, parallelism=5))
 
 
-def test_a_job_does_not_wait_for_slots_that_another_one_has(start: Callable[..., Made], tmp_path: Path) -> None:
+def test_the_refusal_says_at_which_parallelism_the_job_would_run(start: Callable[..., Made], tmp_path: Path) -> None:
     cluster = start().cluster
-    cluster.submit(job(tmp_path / "first", parallelism=3)).wait_submitted(timeout=1)
 
-    with pytest.raises(InsufficientSlotsError, match=r"needs 2 slots, and of 4 .* 1 are free, .* held by 'job'"):
-        cluster.submit(job(tmp_path / "second", parallelism=2))
+    with pytest.raises(InsufficientSlotsError, match="lower the job's parallelism to 4, or give the cluster more"):
+        cluster.submit(job(tmp_path, parallelism=5))
+
+
+def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
+    start: Callable[..., Made], tmp_path: Path
+) -> None:
+    made = start(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
+
+    made.cluster.submit(job(tmp_path, parallelism=5)).wait_submitted(timeout=1)
+    made.system.run_until_idle()
+
+    assert made.cluster.task_managers() == ("task-manager-1", "task-manager-2", "task-manager-3")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ from datetime import timedelta
 import pytest
 
 from flykka.errors import DurationError, ProgramError
-from flykka.messages.job_graph import MonotonyViolationHandler, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    MonotonyViolationHandler,
+    NoRestartStrategyConfiguration,
+)
 from flykka.restart_strategies import RestartStrategies
 from flykka.streams.output_tag import OutputTag
 from flykka.streams.watermark_strategy import WatermarkStrategy
@@ -103,14 +109,35 @@ def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:
     limited = RestartStrategies.fixed_delay_restart(attempts=3, delay="10s")
     endless = RestartStrategies.fixed_delay_restart()
 
-    assert limited == RestartStrategyConfiguration(attempts=3, delay_ms=10_000)
-    assert endless == RestartStrategyConfiguration(attempts=None, delay_ms=0)
+    assert limited == FixedDelayRestartStrategyConfiguration(attempts=3, delay_ms=10_000)
+    assert endless == FixedDelayRestartStrategyConfiguration(attempts=None, delay_ms=0)
 
 
 def test_no_restart_is_a_restart_strategy_without_attempts() -> None:
-    assert RestartStrategies.no_restart() == RestartStrategyConfiguration(attempts=0)
+    assert RestartStrategies.no_restart() == NoRestartStrategyConfiguration()
 
 
 def test_a_negative_number_of_restarts_is_refused() -> None:
     with pytest.raises(ProgramError, match="number of restarts must be a whole number from 0, not -1"):
         RestartStrategies.fixed_delay_restart(attempts=-1)
+
+
+def test_a_failure_rate_and_a_growing_delay_are_said_in_lengths_of_time() -> None:
+    rate = RestartStrategies.failure_rate_restart(3, "5min", delay="10s")
+    growing = RestartStrategies.exponential_delay_restart("1s", "1min", 1.5, "1h", 0.2)
+
+    assert rate == FailureRateRestartStrategyConfiguration(max_failures=3, interval_ms=300_000, delay_ms=10_000)
+    assert growing == ExponentialDelayRestartStrategyConfiguration(
+        initial_backoff_ms=1_000,
+        max_backoff_ms=60_000,
+        backoff_multiplier=1.5,
+        reset_backoff_threshold_ms=3_600_000,
+        jitter_factor=0.2,
+    )
+
+
+def test_a_growing_delay_that_does_not_grow_is_refused() -> None:
+    with pytest.raises(ProgramError, match="the first delay, 2000 ms, is above the longest, 1000 ms"):
+        RestartStrategies.exponential_delay_restart("2s", "1s")
+    with pytest.raises(ProgramError, match="the multiplier of the delay must be above 1, not 1"):
+        RestartStrategies.exponential_delay_restart(backoff_multiplier=1)

@@ -64,9 +64,9 @@ MUTATIONS = (
         history="flights-with-a-kill",
     ),
     Mutation(
-        where="scheduling.slot_manager:SlotManager._serve",
-        line="allocation_id, request = self._waiting.popitem(last=False)",
-        instead="allocation_id, request = self._waiting.popitem(last=True)",
+        where="scheduling.pending_slot_requests:PendingSlotRequests.next",
+        line="request = next(iter(requests.values()), None)",
+        instead="request = next(reversed(requests.values()), None)",
         history="crowded",
     ),
     Mutation(
@@ -82,15 +82,15 @@ MUTATIONS = (
         history="killed-task-manager",
     ),
     Mutation(
-        where="scheduling.failover:decide",
-        line="return Restart(delay_ms=strategy.restart())",
-        instead="return GiveUp(cause=cause)",
+        where="scheduling.failure_handler:ExecutionFailureHandler.handle_global",
+        line="if not self._count(cause, now):",
+        instead="if self._count(cause, now):",
         history="killed-task-manager",
     ),
     Mutation(
-        where="scheduling.restart_strategy:FixedDelayRestartStrategy.restart",
-        line="return self._delay_ms",
-        instead="return self._delay_ms + 1",
+        where="scheduling.restart_strategy:Backoff.drawn",
+        line="return drawn if self.max_ms is None else min(drawn, self.max_ms)",
+        instead="return drawn + 1 if self.max_ms is None else min(drawn, self.max_ms)",
         history="declined-and-failed",
     ),
     Mutation(
@@ -214,15 +214,15 @@ MUTATIONS = (
         history="regions",
     ),
     Mutation(
-        where="graph.regions:_pipelined",
-        line="root[find(other)] = find(one)",
+        where="scheduling.topology:pipelined_regions",
+        line="root[find(task)] = first",
         instead="pass",
         history="regions",
     ),
     Mutation(
         where="scheduling.slot_sharing:SlotSharing.leave",
-        line="if shared.occupants:",
-        instead="if not shared.occupants:",
+        line="request = shared.members.pop(attempt)",
+        instead="request = shared.members[attempt]",
         history="declined-and-failed",
     ),
     Mutation(

@@ -47,7 +47,7 @@ FOR_USERS = (
 FOR_THE_RUNTIME = {
     *(name for kind in (Source, Sink, EventTimeWindows) for name in dir(kind)),
     # What only those need who start a cluster without an environment.
-    *("submit", "shutdown", "system", "restart_strategy"),
+    *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy"),
 }
 
 

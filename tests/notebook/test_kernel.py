@@ -94,7 +94,7 @@ def test_a_job_that_has_failed_shows_why(kernel: Kernel, folder: Path) -> None:
     assert "FAILED" in shown.text
     assert "numbers.parquet" in shown.shown[0]["text/html"]
     assert "skipping hidden" in failed.traceback
-    assert kernel.run("job.exception").text.startswith("JobExecutionError: job 'even numbers' failed: ")
+    assert kernel.run("job.exception()").text.startswith("JobExecutionError: job 'even numbers' failed: ")
 
 
 @pytest.mark.parametrize(

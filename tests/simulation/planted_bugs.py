@@ -18,10 +18,13 @@ from flykka.actors.execution.effects import TaskEffect, TellBridge
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.actors.execution.task_outputs import TaskOutputs
+from flykka.actors.job_master import JobMaster
 from flykka.messages.exchange import EndOfPartition, Event
 from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.ref import Ref
 from flykka.messages.stage import CommitCheckpoint, ReleaseBatches, RunStage, StateSnapshotted
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.runtime.leader_session import Sessions
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
@@ -33,9 +36,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 class PlantedBug:
     """A mistake, the monitor that sees it first, and some of what that one says.
 
-    It is looked for from the seed `begin` on, so that the search is short. From seed 0 on, with all faults, the five
-    with which the list begins come to light with the seeds 53, 0, 0, 190 and 1. For the others `settings` may be the
-    faults that bring them to light soonest.
+    It is looked for from the seed `begin` on, so that the search is short; `settings` may be the faults that bring it
+    to light soonest.
     """
 
     plant: Plant
@@ -159,14 +161,31 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
     patch.setattr(SharedStateRegistry, "unregister", forgiving)
 
 
+def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
+    """What is said under a session that is over is handled as any other."""
+    patch.setattr(Sessions, "refusal", lambda _self, _message: None)
+
+
+def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator dies, and its JobMaster goes on without it."""
+
+    def go_on(_self: JobMaster, _child: Ref) -> None: ...
+
+    patch.setattr(JobMaster, "_end_with", go_on)
+
+
 STAGES_FAIL = SimulationSettings(faults=frozenset({FaultKind.STAGE}), max_faults=10)
+
+DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}), max_faults=8)
+CUT_OFF = SimulationSettings(faults=frozenset({FaultKind.CUT, FaultKind.CRASH}), max_faults=8)
+MASTERS_DIE = SimulationSettings(faults=frozenset({FaultKind.MASTER}), max_faults=4)
 
 PLANTED_BUGS = (
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
         monitor="checkpoints",
         says="completes without the acknowledgement of",
-        begin=50,
+        settings=DOUBLED,
     ),
     PlantedBug(
         plant=a_commit_comes_before_the_completion,
@@ -178,7 +197,7 @@ PLANTED_BUGS = (
         plant=the_state_of_a_declined_checkpoint_is_kept,
         monitor="storage",
         says="/in-flight/",
-        begin=185,
+        begin=250,
     ),
     PlantedBug(
         plant=the_end_of_a_partition_is_lost,
@@ -203,7 +222,18 @@ PLANTED_BUGS = (
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
         monitor="storage",
         says="cannot be restored",
-        settings=STAGES_FAIL,
-        begin=36,
+        begin=120,
+    ),
+    PlantedBug(
+        plant=nobody_looks_whose_session_it_is,
+        monitor="sessions",
+        says=", and that is over",
+        settings=CUT_OFF,
+    ),
+    PlantedBug(
+        plant=a_job_master_does_not_hear_of_the_end_of_its_coordinator,
+        monitor="progress",
+        says="has not ended",
+        settings=MASTERS_DIE,
     ),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.actors.graph.validation import check_job_graph
 from flykka.messages.ids import JobId, JobVertexId
-from flykka.messages.job_graph import CheckpointingSettings, JobEdge, OperatorKind, ShipStrategy
+from flykka.messages.job_graph import CheckpointingSettings, JobEdge, JobType, OperatorKind, ShipStrategy
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.job import draw_restart_strategy, job_graph
 from flykka.simulation.operators import Filter, Program, Sink, Source
@@ -81,6 +81,17 @@ def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
         topology = drawn(seed).rescaled(lambda parallelism: 5 - parallelism)
 
         check_job_graph(job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed))))
+
+
+def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
+    checkpointing = CheckpointingSettings(directory="simulated://here", interval_ms=100)
+    for seed in SEEDS:
+        topology = drawn(seed)
+
+        check_job_graph(
+            job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed)), JobType.BATCH)
+        )
+        assert topology.as_batch().truth() == topology.truth()
 
 
 def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:

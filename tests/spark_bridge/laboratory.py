@@ -17,7 +17,15 @@ from pyspark.sql import functions as F
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
-from flykka.messages.job_graph import FiringMode, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import (
+    FiringMode,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+    ResultPartitionType,
+    ShipStrategy,
+)
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.source import SourceSplit
@@ -224,6 +232,7 @@ class Laboratory:
         strategy: ShipStrategy = ShipStrategy.HASH,
         reads: Told | None = None,
         key_by: OperatorRef | None = None,
+        partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
     ) -> Told:
         """Begin an attempt of a vertex that is read by `readers` subtasks and itself reads another attempt."""
         attempt = attempt_id(self.job_id, vertex.vertex_id, subtask, number)
@@ -235,6 +244,7 @@ class Laboratory:
                 ship_strategy=strategy,
                 max_parallelism=128,
                 key_by=key_by or self.registry.bind("keys", KeyByCode(columns=("key",))),
+                partition_type=partition_type,
             )
             for output in range(len(vertex.outputs))
         )

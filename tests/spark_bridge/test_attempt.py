@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import Column, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
@@ -61,6 +61,24 @@ def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: in
 
     assertDataFrameEqual(files.published().collect(), expected(files))
     assert {column for column, _ in files.published().dtypes} == {"window_start", "window_end", "key", "n", "most"}
+
+
+def test_the_functions_behind_a_source_are_tried_once_for_all_of_its_attempts(laboratory: Laboratory) -> None:
+    tried: list[str] = []
+
+    def watched(rows: DataFrame) -> DataFrame:
+        tried.append("probe" if rows.isStreaming else "batch")
+        return rows.where("amount > 0")
+
+    write_rows(laboratory.input / "0.parquet", SALES)
+    vertex = laboratory.source(transform(watched), LocalWindowCode(window=laboratory.windows()))
+    first = laboratory.begin(vertex).open()
+    first.close(cancel=True)
+    second = laboratory.begin(vertex, number=1).open()
+
+    second.read(laboratory.splits(vertex))
+
+    assert tried == ["probe", "batch"]
 
 
 def test_a_stage_says_how_many_rows_it_read_and_how_late_they_were(files: Laboratory) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from queue import Queue
 from threading import Event
+from time import monotonic, sleep
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -18,9 +19,12 @@ from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.batches import BatchStore
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import CANCELLED_FOLDER
+from flykka.spark_bridge.spark_sessions import SparkSessions
+from flykka.spark_bridge.stages.source_reader import SourceReaders
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -30,6 +34,8 @@ OPEN = OpenBridge(restore=None, restored_checkpoint_id=None)
 
 class StoppedSpark:
     """A session whose context was stopped: there is nothing behind it any more."""
+
+    _jsc = None
 
     def __init__(self, settings: dict[str, str]) -> None:
         self._settings = settings
@@ -101,6 +107,34 @@ def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
     assert not told.attempt.end.wait(0)
 
 
+def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laboratory) -> None:
+    begun, interrupted = Event(), Event()
+
+    def never_end(rows: DataFrame) -> DataFrame:
+        begun.set()
+        deadline = monotonic() + PATIENCE_SECONDS
+        try:
+            while monotonic() < deadline:
+                sleep(0.001)
+        except AttemptCancelledError:
+            interrupted.set()
+            raise
+        return rows
+
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = laboratory.source(transform(never_end), laboratory.sink())
+    told = laboratory.begin(vertex).open()
+    told.tell_read(laboratory.splits(vertex))
+    assert begun.wait(PATIENCE_SECONDS)
+
+    told.tell(CloseBridge(cancel=True))
+    told.tell(CloseBridge(cancel=True, interrupt=True))
+
+    assert told.next() == BridgeClosed()
+    assert interrupted.is_set()
+    assert told.attempt.end.wait(PATIENCE_SECONDS)
+
+
 def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient: Blocking) -> None:
     impatient.blocked().close(cancel=True)
 
@@ -161,9 +195,11 @@ def test_an_attempt_ends_where_spark_is_stopped(
     stopped = StoppedSpark({CANCELLED_FOLDER: str(laboratory.folder / "is" / "gone")})
     told = laboratory.begin(laboratory.source(laboratory.sink()))
     services = Services(
+        sessions=SparkSessions(laboratory.plane.session, owned=False),
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
         user_session=laboratory.plane.session,
         store=BatchStore(),
+        readers=SourceReaders(),
         registry=registry,
         filesystem=FileSystem(laboratory.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
@@ -177,6 +213,6 @@ def test_an_attempt_ends_where_spark_is_stopped(
         closed = answers.get(timeout=PATIENCE_SECONDS)
 
     assert isinstance(failed, StageFailed)
-    assert failed.cause.message.startswith("beginning to work: ")
+    assert failed.cause.type_name == "SessionStoppedError"
     assert closed == BridgeClosed()
-    assert "cannot free what was half made" in caplog.text
+    assert "cannot free" not in caplog.text

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Event, Thread
+
 import pytest
 from pyspark.sql import SparkSession
 
 from flykka.messages.batch import BatchRef
-from flykka.messages.ids import BatchId, ExecutionAttemptId, JobId, ResultPartitionId
-from flykka.spark_bridge.batches import IN_TRANSIT, Address, Batch, BatchStore, Blocks
+from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from flykka.spark_bridge.batches import IN_TRANSIT, KEPT, Address, Batch, BatchStore, Blocks
 from flykka.spark_bridge.errors import UnknownBatchError
+from tests.spark_bridge.laboratory import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +36,7 @@ class Store:
         blocks = Blocks(self.spark.range(1).localCheckpoint())
         refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
         batches = [Batch(ref=ref, frame=blocks.frame, address=address, holder=holder) for ref in refs]
-        self.store.put(blocks, batches, job_id=JobId("job"), producer=ExecutionAttemptId(producer))
+        self.store.put(blocks, batches, producer=ExecutionAttemptId(producer))
         return blocks
 
     def holds(self, blocks: Blocks) -> bool:
@@ -97,7 +101,7 @@ def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> Non
     store.store.release_addressed(frozenset({HERE}))
 
     assert set(store.store.holders()) == {"another's"}
-    store.store.release_job(JobId("job"))
+    store.store.close()
 
 
 def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> None:
@@ -108,7 +112,7 @@ def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> No
     store.store.release_produced(PRODUCER)
 
     assert set(store.store.holders()) == {"taken"}
-    store.store.release_job(JobId("job"))
+    store.store.close()
 
 
 def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: Store) -> None:
@@ -118,15 +122,14 @@ def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: St
     store.store.release_held(ExecutionAttemptId("job_window_0_1"))
 
     assert set(store.store.holders()) == {"other"}
-    store.store.release_job(JobId("job"))
+    store.store.close()
 
 
 def test_the_end_of_a_job_frees_every_batch_of_it(store: Store) -> None:
     blocks = [store.put("a"), store.put("b", holder="somebody")]
 
-    store.store.release_job(JobId("another job"))
     before = store.store.stats().rows
-    store.store.release_job(JobId("job"))
+    store.store.close()
 
     assert before == 2
     assert not any(store.holds(each) for each in blocks)
@@ -138,3 +141,92 @@ def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> No
 
     with pytest.raises(UnknownBatchError, match="batch a was released"):
         store.store.take(BatchId("a"), READER)
+
+
+def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(store: Store) -> None:
+    blocks = store.put("a", holder=KEPT)
+    for reader in (READER, "job_window_0_2"):
+        store.store.take(BatchId("a"), reader)
+        store.store.release([BatchId("a")])
+        store.store.release([BatchId("a")], reader)
+    store.store.release_addressed(frozenset({HERE}))
+    before = store.holds(blocks)
+
+    store.store.release_partitions(frozenset({ResultPartitionId("another")}))
+    store.store.release_partitions(frozenset({HERE.partition}))
+
+    assert before
+    assert not store.holds(blocks)
+
+
+def test_a_reader_of_a_released_partition_keeps_what_it_has_taken(store: Store) -> None:
+    blocks = store.put("a", holder=KEPT)
+    store.store.take(BatchId("a"), READER)
+
+    store.store.release_partitions(frozenset({HERE.partition}))
+    before = store.holds(blocks)
+    store.store.release([BatchId("a")], READER)
+
+    assert before
+    assert not store.holds(blocks)
+
+
+def test_a_cancelled_producer_keeps_nothing(store: Store) -> None:
+    blocks = store.put("a", holder=KEPT)
+
+    store.store.release_produced(PRODUCER)
+
+    assert not store.holds(blocks)
+
+
+class SlowBlocks(Blocks):
+    """Blocks that are freed when it is said so."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark.range(1).localCheckpoint())
+        self.begun, self.may_go_on = Event(), Event()
+
+    def free(self) -> None:
+        self.begun.set()
+        assert self.may_go_on.wait(PATIENCE_SECONDS)
+        super().free()
+
+
+@pytest.mark.parametrize(
+    "free", [BatchStore.close, lambda store: store.release([BatchId("a")])], ids=["end", "release"]
+)
+def test_whoever_ends_the_job_while_others_free_batches_returns_when_they_have(
+    store: Store, spark: SparkSession, free: Callable[[BatchStore], None]
+) -> None:
+    blocks = SlowBlocks(spark)
+    ref = BatchRef(batch_id=BatchId("a"), rows=1, size_bytes=8)
+    store.store.put(blocks, [Batch(ref=ref, frame=blocks.frame, address=HERE)], producer=PRODUCER)
+    freeing = Thread(target=free, args=(store.store,))
+    freeing.start()
+    assert blocks.begun.wait(PATIENCE_SECONDS)
+    held_at_the_end: list[bool] = []
+
+    def end() -> None:
+        store.store.close()
+        held_at_the_end.append(store.holds(blocks))
+
+    ending = Thread(target=end)
+    ending.start()
+    # Who does not wait for the other returns at once, and long before this.
+    ending.join(0.5)
+    blocks.may_go_on.set()
+    for each in (freeing, ending):
+        each.join(PATIENCE_SECONDS)
+
+    assert held_at_the_end == [False]
+
+
+def test_what_is_put_behind_the_end_of_the_job_is_freed_at_once(store: Store) -> None:
+    store.store.close()
+
+    blocks = store.put("late", holder=KEPT)
+
+    assert not store.holds(blocks)
+    assert store.store.stats().batches == 0
+    with pytest.raises(UnknownBatchError):
+        store.store.take(BatchId("late"), READER)

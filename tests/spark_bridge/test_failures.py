@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flykka.messages.failure import SerializedThrowable
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.files import write_files
+from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.user_lines import UserLine
 
 
@@ -100,6 +104,42 @@ def end_the_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 @pytest.mark.spark
+def test_a_full_disk_is_told_with_the_folder_that_was_written_to(spark: SparkSession) -> None:
+    full = CapturedException(desc="java.io.IOException: No space left on device", stackTrace="")
+    full.add_note("written was to file:/checkpoints/7")
+
+    told = serialized("snapshot 3", full)
+
+    assert (told.type_name, told.message) == (
+        "DiskFullError",
+        "snapshot 3: No space left on device: make room, there or where executors keep rows (spark.local.dir);"
+        " written was to file:/checkpoints/7",
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_rows_that_are_gone_are_told_as_lost_and_a_restart_mends_that(spark: SparkSession) -> None:
+    rows = spark.range(10).localCheckpoint()
+    rows._jdf.queryExecution().analyzed().rdd().unpersist(True)
+
+    told = _failure_of(rows)
+
+    assert (told.type_name, told.suppress_restarts) == ("LostBatchError", False)
+    assert told.message == "stage 3: rows that were computed before are gone with the executor that held them"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_jvm_that_is_out_of_memory_is_told_with_what_to_give_more(spark: SparkSession) -> None:
+    # The plan is computed while it is made, in an array that no JVM can have.
+    told = _failure_of(spark.range(1).select(F.repeat(F.lit("x"), F.lit(2**31 - 1))))
+
+    assert told.type_name == "OutOfMemoryError"
+    assert "give executors more (spark.executor.memory" in told.message
+
+
+@pytest.mark.spark
 def test_a_function_that_raises_in_a_worker_is_told_by_its_own_line_not_by_that_of_a_library(
     spark: SparkSession,
 ) -> None:
@@ -129,6 +169,20 @@ def test_a_value_that_does_not_fit_is_told_with_the_line_that_wrote_the_column(s
     assert told.message.endswith(
         'rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))'
     )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_storage_that_refuses_is_told_with_its_path(spark: SparkSession, tmp_path: Path) -> None:
+    filesystem, target = FileSystem(spark), tmp_path / "state"
+    # A file in the place of a folder refuses whoever asks: an administrator may write into any folder.
+    target.write_bytes(b"")
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit
+        write_files(filesystem, spark.range(1), f"{target}/below")
+    told = serialized("snapshot 3", caught.value)
+
+    assert str(target) in told.message
 
 
 def _failure_of(rows: DataFrame) -> SerializedThrowable:

@@ -155,6 +155,24 @@ def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_
     assert "is no longer there: taken for published" in caplog.text
 
 
+@pytest.mark.parametrize("leaves_an_empty_folder", [True, False], ids=["mount point", "nothing"])
+def test_what_waits_on_a_disk_that_is_away_is_not_taken_for_published(sink: Sink, leaves_an_empty_folder: bool) -> None:
+    writer = sink.writer()
+    state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
+    away = sink.folder.rename(sink.folder.with_name("away"))
+    if leaves_an_empty_folder:
+        sink.folder.mkdir()
+
+    with pytest.raises(SinkError, match="is the disk or the share away that it is on"):
+        sink.writer(attempt=1).restore(state)
+
+    if leaves_an_empty_folder:
+        sink.folder.rmdir()
+    away.rename(sink.folder)
+    sink.writer(attempt=2).restore(state)
+    assert sink.seen() == [1]
+
+
 def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
     writer = sink.writer()
     pending, _ = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shutil import rmtree
 from threading import Event
 
 import pytest
@@ -22,8 +23,9 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
 from flykka.spark_bridge.code import LocalWindowCode
+from flykka.spark_bridge.state.storage import StateReader
 from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -149,6 +151,40 @@ def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line:
     restored.commit(3)
 
     assert {row.n for row in line.laboratory.published().collect()} == {32}
+
+
+def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_read = Event()
+    line.may_fire.set()
+    line.read()
+    state = line.windows.snapshot(1).state
+
+    def read_late(reader: StateReader, handles: Iterable[SharedStateHandle | ExclusiveStateHandle]) -> DataFrame:
+        assert may_read.wait(PATIENCE_SECONDS)
+        return read(reader, handles)
+
+    read = StateReader.read
+    monkeypatch.setattr(StateReader, "read", read_late)
+    restored = line.restarted(state)
+    line.read()
+    may_read.set()
+    restored.snapshot(2, END)
+    restored.commit(2)
+
+    assert {row.n for row in line.laboratory.published().collect()} == {2}
+
+
+def test_state_that_cannot_be_read_fails_the_attempt_and_whoever_waits_for_it(line: Line) -> None:
+    line.may_fire.set()
+    line.read()
+    state = line.windows.snapshot(1).state
+    rmtree(line.laboratory.folder / "checkpoints")
+
+    restored = line.restarted(state)
+    failed = restored.expect(StageFailed)
+
+    assert "reading the state of" in failed.cause.message
+    restored.close(cancel=True)
 
 
 @pytest.mark.parametrize("keep", [True, False])

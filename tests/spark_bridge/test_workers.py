@@ -19,7 +19,7 @@ from flykka.spark_bridge.workers import Stage, Workers
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Crew:

@@ -9,7 +9,6 @@ from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.coordinator import CheckpointCoordinatorMachine
 from flykka.actors.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
-from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
 from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
@@ -25,6 +24,8 @@ from flykka.messages.checkpoint import (
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
+    CheckpointIds,
+    CheckpointsRecovered,
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
     MasterHookFailed,
@@ -88,6 +89,20 @@ def acknowledgement(
     )
 
 
+class Ids:
+    """A counter from 1 on."""
+
+    def __init__(self) -> None:
+        self.next = 1
+
+    def draw(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def skip_to(self, checkpoint_id: int) -> None:
+        self.next = max(self.next, checkpoint_id)
+
+
 class Coordination:
     """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
 
@@ -98,6 +113,7 @@ class Coordination:
         storage_answers: bool = True,
         hooks: Sequence[MasterTriggerRestoreHook] = (),
         rules: CoordinatorRules | None = None,
+        recovers: bool = True,
         **changed: Any,
     ) -> None:
         self.hooks = MasterHooks(hooks)
@@ -110,11 +126,13 @@ class Coordination:
         )
         self.now = 0
         self.log: list[CoordinatorEffect] = []
-        self.ids = CheckpointIdCounter()
+        self.ids = Ids()
         self.timers: dict[Timer, int] = {}
         self.storage_answers = storage_answers
         self.storage_fails = False
         self.while_an_id_is_drawn: Callable[[], None] = lambda: None
+        if recovers:
+            self.recover()
         if tasks:
             self.handle(events.TasksChanged(tasks=tasks))
 
@@ -127,6 +145,13 @@ class Coordination:
         for effect in made:
             self._answer(effect)
         return self.log[already:]
+
+    def recover(
+        self, *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None
+    ) -> list[CoordinatorEffect]:
+        """The store says what the job has had before."""
+        ids = CheckpointIds(first=self.ids.next, count=1)
+        return self.handle(CheckpointsRecovered(ids=ids, completed=completed, adopted=adopted))
 
     def trigger(self, properties: CheckpointProperties | None = None) -> list[CoordinatorEffect]:
         return self.handle(events.TriggerRequested(properties=properties or CheckpointProperties()))
@@ -182,7 +207,7 @@ class Coordination:
         match effect:
             case effects.DrawCheckpointId():
                 self.while_an_id_is_drawn()
-                self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.get_and_increment()))
+                self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.draw()))
             case effects.StartTimer(kind=kind, delay_ms=delay_ms, checkpoint_id=checkpoint_id):
                 self.timers[kind, checkpoint_id] = self.now + delay_ms
             case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from flykka.actors.checkpoint import effects
+from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.properties import for_final_checkpoint
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import (
@@ -24,20 +22,46 @@ from tests.actors.checkpoint.coordinating import (
 )
 
 
-@pytest.mark.parametrize("outcome", ["written", "failed"])
-def test_what_is_given_up_while_it_is_written_never_completes(outcome: str) -> None:
+def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
-    complete(world, 1, shared=["x"])
+    complete(world, 1, shared=["x"], exclusive=["s"])
 
-    world.handle(CheckpointTimedOut(checkpoint_id=1))
-    if outcome == "written":
-        world.written(1)
-    else:
-        world.handle(_write_failed(1))
+    late = world.handle(CheckpointTimedOut(checkpoint_id=1))
+    late += world.decline("sink", 1)
+    late += world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.written(1)
 
+    assert {type(effect) for effect in late} == {Ignore}
+    assert world.completed() == [1]
+    assert world.disposed() == []
+
+
+def test_what_the_store_has_not_taken_is_given_up() -> None:
+    world = two_tasks(storage_answers=False, tolerable_failures=1)
+    complete(world, 1, exclusive=["s"])
+
+    made = world.handle(_write_failed(1))
+
+    failed = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
+    assert effects.ReportAborted(checkpoint_id=1, reason=failed) in made
     assert world.completed() == []
-    assert world.effects(effects.NotifyComplete) == []
-    assert world.disposed() == (["chk-1"] if outcome == "written" else [])
+    assert world.disposed() == ["s"]
+
+
+def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
+    world = two_tasks(storage_answers=False)
+    complete(world, 1, exclusive=["s 1"], shared=["x", "y"])
+    complete(world, 2, exclusive=["s 2"], shared=["y", "z"])
+    newer = world.written(2)
+
+    older = world.written(1)
+
+    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in older
+    assert not [effect for effect in older if isinstance(effect, effects.NotifyComplete)]
+    assert not [effect for effect in newer if isinstance(effect, effects.Dispose | effects.ReportAborted)]
+    assert effects.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
+    assert world.completed() == [2]
+    assert world.disposed() == ["s 1", "chk-1"]
 
 
 def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
@@ -149,7 +173,7 @@ def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to
 
     [disposal] = world.effects(effects.Dispose)
     assert disposal == effects.Dispose(
-        checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
+        retained=(1,), checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
     )
 
 

@@ -14,6 +14,8 @@ from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkp
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason, MasterState
 from flykka.messages.coordination import (
+    CheckpointIds,
+    CheckpointsRecovered,
     MasterHookFailed,
     MasterHookRestoreFailed,
     MasterHooksRestored,
@@ -34,6 +36,7 @@ class Hooked:
         self.machine = CheckpointCoordinatorMachine(
             CoordinatedJob(job_id=JOB), settings(**changed), operator_coordinators=False, master_hooks=hooks
         )
+        self.handle(CheckpointsRecovered(ids=CheckpointIds(first=1, count=8)))
         self.handle(events.TasksChanged(tasks=(task("source"),)))
 
     def handle(self, event: Any) -> list[CoordinatorEffect]:

@@ -11,7 +11,7 @@ from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.stage import CloseBridge
 
 ATTEMPT = ExecutionAttemptId("job_v_0_0")
-AGAIN = TellBridge(message=CloseBridge(cancel=True))
+AGAIN = TellBridge(message=CloseBridge(cancel=True, interrupt=True))
 
 
 def cancellation(interval_ms: int | None = None, timeout_ms: int | None = None) -> TaskCancellation:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flykka.actors.exchange.barriers import StartAlignmentTimer
-from flykka.actors.execution.events import StartTask
+from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
     AlignmentType,
@@ -30,6 +30,7 @@ from flykka.messages.ids import BatchId, OperatorId
 from flykka.messages.job_graph import OperatorKind, ShipStrategy
 from flykka.messages.stage import (
     AbortCheckpoint,
+    BridgeClosed,
     BridgeOpened,
     ChannelStateWritten,
     HoldInFlight,
@@ -37,10 +38,12 @@ from flykka.messages.stage import (
     RunStage,
     SnapshotFailed,
     SnapshotState,
+    StageFailed,
     StageOutput,
     WriteChannelState,
 )
 from flykka.messages.state import InFlightRows, InputChannelStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.task import CancelTask, UpdateTaskExecutionState
 from tests.actors.execution.task_machine import (
     ATTEMPT,
     CONSUMER,
@@ -61,6 +64,7 @@ UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
 IN_FLIGHT = InputChannelStateHandle(gate=0, in_flight=InFlightRows(path="/in", rows=1, size_bytes=5))
 NOTHING = OperatorSubtaskState(operator_id=OperatorId("source"))
 CHANNELS = OperatorSubtaskState(operator_id=OperatorId("source"), input_channels=(IN_FLIGHT,))
+FULL = SerializedThrowable(type_name="OSError", message="the disk is full")
 
 
 def barrier(checkpoint_id: int, **options: Any) -> CheckpointBarrier:
@@ -247,6 +251,31 @@ def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_de
     assert not any(isinstance(message, HoldInFlight | WriteChannelState) for message in to_bridge(late))
 
 
+@pytest.mark.parametrize("end", [CancelTask(attempt=ATTEMPT), StageFailed(cause=FULL)], ids=["cancelled", "failed"])
+def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_attempt(end: TaskEvent) -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    ending = task.feed(end)
+    # The checkpoint is given up with the attempt, which is not told of it any more.
+    ended = task.feed(BridgeClosed())
+
+    assert to_job_master(ending) == []
+    told = to_job_master(ended)
+    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+
+
+def test_an_attempt_whose_bridge_dies_tells_of_the_half_of_its_snapshot_too() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    told = to_job_master(task.feed(BridgeLost(cause=FULL)))
+
+    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+
+
 def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> None:
     task = operator(outputs=1)
     task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
@@ -266,12 +295,11 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
     task.arrive(0, barrier(1))
     task.arrive(1, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
-    cause = SerializedThrowable(type_name="OSError", message="the disk is full")
 
-    effects = task.feed(SnapshotFailed(checkpoint_id=1, cause=cause))
+    effects = task.feed(SnapshotFailed(checkpoint_id=1, cause=FULL))
 
     reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
-    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=cause)
+    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=FULL)
     # The decline comes first: the half that is durable must not be taken for all of it.
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]

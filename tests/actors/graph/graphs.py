@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from flykka.actors.scheduling.slot_sharing import AssignedSlot
+from flykka.actors.scheduling.slot_requests import AssignedSlot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, TaskManagerId
 from flykka.messages.job_graph import (
     CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
     JobEdge,
     JobGraph,
     JobVertex,
@@ -53,8 +55,12 @@ def vertex(
     )
 
 
-def graph_of(*vertices: JobVertex, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
-    """A job of these vertices."""
+def graph_of(
+    *vertices: JobVertex,
+    restart: RestartStrategyConfiguration | None = None,
+    failover: FailoverStrategyKind = FailoverStrategyKind.FULL,
+) -> JobGraph:
+    """A job of these vertices; a failure of one task is a failure of the job, unless it is said otherwise."""
     return JobGraph(
         job_id=JOB,
         name="job",
@@ -62,7 +68,8 @@ def graph_of(*vertices: JobVertex, restart: RestartStrategyConfiguration | None 
         checkpointing=CheckpointingSettings(directory="/checkpoints"),
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
-        restart_strategy=restart or RestartStrategyConfiguration(),
+        restart_strategy=restart or FixedDelayRestartStrategyConfiguration(),
+        failover_strategy=failover,
     )
 
 

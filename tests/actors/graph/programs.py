@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flykka.actors.graph.stream_graph import ChainingStrategy, StreamEdge, StreamGraph, StreamNode
-from flykka.messages.job_graph import OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.job_graph import JobType, OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
 
 
 def node(
@@ -53,7 +53,14 @@ def keyed(source: str, target: str) -> StreamEdge:
     return edge(source, target, ShipStrategy.HASH, OperatorRef(uid=f"{source}-keys", fingerprint=""))
 
 
-def program(arrows: str, *given: StreamNode, sinks: str = "", keys: str = "", chaining: bool = True) -> StreamGraph:
+def program(
+    arrows: str,
+    *given: StreamNode,
+    sinks: str = "",
+    keys: str = "",
+    chaining: bool = True,
+    job_type: JobType = JobType.STREAMING,
+) -> StreamGraph:
     """The program of these arrows; `given` replaces the plain operators, `keys` names targets of keyed edges.
 
     Operators into which no arrow leads are sources.
@@ -61,7 +68,8 @@ def program(arrows: str, *given: StreamNode, sinks: str = "", keys: str = "", ch
     pairs = [tuple(arrow.strip().split(" > ")) for arrow in arrows.split(",")]
     own = {each.uid: each for each in given}
     targets = {target for _, target in pairs}
-    graph = StreamGraph(chaining_enabled=chaining)
+    mode = ScheduleMode.PIPELINED_REGION if job_type is JobType.BATCH else ScheduleMode.EAGER
+    graph = StreamGraph(chaining_enabled=chaining, schedule_mode=mode, job_type=job_type)
     for uid in dict.fromkeys(uid for pair in pairs for uid in pair):
         kind = OperatorKind.SINK if uid in sinks.split() else OperatorKind.STATELESS
         graph.add_node(own.get(uid, node(uid, kind if uid in targets else OperatorKind.SOURCE)))

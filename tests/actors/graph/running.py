@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from flykka.actors.graph.effects import Effect
+from flykka.actors.graph.effects import Effect, StartRestartTimer
 from flykka.actors.graph.events import (
     Event,
+    RestartDue,
     RestoreStateReady,
     SchedulingRequested,
     SlotAllocated,
+    SlotsLost,
     TaskStateUpdated,
     VerticesFinalized,
 )
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.scheduling.restart_strategy import restart_strategy
-from flykka.actors.scheduling.slot_sharing import AssignedSlot, RequestSlots
+from flykka.actors.scheduling.slot_requests import AssignedSlot, RequestSlots
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job_graph import JobGraph
@@ -53,10 +55,24 @@ class Running:
 
     def give_slots(self) -> list[Effect]:
         """Serve every slot of the last request, all on one TaskManager."""
-        made: list[Effect] = []
-        for request_id in self.made(RequestSlots)[-1].request_ids:
-            made += self.tell(SlotAllocated(request_id=request_id, slot=slot_for(request_id)))
-        return made
+        return [effect for place in self.wanted() for effect in self.give_slot(place)]
+
+    def wanted(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
+        """Who of the last request shares a slot in these tests: those of one subtask number of one group."""
+        wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
+        for request in self.made(RequestSlots)[-1].requests:
+            place = f"{request.slot_sharing_group}/{request.subtask}"
+            wanted[place] = (*wanted.get(place, ()), request.attempt)
+        return wanted
+
+    def give_slot(self, place: str) -> list[Effect]:
+        """Serve one of the slots of the last request."""
+        return self.tell(SlotAllocated(attempts=self.wanted()[place], slot=slot_for(place)))
+
+    def lose_slots(self, *places: str) -> list[Effect]:
+        """These slots of the last request are gone."""
+        lost = tuple(attempt for place in places for attempt in self.wanted()[place])
+        return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
     def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
         """Say what the attempts of this version start from."""
@@ -78,6 +94,10 @@ class Running:
         """What the vertices do once, when all tasks have finished, is done, or has failed."""
         return self.tell(VerticesFinalized(version=self.graph.version, cause=cause))
 
+    def pass_pauses(self) -> list[Effect]:
+        """The pauses before all restarts so far are over."""
+        return [made for timer in self.made(StartRestartTimer) for made in self.tell(RestartDue(version=timer.version))]
+
     def report_all(self, state: ExecutionState) -> list[Effect]:
         """Every live attempt reports the same."""
         made: list[Effect] = []
@@ -94,6 +114,6 @@ class Running:
         self.report_all(ExecutionState.RUNNING)
 
 
-def slot_for(request_id: str) -> AssignedSlot:
-    """The slot that serves a request in these tests."""
-    return slot(f"slot-of-{request_id}")
+def slot_for(place: str) -> AssignedSlot:
+    """The slot that is given for a place in these tests."""
+    return slot(f"slot-of-{place}")

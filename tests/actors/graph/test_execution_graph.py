@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flykka.actors.graph.effects import (
     AllTasksReachedEndOfData,
     AskForRestoreState,
@@ -19,22 +21,21 @@ from flykka.actors.graph.events import (
     GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
-    SlotAllocated,
     SlotAllocationFailed,
     SuspensionRequested,
     VerticesFinalized,
 )
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.scheduling.slot_requests import CoLocationConstraint, RequestSlots, ReturnSlot, SlotRequest
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, OperatorId
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.job_graph import ResourceSpec, ShipStrategy
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.task import ExecutionState
-from tests.actors.graph.graphs import failure, graph_of, slot, vertex
+from tests.actors.graph.graphs import failure, graph_of, vertex
 from tests.actors.graph.running import Running, slot_for
 
-FIRST, SECOND = SlotRequestId("default/0/1"), SlotRequestId("default/1/1")
+FIRST, SECOND = "default/0", "default/1"
 
 
 def statuses(running: Running) -> list[JobStatus]:
@@ -51,28 +52,39 @@ def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
     effects = running.schedule()
 
     assert effects[0] == JobStatusMoved(status=JobStatus.RUNNING)
-    assert effects[-2:] == [AskForRestoreState(version=1), RequestSlots(request_ids=(FIRST, SECOND))]
+    assert effects[-2] == AskForRestoreState(version=1)
+    assert running.wanted() == {FIRST: ("job_source_0_0", "job_sink_0_0"), SECOND: ("job_source_1_0",)}
     assert {moved.state for moved in running.made(ExecutionMoved)} == {ExecutionState.SCHEDULED}
 
 
-def test_each_sharing_group_asks_for_as_many_slots_as_its_widest_vertex() -> None:
-    running = Running(
-        graph_of(
-            vertex("a", 3, outputs=1),
-            vertex("b", 2, reads=("a",), outputs=1),
-            vertex("c", 2, reads=("b",), group="apart"),
-        )
+def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_co_located_with() -> None:
+    needs = ResourceSpec(cpu_millis=500)
+    sink = replace(
+        vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD, group="apart"),
+        co_location_group="together",
+        resources=needs,
     )
+    running = Running(graph_of(vertex("source", 2, outputs=1), sink))
 
     running.schedule()
 
-    assert [*running.made(RequestSlots)[0].request_ids] == [
-        "default/0/1",
-        "default/1/1",
-        "default/2/1",
-        "apart/0/1",
-        "apart/1/1",
-    ]
+    assert running.made(RequestSlots)[0].requests[3] == SlotRequest(
+        attempt=ExecutionAttemptId("job_sink_1_0"),
+        vertex_id=JobVertexId("sink"),
+        subtask=1,
+        slot_sharing_group="apart",
+        co_location=CoLocationConstraint(group="together", index=1),
+        resources=needs,
+        inputs=(ExecutionAttemptId("job_source_1_0"),),
+    )
+
+
+def test_who_reads_from_too_many_asks_to_be_near_to_none_of_them() -> None:
+    running = Running(graph_of(vertex("source", 9, outputs=1), vertex("sink", 1, reads=("source",))))
+
+    running.schedule()
+
+    assert running.made(RequestSlots)[0].requests[-1].inputs == ()
 
 
 def test_nothing_is_deployed_while_a_slot_or_the_state_is_missing() -> None:
@@ -82,11 +94,11 @@ def test_nothing_is_deployed_while_a_slot_or_the_state_is_missing() -> None:
     slots_first.give_slots()
     state_first.schedule()
     state_first.restore()
-    state_first.tell(SlotAllocated(request_id=FIRST, slot=slot_for(FIRST)))
+    state_first.give_slot(FIRST)
 
     assert slots_first.made(Deploy) == state_first.made(Deploy) == []
     slots_first.restore()
-    state_first.tell(SlotAllocated(request_id=SECOND, slot=slot_for(SECOND)))
+    state_first.give_slot(SECOND)
     assert len(slots_first.made(Deploy)) == len(state_first.made(Deploy)) == 3
 
 
@@ -150,25 +162,27 @@ def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_pr
     assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
 
 
-def test_a_slot_that_comes_too_late_is_returned() -> None:
+def test_a_slot_that_comes_too_late_was_given_back_before() -> None:
     running = Running()
     running.schedule()
     running.tell(CancellationRequested())
+    returned = running.made(ReturnSlot)
 
-    late = running.tell(SlotAllocated(request_id=FIRST, slot=slot()))
+    running.give_slot(FIRST)
 
-    assert late == [ReturnSlot(request_id=FIRST)]
+    assert [each.attempt for each in returned] == ["job_source_0_0", "job_source_1_0", "job_sink_0_0"]
+    assert running.made(ReturnSlot) == returned
 
 
 def test_a_slot_that_cannot_be_had_is_a_failure_of_the_job() -> None:
     running = Running()
     running.schedule()
 
-    running.tell(SlotAllocationFailed(request_id=SECOND, cause=failure("no slot")))
+    running.tell(SlotAllocationFailed(attempts=running.wanted()[SECOND], cause=failure("no slot")))
 
     assert running.graph.failure_cause == failure("no slot")
     assert statuses(running)[-1] is JobStatus.RESTARTING
-    assert running.made(ReturnSlot) == [ReturnSlot(request_id=SECOND), ReturnSlot(request_id=FIRST)]
+    assert len(running.made(ReturnSlot)) == 3
 
 
 # The end

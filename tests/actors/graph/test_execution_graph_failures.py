@@ -13,18 +13,19 @@ from flykka.actors.graph.events import (
     GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
-    SlotsLost,
 )
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.scheduling.slot_requests import ReturnSlot
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    FixedDelayRestartStrategyConfiguration,
+)
 from flykka.messages.task import ExecutionState
 from tests.actors.graph.graphs import failure, graph_of, vertex
 from tests.actors.graph.running import Running
 
-FIRST, SECOND = SlotRequestId("default/0/1"), SlotRequestId("default/1/1")
+FIRST, SECOND = "default/0", "default/1"
 
 
 def statuses(running: Running) -> list[JobStatus]:
@@ -47,7 +48,7 @@ def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ende
 
     assert effects[-2:] == [
         JobStatusMoved(status=JobStatus.RESTARTING, cause=failure()),
-        StartRestartTimer(delay_ms=0, version=2),
+        StartRestartTimer(delay_ms=0, version=2, cause=failure()),
     ]
 
 
@@ -61,26 +62,28 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
 
     assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
     assert effects[-2] == AskForRestoreState(version=2)
-    assert effects[-1] == RequestSlots(request_ids=(SlotRequestId("default/0/2"), SlotRequestId("default/1/2")))
+    assert running.wanted() == {FIRST: ("job_source_0_1", "job_sink_0_1"), SECOND: ("job_source_1_1",)}
     assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
 
 
-def test_a_slot_goes_back_with_the_last_attempt_in_it() -> None:
+def test_an_attempt_leaves_its_slot_for_good_when_it_has_finished_and_else_for_its_successor() -> None:
     running = Running()
     running.run()
 
     running.report("job_sink_0_0", ExecutionState.FINISHED)
-    assert running.made(ReturnSlot) == []
-    running.report("job_source_0_0", ExecutionState.FINISHED)
+    running.report("job_source_0_0", ExecutionState.FAILED)
 
-    assert running.made(ReturnSlot) == [ReturnSlot(request_id=FIRST)]
+    assert running.made(ReturnSlot) == [
+        ReturnSlot(attempt=ExecutionAttemptId("job_sink_0_0"), will_return=False),
+        ReturnSlot(attempt=ExecutionAttemptId("job_source_0_0"), will_return=True),
+    ]
 
 
 def test_slots_that_are_lost_together_are_one_failure_and_nobody_there_is_told_to_cancel() -> None:
     running = Running()
     running.run()
 
-    running.tell(SlotsLost(request_ids=(FIRST, SECOND), cause=failure("gone")))
+    running.lose_slots(FIRST, SECOND)
 
     assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
     assert cancelled(running) == []
@@ -90,7 +93,7 @@ def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
     running = Running()
     running.run()
 
-    running.tell(SlotsLost(request_ids=(FIRST,), cause=failure("gone")))
+    running.lose_slots(FIRST)
 
     assert cancelled(running) == ["job_source_1_0"]
 
@@ -98,7 +101,7 @@ def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
 def test_an_attempt_that_comes_back_from_the_dead_is_told_to_cancel() -> None:
     running = Running()
     running.deploy()
-    running.tell(SlotsLost(request_ids=(FIRST, SECOND), cause=failure("gone")))
+    running.lose_slots(FIRST, SECOND)
 
     running.report("job_sink_0_0", ExecutionState.RUNNING)
 
@@ -118,7 +121,7 @@ def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
 
 
 def test_a_job_fails_when_its_restarts_are_used_up() -> None:
-    once = RestartStrategyConfiguration(attempts=1, delay_ms=100)
+    once = FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=100)
     running = Running(graph_of(vertex("source"), restart=once))
     running.run()
 
@@ -128,7 +131,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     running.give_slots()
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2)]
+    assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2, cause=failure())]
     assert statuses(running)[-1] is JobStatus.FAILED
 
 

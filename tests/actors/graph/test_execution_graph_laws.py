@@ -21,7 +21,7 @@ from flykka.actors.graph.events import (
     TaskStateUpdated,
 )
 from flykka.actors.graph.states import JOB_TERMINAL
-from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.scheduling.slot_requests import RequestSlots, ReturnSlot
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState, TaskExecutionState
@@ -34,14 +34,12 @@ attempts = st.builds(
     st.integers(0, 2),
 )
 failures = st.builds(failure, st.just("boom"), suppress_restarts=st.booleans())
-requests = st.builds(
-    lambda index, version: SlotRequestId(f"default/{index}/{version}"), st.integers(0, 1), st.integers(1, 3)
-)
+several = st.lists(attempts, max_size=2).map(tuple)
 happenings = st.one_of(
     st.builds(SchedulingRequested),
-    st.builds(SlotAllocated, request_id=requests, slot=st.just(slot())),
-    st.builds(SlotAllocationFailed, request_id=requests, cause=failures),
-    st.builds(SlotsLost, request_ids=st.lists(requests, max_size=2).map(tuple), cause=failures),
+    st.builds(SlotAllocated, attempts=several, slot=st.just(slot())),
+    st.builds(SlotAllocationFailed, attempts=several, cause=failures),
+    st.builds(SlotsLost, attempts=several, cause=failures),
     st.builds(RestoreStateReady, version=st.integers(1, 3), checkpoint_id=st.just(None), states=st.just({})),
     st.builds(
         TaskStateUpdated,
@@ -68,7 +66,7 @@ def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end(events: list
 
 @pytest.mark.slow
 @given(events=st.lists(happenings, max_size=40))
-def test_every_slot_that_is_asked_for_is_returned_once_and_never_while_somebody_is_in_it(events: list[Event]) -> None:
+def test_every_attempt_that_asks_for_a_slot_returns_it_once(events: list[Event]) -> None:
     running = Running()
     running.deploy()
 
@@ -76,11 +74,8 @@ def test_every_slot_that_is_asked_for_is_returned_once_and_never_while_somebody_
         running.tell(event)
     running.tell(SuspensionRequested(cause=failure()))
 
-    asked = [request_id for request in running.made(RequestSlots) for request_id in request.request_ids]
-    late = {event.request_id for event in events if isinstance(event, SlotAllocated)}
-    returned = [back.request_id for back in running.made(ReturnSlot)]
-    assert set(asked) <= set(returned)
-    assert all(returned.count(request_id) == 1 for request_id in asked if request_id not in late)
+    asked = [request.attempt for effect in running.made(RequestSlots) for request in effect.requests]
+    assert sorted(asked) == sorted(back.attempt for back in running.made(ReturnSlot))
 
 
 @pytest.mark.slow

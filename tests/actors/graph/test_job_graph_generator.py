@@ -16,9 +16,11 @@ from flykka.messages.job_graph import (
     CheckpointingSettings,
     FiringMode,
     JobGraph,
+    JobType,
     JobVertex,
     OperatorKind,
     ResourceSpec,
+    ResultPartitionType,
     ShipStrategy,
 )
 from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
@@ -277,3 +279,44 @@ def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
 
     assert [vertex.resources for vertex in generated(graph).vertices] == [needs, ResourceSpec()]
     assert generated(more).vertices[0].resources == ResourceSpec(cpu_millis=200, heap_mib=100)
+
+
+# Batch
+
+
+def test_in_a_batch_job_all_that_is_exchanged_is_made_wholly_before_it_is_read() -> None:
+    sums = node("sums", OperatorKind.WINDOW_AGGREGATE, event_time=True)
+    made = generated(program("in > sums, sums > out", sums, sinks="out", keys="sums", job_type=JobType.BATCH))
+
+    assert chains(made) == [["in"], ["sums", "out"]]
+    assert made.job_type is JobType.BATCH
+    assert vertex_of(made, "sums").inputs[0].result_partition_type is ResultPartitionType.BLOCKING
+    assert vertex_of(made, "sums").firing_mode is FiringMode.ON_WATERMARK
+
+
+def test_a_sink_of_a_batch_job_is_fused_where_nobody_else_reads_what_its_task_makes() -> None:
+    made = generated(program("in > out, in > log", sinks="out log", job_type=JobType.BATCH))
+
+    assert chains(made) == [["in", "out", "log"]]
+
+
+def test_a_sink_of_a_batch_job_is_a_task_of_its_own_beside_what_others_read() -> None:
+    arrows = "in > log, in > map, map > sums, sums > out"
+    sums = node("sums", OperatorKind.WINDOW_AGGREGATE)
+    made = generated(program(arrows, sums, sinks="out log", keys="sums", job_type=JobType.BATCH))
+
+    assert chains(made) == [["in", "map"], ["log"], ["sums", "out"]]
+    assert vertex_of(made, "log").inputs[0].result_partition_type is ResultPartitionType.BLOCKING
+
+
+def test_a_batch_job_takes_no_checkpoint_before_its_end() -> None:
+    made = job_graph(
+        program("in > out", sinks="out", job_type=JobType.BATCH),
+        job_id=JobId("job"),
+        name="a job",
+        checkpointing=CheckpointingSettings(directory="/checkpoints", interval_ms=100),
+        heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+    )
+
+    assert made.checkpointing.interval_ms is None

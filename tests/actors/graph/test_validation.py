@@ -9,11 +9,27 @@ import pytest
 from flykka.actors.errors import GraphError
 from flykka.actors.graph.validation import check_job_graph
 from flykka.messages.ids import JobVertexId
-from flykka.messages.job_graph import JobGraph, ResultPartitionType, ScheduleMode, ShipStrategy
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    JobType,
+    JobVertex,
+    OperatorKind,
+    ResultPartitionType,
+    ScheduleMode,
+    ShipStrategy,
+)
 from tests.actors.graph.graphs import graph_of, vertex
 
 BLOCKING = ResultPartitionType.BLOCKING
 SOURCE, SINK = vertex("source", outputs=1), vertex("sink", reads=("source",))
+
+READS_WHAT_IS_WHOLE = replace(SINK, inputs=(replace(SINK.inputs[0], result_partition_type=BLOCKING),))
+
+
+def batch(*vertices: JobVertex) -> JobGraph:
+    return replace(graph_of(*vertices), job_type=JobType.BATCH, schedule_mode=ScheduleMode.PIPELINED_REGION)
+
 
 UNFIT: dict[str, tuple[JobGraph, str]] = {
     "nothing in it": (graph_of(), "no vertex"),
@@ -38,11 +54,29 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
     ),
     "an output that is read when it is written": (
         graph_of(SOURCE, replace(SINK, inputs=(replace(SINK.inputs[0], result_partition_type=BLOCKING),))),
-        "a BLOCKING output of 'source'",
+        "'sink' reads a BLOCKING output",
     ),
-    "scheduled piece by piece": (
-        replace(graph_of(SOURCE, SINK), schedule_mode=ScheduleMode.LAZY_FROM_SOURCES),
-        "LAZY_FROM_SOURCES",
+    "a batch job that reads what is being made": (
+        batch(SOURCE, SINK),
+        "'sink' reads a PIPELINED_BOUNDED output, and those of a BATCH job are BLOCKING",
+    ),
+    "a batch job whose tasks all run at once": (
+        replace(batch(SOURCE, READS_WHAT_IS_WHOLE), schedule_mode=ScheduleMode.EAGER),
+        "it must be PIPELINED_REGION or LAZY_FROM_SOURCES",
+    ),
+    "a batch job with checkpoints": (
+        replace(
+            batch(SOURCE, READS_WHAT_IS_WHOLE),
+            checkpointing=CheckpointingSettings(directory="/checkpoints", interval_ms=100),
+        ),
+        "it takes one, at its end",
+    ),
+    "a sink beside an output of a batch job": (
+        batch(
+            replace(SOURCE, operators=(*SOURCE.operators, replace(SINK.operators[0], kind=OperatorKind.SINK))),
+            replace(vertex("other", reads=("source",)), inputs=READS_WHAT_IS_WHOLE.inputs),
+        ),
+        "'source' of a BATCH job has a sink",
     ),
     "co-located in two slots": (
         graph_of(
@@ -71,3 +105,7 @@ def test_two_operators_of_one_id_are_refused() -> None:
 
 def test_a_graph_in_order_passes() -> None:
     check_job_graph(graph_of(SOURCE, SINK))
+
+
+def test_a_batch_job_whose_tasks_read_what_is_whole_is_accepted() -> None:
+    check_job_graph(batch(SOURCE, READS_WHAT_IS_WHOLE))

@@ -14,6 +14,7 @@ from flykka.actors.scheduling.slot_manager_events import (
     TaskManagerGone,
     TaskManagerRegistered,
 )
+from flykka.actors.scheduling.task_manager_tracker import Workers
 from flykka.messages.ids import AllocationId, JobId, TaskManagerId, slot_id
 from flykka.messages.registration import SlotReport, SlotStatus
 from tests.actors.scheduling.feeding import feed
@@ -79,6 +80,6 @@ def gone(task_manager: TaskManagerId) -> TaskManagerGone:
 
 
 def manager(task_managers: int = 0) -> SlotManager:
-    slots = SlotManager(task_managers=task_managers)
+    slots = SlotManager(Workers(configured=task_managers))
     feed(slots, ResourceManagerStarted())
     return slots

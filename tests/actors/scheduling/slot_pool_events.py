@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from flykka.actors.scheduling.resource_profile import UNSPECIFIED
 from flykka.actors.scheduling.slot_pool import REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AnswerOffers,
     AskForSlot,
     CancelRequestTimer,
     FreeAtTaskManager,
+    FreeSlotGone,
     ResourceManagerConnected,
     SlotAssigned,
     SlotLost,
@@ -18,8 +20,9 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerConnected,
     WithdrawRequest,
 )
-from flykka.actors.scheduling.slot_sharing import SlotRequestId
+from flykka.actors.scheduling.slot_requests import SlotRequestId
 from flykka.messages.ids import AllocationId, TaskManagerId, slot_id
+from flykka.messages.job_graph import ResourceSpec
 from flykka.messages.slots import SlotOffer
 from tests.actors.scheduling.feeding import feed
 
@@ -27,31 +30,51 @@ FIRST = TaskManagerId("task-manager-1")
 SECOND = TaskManagerId("task-manager-2")
 
 
-def wanted(request: str, allocation: str) -> SlotWanted:
-    return SlotWanted(request_id=SlotRequestId(request), allocation_id=AllocationId(allocation))
+def wanted(
+    request: str, *, held: str | None = None, resources: ResourceSpec = UNSPECIFIED, is_batch: bool = False
+) -> SlotWanted:
+    """A request that takes the slot `held`, or has one asked for: `a-1` for the first of those, and so on."""
+    return SlotWanted(
+        request_id=SlotRequestId(request),
+        resources=resources,
+        held=AllocationId(held) if held else None,
+        is_batch=is_batch,
+    )
 
 
-def returned(request: str) -> SlotReturned:
-    return SlotReturned(request_id=SlotRequestId(request))
+def returned(request: str, *, is_kept: bool = False) -> SlotReturned:
+    return SlotReturned(request_id=SlotRequestId(request), is_kept=is_kept)
 
 
-def offered(*allocations: str, task_manager: TaskManagerId = FIRST, first_index: int = 0) -> SlotsOffered:
+def offered(
+    *allocations: str,
+    task_manager: TaskManagerId = FIRST,
+    first_index: int = 0,
+    resources: ResourceSpec = UNSPECIFIED,
+) -> SlotsOffered:
     """An offer of the slots `first_index`, `first_index` + 1, ..."""
     return SlotsOffered(
         task_manager=task_manager,
         offers=tuple(
-            SlotOffer(allocation_id=AllocationId(allocation), slot_id=slot_id(task_manager, index))
+            SlotOffer(allocation_id=AllocationId(allocation), slot_id=slot_id(task_manager, index), resources=resources)
             for index, allocation in enumerate(allocations, first_index)
         ),
     )
 
 
-def assigned(request: str, allocation: str, index: int = 0, task_manager: TaskManagerId = FIRST) -> SlotAssigned:
+def assigned(
+    request: str,
+    allocation: str,
+    index: int = 0,
+    task_manager: TaskManagerId = FIRST,
+    size: ResourceSpec = UNSPECIFIED,
+) -> SlotAssigned:
     return SlotAssigned(
         request_id=SlotRequestId(request),
         allocation_id=AllocationId(allocation),
         slot_id=slot_id(task_manager, index),
         task_manager=task_manager,
+        size=size,
     )
 
 
@@ -59,8 +82,8 @@ def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> AnswerOf
     return AnswerOffers(task_manager=task_manager, accepted=tuple(AllocationId(each) for each in allocations))
 
 
-def asks(allocation: str) -> AskForSlot:
-    return AskForSlot(allocation_id=AllocationId(allocation))
+def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> AskForSlot:
+    return AskForSlot(allocation_id=AllocationId(allocation), resources=resources)
 
 
 def withdraws(allocation: str) -> WithdrawRequest:
@@ -69,6 +92,10 @@ def withdraws(allocation: str) -> WithdrawRequest:
 
 def frees(allocation: str, task_manager: TaskManagerId = FIRST) -> FreeAtTaskManager:
     return FreeAtTaskManager(task_manager=task_manager, allocation_id=AllocationId(allocation))
+
+
+def gone(allocation: str, task_manager: TaskManagerId = FIRST) -> FreeSlotGone:
+    return FreeSlotGone(allocation_id=AllocationId(allocation), task_manager=task_manager)
 
 
 def starts_timer(request: str) -> StartRequestTimer:
@@ -89,7 +116,7 @@ def loses(request: str, allocation: str, reason: str, task_manager: TaskManagerI
 
 
 def pool() -> SlotPool:
-    """A pool that knows the ResourceManager and one TaskManager."""
-    slots = SlotPool()
+    """A pool that knows the ResourceManager and one TaskManager; its allocations are `a-1`, `a-2`, ..."""
+    slots = SlotPool("a")
     feed(slots, ResourceManagerConnected(), TaskManagerConnected(task_manager=FIRST))
     return slots

@@ -15,12 +15,16 @@ from flykka.actors.scheduling.heartbeat import (
 from tests.actors.scheduling.feeding import feed
 
 
-def watch(target: str, timeout_ms: int = 50) -> MonitorTarget:
-    return MonitorTarget(target=target, timeout_ms=timeout_ms)
+def watch(target: str, timeout_ms: int = 50, *, is_asked: bool = True) -> MonitorTarget:
+    return MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked)
+
+
+def expect(target: str, timeout_ms: int = 50) -> MonitorTarget:
+    return watch(target, timeout_ms, is_asked=False)
 
 
 def test_the_asking_side_asks_every_target_at_every_tick() -> None:
-    monitor = HeartbeatMonitor(asks=True)
+    monitor = HeartbeatMonitor()
     feed(monitor, watch("a"), watch("b"))
 
     effects = feed(monitor, HeartbeatTick(), now=10)
@@ -29,7 +33,7 @@ def test_the_asking_side_asks_every_target_at_every_tick() -> None:
 
 
 def test_the_asking_side_asks_a_new_target_at_once() -> None:
-    monitor = HeartbeatMonitor(asks=True)
+    monitor = HeartbeatMonitor()
 
     effects = feed(monitor, watch("a"))
 
@@ -37,16 +41,16 @@ def test_the_asking_side_asks_a_new_target_at_once() -> None:
 
 
 def test_the_asked_side_sends_nothing_of_itself() -> None:
-    monitor = HeartbeatMonitor(asks=False)
+    monitor = HeartbeatMonitor()
 
-    effects = feed(monitor, watch("a"), HeartbeatTick(), now=10)
+    effects = feed(monitor, expect("a"), HeartbeatTick(), now=10)
 
     assert effects == []
 
 
 def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
-    monitor = HeartbeatMonitor(asks=False)
-    feed(monitor, watch("a", timeout_ms=50))
+    monitor = HeartbeatMonitor()
+    feed(monitor, expect("a", timeout_ms=50))
 
     before = feed(monitor, HeartbeatTick(), now=49)
     after = feed(monitor, HeartbeatTick(), now=50)
@@ -56,7 +60,7 @@ def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
 
 
 def test_a_target_is_given_up_once() -> None:
-    monitor = HeartbeatMonitor(asks=True)
+    monitor = HeartbeatMonitor()
     feed(monitor, watch("a", timeout_ms=50))
     feed(monitor, HeartbeatTick(), now=50)
 
@@ -67,8 +71,8 @@ def test_a_target_is_given_up_once() -> None:
 
 
 def test_a_sign_of_life_starts_the_timeout_anew() -> None:
-    monitor = HeartbeatMonitor(asks=False)
-    feed(monitor, watch("a", timeout_ms=50))
+    monitor = HeartbeatMonitor()
+    feed(monitor, expect("a", timeout_ms=50))
     feed(monitor, HeartbeatReceived(target="a"), now=30)
 
     before = feed(monitor, HeartbeatTick(), now=79)
@@ -79,8 +83,8 @@ def test_a_sign_of_life_starts_the_timeout_anew() -> None:
 
 
 def test_targets_have_timeouts_of_their_own() -> None:
-    monitor = HeartbeatMonitor(asks=False)
-    feed(monitor, watch("patient", timeout_ms=100), watch("strict", timeout_ms=10))
+    monitor = HeartbeatMonitor()
+    feed(monitor, expect("patient", timeout_ms=100), expect("strict", timeout_ms=10))
 
     effects = feed(monitor, HeartbeatTick(), now=10)
 
@@ -89,9 +93,9 @@ def test_targets_have_timeouts_of_their_own() -> None:
 
 
 def test_watching_a_target_again_counts_from_now() -> None:
-    monitor = HeartbeatMonitor(asks=False)
-    feed(monitor, watch("a", timeout_ms=50))
-    feed(monitor, watch("a", timeout_ms=50), now=40)
+    monitor = HeartbeatMonitor()
+    feed(monitor, expect("a", timeout_ms=50))
+    feed(monitor, expect("a", timeout_ms=50), now=40)
 
     effects = feed(monitor, HeartbeatTick(), now=60)
 
@@ -99,7 +103,7 @@ def test_watching_a_target_again_counts_from_now() -> None:
 
 
 def test_a_target_that_is_watched_no_more_is_not_given_up() -> None:
-    monitor = HeartbeatMonitor(asks=True)
+    monitor = HeartbeatMonitor()
     feed(monitor, watch("a", timeout_ms=50), UnmonitorTarget(target="a"))
 
     effects = feed(monitor, HeartbeatTick(), now=50)
@@ -108,8 +112,27 @@ def test_a_target_that_is_watched_no_more_is_not_given_up() -> None:
 
 
 def test_signs_of_life_of_strangers_are_ignored() -> None:
-    monitor = HeartbeatMonitor(asks=True)
+    monitor = HeartbeatMonitor()
 
     effects = feed(monitor, HeartbeatReceived(target="a"), UnmonitorTarget(target="a"))
 
     assert effects == [Ignore(reason="a is not watched"), Ignore(reason="a is not watched")]
+
+
+def test_one_actor_asks_some_and_is_asked_by_others() -> None:
+    monitor = HeartbeatMonitor()
+
+    effects = feed(monitor, watch("asked"), expect("asking"))
+    later = feed(monitor, HeartbeatTick(), now=10)
+
+    assert effects == later == [SendHeartbeatRequest(target="asked")]
+
+
+def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
+    monitor = HeartbeatMonitor()
+    feed(monitor, expect("a"))
+
+    effects = feed(monitor, watch("a"), now=40)
+    late = feed(monitor, HeartbeatTick(), now=60)
+
+    assert effects == late == [SendHeartbeatRequest(target="a")]

@@ -30,6 +30,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import SavepointLocationInitialized, SavepointLocationRefused
+from flykka.messages.job_graph import JobType
 
 JOB = JobId("job")
 CAUSE = SerializedThrowable(type_name="TestError", message="disk full")
@@ -196,3 +197,16 @@ def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) ->
     told = answers(said)
     assert len(told) == len(set(told))
     assert set(told) ^ requests.waiting == {"a", "b", "stop"}
+
+
+def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
+    requests = SavepointRequests(JobType.BATCH)
+    requests.handle(RUNNING)
+
+    (no_savepoint,) = requests.handle(wanted())
+    (no_stop,) = requests.handle(stop(directory=None))
+
+    assert isinstance(no_savepoint, RefuseSavepoint)
+    assert "batch job" in no_savepoint.cause.message
+    assert isinstance(no_stop, RefuseStop)
+    assert "cancel it" in no_stop.why

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_manager import SlotManager, SlotState
+from flykka.actors.scheduling.slot_manager import SlotManager
 from flykka.actors.scheduling.slot_manager_events import (
     AcceptTaskManager,
+    AskWhetherReleasable,
     FailAllocation,
     JobGone,
+    LetTaskManagerGo,
     RefuseTaskManager,
     ResourceManagerStarted,
     SlotRequestCancelled,
     StartTaskManager,
+    TaskManagerAnswered,
+    TimeoutCheckDue,
 )
-from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS
+from flykka.actors.scheduling.task_manager_slots import SlotState
+from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS, Workers
 from flykka.messages.ids import AllocationId, JobId, TaskManagerId, slot_id
 from tests.actors.scheduling.feeding import feed
 from tests.actors.scheduling.slot_manager_events import (
@@ -33,7 +40,7 @@ from tests.actors.scheduling.slot_manager_events import (
 
 
 def test_as_many_task_managers_as_configured_are_started_under_numbered_names() -> None:
-    slots = SlotManager(task_managers=2)
+    slots = SlotManager(Workers(configured=2))
 
     effects = feed(slots, ResourceManagerStarted())
 
@@ -312,3 +319,53 @@ def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
     effects = feed(slots, JobGone(job_id=JobId("job-1")))
 
     assert effects == [gives(FIRST, 0, "c", job="job-2")]
+
+
+# TaskManagers on demand
+
+
+def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() -> None:
+    slots = SlotManager(Workers(configured=1, maximum=3, slots=2))
+    feed(slots, ResourceManagerStarted())
+
+    expected = feed(slots, requested("a"), requested("b"))
+    more = feed(slots, requested("c"), requested("d"), requested("e"), requested("f"), requested("g"))
+
+    assert expected == []
+    assert more == [StartTaskManager(task_manager=SECOND), StartTaskManager(task_manager=THIRD)]
+
+
+def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_long() -> None:
+    slots = SlotManager(Workers(configured=1, maximum=2, idle_timeout_ms=50))
+    feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
+
+    early = feed(slots, TimeoutCheckDue(), now=49)
+    [asked] = feed(slots, TimeoutCheckDue(), now=50)
+    answer = TaskManagerAnswered(task_manager=FIRST, idle_period=1, can_be_released=True)
+    released = feed(slots, answer, now=51)
+    no_more = feed(slots, TimeoutCheckDue(), now=100)
+
+    assert early == no_more == []
+    assert asked == AskWhetherReleasable(task_manager=FIRST, idle_period=1)
+    assert released == [LetTaskManagerGo(task_manager=FIRST)]
+
+
+def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> None:
+    slots = SlotManager(Workers(configured=1))
+    feed(slots, ResourceManagerStarted(), requested("a"), gone(FIRST), gone(SECOND))
+
+    effects = feed(slots, gone(THIRD))
+
+    failures = [effect.allocation_id for effect in effects if isinstance(effect, FailAllocation)]
+    pauses = [effect.delay_ms for effect in effects if isinstance(effect, StartTaskManager)]
+    assert failures == ["a"]
+    assert pauses == [4 * START_RETRY_MS]
+
+
+def test_another_instance_of_a_name_is_welcome_though_the_former_was_given_up() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), gone(FIRST))
+
+    effects = feed(slots, replace(registered(FIRST, None), instance=2))
+
+    assert effects == [AcceptTaskManager(task_manager=FIRST)]

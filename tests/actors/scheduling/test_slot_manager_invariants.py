@@ -6,13 +6,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from flykka.actors.scheduling.slot_manager import SlotManager, SlotState
+from flykka.actors.scheduling.slot_manager import SlotManager
 from flykka.actors.scheduling.slot_manager_events import (
     FailAllocation,
     GiveSlot,
     SlotManagerEffect,
     SlotRequestCancelled,
 )
+from flykka.actors.scheduling.task_manager_slots import SlotState
+from flykka.actors.scheduling.task_manager_tracker import Workers
 from flykka.messages.ids import AllocationId, SlotId, TaskManagerId, slot_id
 from tests.actors.scheduling.slot_manager_events import (
     FIRST,
@@ -33,7 +35,7 @@ class SlotManagerLives(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.slots = SlotManager(task_managers=0)
+        self.slots = SlotManager(Workers(configured=0))
         self.wanted: set[AllocationId] = set()
         self.held: dict[SlotId, AllocationId | None] = {}
         self.inbox: list[GiveSlot] = []

@@ -6,6 +6,7 @@ from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AllocationFailed,
+    DismissTaskManager,
     IdleCheckDue,
     PoolClosed,
     RequestTimedOut,
@@ -15,7 +16,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerConnected,
     TaskManagerDisconnected,
 )
-from flykka.actors.scheduling.slot_sharing import SlotRequestId
+from flykka.actors.scheduling.slot_requests import SlotRequestId
 from flykka.messages.ids import AllocationId
 from tests.actors.scheduling.feeding import feed
 from tests.actors.scheduling.slot_pool_events import (
@@ -26,6 +27,7 @@ from tests.actors.scheduling.slot_pool_events import (
     assigned,
     cancels_timer,
     frees,
+    gone,
     loses,
     offered,
     pool,
@@ -39,155 +41,157 @@ from tests.actors.scheduling.slot_pool_events import (
 def test_a_request_asks_the_resource_manager() -> None:
     slots = pool()
 
-    effects = feed(slots, wanted("r1", "a1"))
+    effects = feed(slots, wanted("r1"))
 
-    assert effects == [starts_timer("r1"), asks("a1")]
+    assert effects == [starts_timer("r1"), asks("a-1")]
 
 
 def test_the_offered_slot_serves_the_request_it_was_asked_for() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), wanted("r2", "a2"))
+    feed(slots, wanted("r1"), wanted("r2"))
 
-    effects = feed(slots, offered("a2"))
+    effects = feed(slots, offered("a-2"))
 
-    assert effects == [answered("a2"), cancels_timer("r2"), assigned("r2", "a2")]
+    assert effects == [answered("a-2"), cancels_timer("r2"), assigned("r2", "a-2")]
 
 
 def test_the_same_offer_is_accepted_again_and_changes_nothing() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"))
+    feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, offered("a1"))
+    effects = feed(slots, offered("a-1"))
 
-    assert effects == [answered("a1")]
+    assert effects == [answered("a-1")]
 
 
 def test_one_allocation_is_not_accepted_in_two_slots() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"))
+    feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, offered("a1", first_index=1))
+    effects = feed(slots, offered("a-1", first_index=1))
 
     assert effects == [answered()]
 
 
 def test_slots_of_a_stranger_are_not_taken() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"))
+    feed(slots, wanted("r1"))
 
-    effects = feed(slots, offered("a1", task_manager=SECOND))
+    effects = feed(slots, offered("a-1", task_manager=SECOND))
 
     assert effects == [Ignore(reason="task-manager-2 is not connected")]
 
 
-def test_a_spare_slot_is_kept_and_serves_the_next_request_at_once() -> None:
+def test_a_spare_slot_stays_and_serves_the_request_that_chooses_it() -> None:
     slots = pool()
     feed(slots, offered("spare"))
 
-    effects = feed(slots, wanted("r1", "a1"))
+    effects = feed(slots, wanted("r1", held="spare"))
 
     assert effects == [assigned("r1", "spare")]
 
 
-def test_a_returned_slot_is_used_again_without_asking() -> None:
+def test_a_returned_slot_is_chosen_again_without_asking() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"), returned("r1"))
+    feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
 
-    effects = feed(slots, wanted("r2", "a2"))
+    effects = feed(slots, wanted("r2", held="a-1"))
 
-    assert effects == [assigned("r2", "a1")]
+    assert effects == [assigned("r2", "a-1")]
 
 
 def test_a_returned_slot_goes_to_the_longest_waiting_request_whose_own_is_withdrawn() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"), wanted("r2", "a2"), wanted("r3", "a3"))
+    feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), wanted("r3"))
 
     effects = feed(slots, returned("r1"))
 
-    assert effects == [cancels_timer("r2"), withdraws("a2"), assigned("r2", "a1")]
+    assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
 def test_a_request_that_is_returned_before_it_is_served_is_withdrawn() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"))
+    feed(slots, wanted("r1"))
 
     effects = feed(slots, returned("r1"))
 
-    assert effects == [cancels_timer("r1"), withdraws("a1")]
+    assert effects == [cancels_timer("r1"), withdraws("a-1")]
 
 
 def test_the_slot_of_a_withdrawn_request_serves_another_one() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), wanted("r2", "a2"), returned("r1"))
+    feed(slots, wanted("r1"), wanted("r2"), returned("r1"))
 
-    effects = feed(slots, offered("a1"))
+    effects = feed(slots, offered("a-1"))
 
-    assert effects == [answered("a1"), cancels_timer("r2"), withdraws("a2"), assigned("r2", "a1")]
+    assert effects == [answered("a-1"), cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
 def test_what_is_returned_twice_is_returned_once() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"), returned("r1"))
+    feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
 
     effects = feed(slots, returned("r1"))
 
     assert effects == [Ignore(reason="r1 has no slot")]
-    assert slots.free_slots == ("a1",)
+    assert slots.free_slots == ("a-1",)
 
 
 def test_a_request_is_made_once() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"))
+    feed(slots, wanted("r1"))
 
-    effects = feed(slots, wanted("r1", "other"))
+    effects = feed(slots, wanted("r1"))
 
     assert effects == [Ignore(reason="r1 was made before")]
 
 
 def test_requests_wait_for_a_resource_manager() -> None:
-    slots = SlotPool()
+    slots = SlotPool("a")
 
-    before = feed(slots, wanted("r1", "a1"), wanted("r2", "a2"))
+    before = feed(slots, wanted("r1"), wanted("r2"))
     after = feed(slots, ResourceManagerConnected())
 
     assert before == [starts_timer("r1"), starts_timer("r2")]
-    assert after == [asks("a1"), asks("a2")]
+    assert after == [asks("a-1"), asks("a-2")]
 
 
 def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), wanted("r2", "a2"), offered("a1"), ResourceManagerDisconnected())
+    feed(slots, wanted("r1"), wanted("r2"), offered("a-1"), ResourceManagerDisconnected())
 
     effects = feed(slots, ResourceManagerConnected())
 
-    assert effects == [asks("a2")]
+    assert effects == [asks("a-2")]
 
 
 def test_a_request_that_waited_too_long_is_rejected_and_withdrawn() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"))
+    feed(slots, wanted("r1"))
 
     effects = feed(slots, RequestTimedOut(request_id=SlotRequestId("r1")))
 
     rejection = SlotRequestRejected(
-        request_id=SlotRequestId("r1"), reason=f"no slot became free within {REQUEST_TIMEOUT_MS} ms"
+        request_id=SlotRequestId("r1"),
+        reason=f"no slot became free within {REQUEST_TIMEOUT_MS} ms",
+        has_timed_out=True,
     )
-    assert effects == [withdraws("a1"), rejection]
+    assert effects == [cancels_timer("r1"), withdraws("a-1"), rejection]
 
 
 def test_a_slot_that_arrives_after_its_request_timed_out_stays_available() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), RequestTimedOut(request_id=SlotRequestId("r1")))
+    feed(slots, wanted("r1"), RequestTimedOut(request_id=SlotRequestId("r1")))
 
-    effects = feed(slots, offered("a1"))
+    effects = feed(slots, offered("a-1"))
 
-    assert effects == [answered("a1")]
-    assert slots.free_slots == ("a1",)
+    assert effects == [answered("a-1")]
+    assert slots.free_slots == ("a-1",)
 
 
 def test_a_timeout_behind_the_slot_means_nothing() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"))
+    feed(slots, wanted("r1"), offered("a-1"))
 
     effects = feed(slots, RequestTimedOut(request_id=SlotRequestId("r1")))
 
@@ -196,50 +200,52 @@ def test_a_timeout_behind_the_slot_means_nothing() -> None:
 
 def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"))
+    feed(slots, wanted("r1"))
 
-    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a1"), reason="none left"))
+    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="none left"))
 
     assert effects == [
         cancels_timer("r1"),
-        SlotRequestRejected(request_id=SlotRequestId("r1"), reason="none left"),
+        withdraws("a-1"),
+        SlotRequestRejected(request_id=SlotRequestId("r1"), reason="none left", is_temporary=True),
     ]
 
 
 def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"))
+    feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a1"), reason="lost"))
+    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="lost"))
 
-    assert effects == [loses("r1", "a1", "lost"), frees("a1")]
-    assert slots.slots_of(FIRST) == ()
+    dismissal = DismissTaskManager(task_manager=FIRST, reason="lost")
+    assert effects == [loses("r1", "a-1", "lost"), frees("a-1"), dismissal]
+    assert slots.report(FIRST) == {}
 
 
 def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
     slots = pool()
 
-    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a1"), reason="lost"))
+    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="lost"))
 
-    assert effects == [Ignore(reason="a1 is neither held nor asked for")]
+    assert effects == [Ignore(reason="a-1 is neither held nor asked for")]
 
 
 def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
     slots = pool()
     feed(slots, TaskManagerConnected(task_manager=SECOND))
-    feed(slots, wanted("r1", "a1"), wanted("r2", "a2"), wanted("r3", "a3"))
-    feed(slots, offered("a1", "spare"), offered("a2", task_manager=SECOND))
+    feed(slots, wanted("r1"), wanted("r2"), wanted("r3"))
+    feed(slots, offered("a-1", "spare"), offered("a-2", task_manager=SECOND))
 
     effects = feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"))
 
-    assert effects == [loses("r1", "a1", "killed"), loses("r2", "spare", "killed")]
-    assert slots.slots_of(SECOND) == ("a2",)
+    assert effects == [loses("r1", "a-1", "killed"), loses("r2", "spare", "killed")]
+    assert slots.report(SECOND) == {"task-manager-2/0": "a-2"}
 
 
 def test_the_loss_of_a_task_manager_is_answered_once() -> None:
     slots = pool()
     loss = TaskManagerDisconnected(task_manager=FIRST, reason="killed")
-    feed(slots, wanted("r1", "a1"), offered("a1"), loss)
+    feed(slots, wanted("r1"), offered("a-1"), loss)
 
     effects = feed(slots, loss)
 
@@ -248,34 +254,34 @@ def test_the_loss_of_a_task_manager_is_answered_once() -> None:
 
 def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     slots = pool()
-    feed(slots, TaskManagerConnected(task_manager=SECOND), wanted("r1", "a1"), wanted("r2", "a2"))
-    feed(slots, offered("a1"), offered("a2", task_manager=SECOND))
+    feed(slots, TaskManagerConnected(task_manager=SECOND), wanted("r1"), wanted("r2"))
+    feed(slots, offered("a-1"), offered("a-2", task_manager=SECOND))
     feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"), returned("r1"), returned("r2"))
 
-    effects = feed(slots, wanted("r1/1", "a3"), wanted("r2/1", "a4"))
+    effects = feed(slots, wanted("r1/1", held="a-2"), wanted("r2/1"))
 
     assert effects == [
-        assigned("r1/1", "a2", task_manager=SECOND),
+        assigned("r1/1", "a-2", task_manager=SECOND),
         starts_timer("r2/1"),
-        asks("a4"),
+        asks("a-3"),
     ]
 
 
 def test_a_slot_that_nobody_needs_for_long_goes_back() -> None:
     slots = pool()
-    feed(slots, offered("a1"), now=0)
+    feed(slots, offered("a-1"), now=0)
 
     before = feed(slots, IdleCheckDue(), now=IDLE_TIMEOUT_MS - 1)
     after = feed(slots, IdleCheckDue(), now=IDLE_TIMEOUT_MS)
 
     assert before == []
-    assert after == [frees("a1")]
+    assert after == [gone("a-1"), frees("a-1")]
     assert slots.free_slots == ()
 
 
 def test_a_slot_in_use_never_counts_as_idle() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1"))
+    feed(slots, wanted("r1"), offered("a-1"))
 
     effects = feed(slots, IdleCheckDue(), now=10 * IDLE_TIMEOUT_MS)
 
@@ -284,17 +290,17 @@ def test_a_slot_in_use_never_counts_as_idle() -> None:
 
 def test_at_the_end_of_the_job_everything_goes_back() -> None:
     slots = pool()
-    feed(slots, wanted("r1", "a1"), offered("a1", "spare"), wanted("r2", "a2"), wanted("r3", "a3"))
+    feed(slots, wanted("r1"), offered("a-1", "spare"), wanted("r2", held="spare"), wanted("r3"))
 
     effects = feed(slots, PoolClosed())
 
-    assert effects == [cancels_timer("r3"), withdraws("a3"), frees("a1"), frees("spare")]
+    assert effects == [cancels_timer("r3"), withdraws("a-2"), frees("a-1"), frees("spare")]
 
 
 def test_after_the_end_no_slot_is_taken() -> None:
     slots = pool()
     feed(slots, PoolClosed())
 
-    effects = feed(slots, offered("a1"), wanted("r1", "a1"))
+    effects = feed(slots, offered("a-1"), wanted("r1"))
 
     assert effects == [answered(), Ignore(reason="the job has ended")]

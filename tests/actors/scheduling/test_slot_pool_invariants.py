@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from flykka.actors.scheduling.resource_profile import UNSPECIFIED
 from flykka.actors.scheduling.slot_pool import SlotPool
 from flykka.actors.scheduling.slot_pool_events import (
     AskForSlot,
@@ -15,6 +16,7 @@ from flykka.actors.scheduling.slot_pool_events import (
     SlotAssigned,
     SlotLost,
     SlotPoolEffect,
+    SlotUnkept,
     TaskManagerConnected,
     TaskManagerDisconnected,
     WithdrawRequest,
@@ -37,7 +39,7 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.slots = SlotPool()
+        self.slots = SlotPool("a")
         self.asked: set[AllocationId] = set()
         self.served: dict[str, AllocationId] = {}
         self.made = 0
@@ -51,6 +53,7 @@ class SlotPoolLives(RuleBasedStateMachine):
         match effect:
             case AskForSlot(allocation_id=allocation_id):
                 self.asked.add(allocation_id)
+                self.made += 1
             case WithdrawRequest(allocation_id=allocation_id):
                 self.asked.remove(allocation_id)
             case SlotAssigned(request_id=request_id, allocation_id=allocation_id):
@@ -62,13 +65,22 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @rule(request=requests)
     def want(self, request: str) -> None:
-        self.made += 1
-        self.feed(wanted(request, f"a{self.made}"))
+        self.feed(wanted(request, held=self.slots.choose(UNSPECIFIED)))
 
     @rule(request=requests)
     def give_back(self, request: str) -> None:
         self.served.pop(request, None)
         self.feed(returned(request))
+
+    @rule(request=requests)
+    def leave_for_a_while(self, request: str) -> None:
+        self.served.pop(request, None)
+        self.feed(returned(request, is_kept=True))
+
+    @rule()
+    def come_back_no_more(self) -> None:
+        for allocation_id in self.slots.free_slots:
+            self.feed(SlotUnkept(allocation_id=allocation_id))
 
     @rule(task_manager=task_managers)
     def connect(self, task_manager: TaskManagerId) -> None:
@@ -81,14 +93,14 @@ class SlotPoolLives(RuleBasedStateMachine):
     @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
     def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:
         # A slot for an allocation of some time ago, or for one that nobody here has heard of.
-        allocation = f"a{number}" if number <= self.made else f"stray{number}"
+        allocation = f"a-{number}" if number <= self.made else f"stray{number}"
         self.feed(offered(allocation, task_manager=task_manager, first_index=index))
 
     @invariant()
     def every_request_waits_or_is_served(self) -> None:
         self.slots.check()
         assert len(self.asked) == len(self.slots.pending_requests)
-        held = {*self.slots.slots_of(FIRST), *self.slots.slots_of(SECOND)}
+        held = {*self.slots.report(FIRST).values(), *self.slots.report(SECOND).values()}
         assert held == {*self.served.values(), *self.slots.free_slots}
 
 

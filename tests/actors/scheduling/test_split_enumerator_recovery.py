@@ -137,7 +137,7 @@ def test_a_subtask_that_begins_anew_alone_gives_back_what_it_got_since_its_check
     effects = feed(source, asks(0, 3, attempt=1))
 
     assert ended == []
-    assert effects == [assigns(0, "cdf", 5, 6, 7)]
+    assert effects == [assigns(0, "cdf", 2, 3, 5)]
 
 
 def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too() -> None:
@@ -149,7 +149,42 @@ def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too()
     feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
     effects = feed(source, asks(0, 3, attempt=1))
 
-    assert effects == [assigns(0, "abc", 2, 3, 4)]
+    assert effects == [assigns(0, "abc", 0, 1, 2)]
+
+
+def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None:
+    source = enumerator()
+    feed(source, found("abcd"), asks(0, 2), asks(1, 1))
+
+    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+    of_the_other = feed(source, asks(1, 9))
+    of_the_next = feed(source, asks(0, 9, attempt=1), found("e", begun_at="abcd"))
+
+    # Its event time has passed the rows of "a" and "b": from it they would come late.
+    assert of_the_other == [assigns(1, "d", 3)]
+    assert of_the_next == [assigns(0, "ab", 0, 1), assigns(1, "e", 4)]
+
+
+def test_what_is_kept_for_a_subtask_belongs_to_the_next_checkpoint_as_unassigned() -> None:
+    source = enumerator()
+    feed(source, found("abc", finished=True), asks(0, 2))
+    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+
+    checkpoint = source.snapshot(1)
+    later = enumerator()
+    later.restore(checkpoint)
+
+    assert feed(later, asks(1, 9)) == [assigns(1, "abc", 2, 3, 4), SignalNoMoreSplits(subtask=1)]
+
+
+def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
+    source = enumerator()
+    feed(source, found("ab", finished=True), asks(0, 1), asks(1, 1))
+
+    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+    effects = feed(source, asks(1, 1), asks(0, 1, attempt=1), asks(0, 1, attempt=1))
+
+    assert effects == [SignalNoMoreSplits(subtask=1), assigns(0, "a", 0), SignalNoMoreSplits(subtask=0)]
 
 
 def test_a_subtask_that_begins_anew_is_told_again_that_there_is_no_more() -> None:

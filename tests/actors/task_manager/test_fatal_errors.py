@@ -5,12 +5,13 @@ from __future__ import annotations
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
+from flykka.messages.registration import DisconnectTaskManager
 from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge
 from flykka.messages.task import CancelTask, ExecutionState, FatalErrorOccurred, TaskDeploymentDescriptor
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.task_manager_cluster import Cluster, NoData, connect
+from tests.actors.task_manager_cluster import HERE, Cluster, NoData, connect
 
 SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
@@ -57,7 +58,7 @@ def test_a_bridge_that_closes_when_it_is_told_again_costs_nothing(system: Seeded
     cluster = cancelled(system, data)
     system.advance(20)
 
-    assert data.told == [CloseBridge(cancel=True), CloseBridge(cancel=True)]
+    assert data.told == [CloseBridge(cancel=True), CloseBridge(cancel=True, interrupt=True)]
     assert cluster.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
     assert cluster.is_alive()
 
@@ -77,6 +78,17 @@ def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> 
     assert len(data.told) == 3
     assert [type(error) for error in published] == [FatalErrorOccurred]
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
+
+
+def test_a_task_manager_that_gives_up_says_why_to_all_who_count_on_it(system: SeededSystem) -> None:
+    cluster = cancelled(system, StubbornData(closes_when_told=None))
+
+    system.advance(10)
+
+    heard = [each.expect(DisconnectTaskManager) for each in (cluster.resource_manager, cluster.job_master)]
+    assert heard[0] == heard[1]
+    assert heard[0].task_manager_id == HERE
+    assert heard[0].cause.type_name == "TaskCancellationTimeoutError"
 
 
 def test_what_the_job_says_goes_before_what_the_task_manager_was_started_with(system: SeededSystem) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.resource_manager_connection import RETRY_MS
 from flykka.actors.task_manager import TaskManager
 from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.ids import (
@@ -57,12 +58,12 @@ def test_it_introduces_itself_with_a_report_of_its_slots(cluster: Cluster) -> No
 
 
 def test_it_registers_again_until_it_is_acknowledged(cluster: Cluster) -> None:
-    cluster.system.advance(250)
+    cluster.system.advance(2 * RETRY_MS + 10)
     before = cluster.resource_manager.heard(RegisterTaskManager)
-    cluster.system.advance(50)
+    cluster.system.advance(RETRY_MS)
     cluster.acknowledge()
 
-    cluster.system.advance(20)
+    cluster.let_the_resource_manager_ask_for(2 * RETRY_MS)
 
     assert len(before) == 3
     assert cluster.resource_manager.heard(RegisterTaskManager) == []
@@ -120,7 +121,9 @@ def test_an_allocated_slot_is_confirmed_and_offered_to_its_job_master(cluster: C
     assert confirmation == AllocateSlotConfirmed(slot_id=slot_id(HERE, 0), job_id=JOB, allocation_id=AllocationId("a"))
     assert before_it_is_known == []
     assert offer == OfferSlots(
-        task_manager_id=HERE, offers=(SlotOffer(allocation_id=AllocationId("a"), slot_id=slot_id(HERE, 0)),)
+        task_manager_id=HERE,
+        offers=(SlotOffer(allocation_id=AllocationId("a"), slot_id=slot_id(HERE, 0)),),
+        offer=1,
     )
 
 
@@ -159,7 +162,7 @@ def test_a_slot_that_is_not_accepted_is_announced_too(cluster: Cluster) -> None:
     cluster.allocate("a")
     cluster.welcome()
 
-    cluster.say(AcceptSlots(job_id=JOB, accepted=()))
+    cluster.say(AcceptSlots(job_id=JOB, accepted=(), offer=1))
 
     assert cluster.resource_manager.expect(SlotAvailable).allocation_id == "a"
 
@@ -196,7 +199,7 @@ def test_after_it_left_the_session_of_a_job_master_is_stale(connected: Cluster) 
 def test_a_job_master_that_asks_is_not_given_up(connected: Cluster) -> None:
     for _ in range(3 * TIMEOUT_MS // INTERVAL_MS):
         connected.system.advance(INTERVAL_MS)
-        connected.say(HeartbeatRequest(origin=connected.job_master.ref))
+        connected.say(HeartbeatRequest(origin=connected.job_master.ref, allocations=(AllocationId("a"),)))
 
     assert len(connected.job_master.heard(Heartbeat)) == 3 * TIMEOUT_MS // INTERVAL_MS
     assert connected.resource_manager.heard(SlotAvailable) == []

@@ -179,7 +179,7 @@ class CoordinatorCase:
             case "completed":
                 return world.completed()
             case "gone":
-                return [number for number in value if number not in pending and number < world.ids.get()]
+                return [number for number in value if number not in pending and number < world.ids.next]
             case "timers":
                 return sum(kind is TimerKind.TIMEOUT for kind, _ in world.timers)
             case "scheduler_armed":

@@ -8,12 +8,13 @@ import pytest
 
 from flykka.actors.checkpoint.checkpoint_handles import CheckpointHandles
 from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, checkpoints_match
-from flykka.actors.checkpoint.id_counter import CheckpointIdCounter
 from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint, for_sync_savepoint
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_graph import ExternalizedCheckpointRetention
 from tests.actors.checkpoint.coordinating import Coordination, completed, snapshot, task
+from tests.actors.leading import new_checkpoints
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 RETENTIONS = {
@@ -185,11 +186,29 @@ def _of_policy(word: str) -> CheckpointProperties:
             raise UnknownWordError(word)
 
 
+class _Counter:
+    """The ids of a job in the store, drawn one at a time."""
+
+    def __init__(self) -> None:
+        self._drawn = new_checkpoints(JobId("job"))
+
+    def get(self) -> int:
+        """The id that is drawn next."""
+        return self._drawn.recover("the counter", 0).first_id
+
+    def get_and_increment(self) -> int:
+        return self._drawn.recover("the counter", 1).first_id
+
+    def set(self, first: int) -> None:
+        self._drawn.recover("the counter", 0)
+        self._drawn.draw_ids("the counter", 0, at_least=first)
+
+
 def run_id_counter(case: Case) -> None:
     """Run one case of `id_counter`."""
     only_known_words("given", case["given"], {"component"})
     only_known_words("expect", case["expect"], {"returns_as_listed"})
-    counter = CheckpointIdCounter()
+    counter = _Counter()
     for step in case["steps"]:
         match step:
             case ["get", int(wanted)]:
@@ -197,6 +216,6 @@ def run_id_counter(case: Case) -> None:
             case ["get_and_increment", int(wanted)]:
                 assert counter.get_and_increment() == wanted
             case ["set" | "set_count", int(first)]:
-                counter.skip_to(first)
+                counter.set(first)
             case _:
                 raise UnknownWordError(step)

@@ -40,7 +40,7 @@ from flykka.actors.graph.execution import Execution
 from flykka.actors.graph.execution_graph import ExecutionGraph
 from flykka.actors.graph.execution_vertex import ExecutionVertex
 from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.scheduling.slot_sharing import RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.scheduling.slot_requests import RequestSlots, ReturnSlot, SlotRequest
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, partition_id
 from flykka.messages.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
@@ -56,6 +56,10 @@ _RESTARTS = re.compile(
     r"(?:, (?:restarts at once|(?:the )?restart fires by hand|delay never ends))?"
 )
 _PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBALANCE}
+
+
+_Place = tuple[str, int]
+"""Who shares a slot here: those of one subtask number of one sharing group."""
 
 
 class JobCase:
@@ -78,9 +82,9 @@ class JobCase:
             raise UnknownWordError(f"slots {slots!r}")
         self._slots_left = 0 if slots in _NO_SLOTS else slots
         self._unserved_requests_wait = is_since_1_11 or slots in _NO_SLOTS
-        self._pending: dict[SlotRequestId, None] = {}
-        self._held: dict[SlotRequestId, None] = {}
-        self._released: set[SlotRequestId] = set()
+        self._held: dict[_Place, list[ExecutionAttemptId]] = {}
+        self._pending: dict[_Place, list[ExecutionAttemptId]] = {}
+        self._released: set[_Place] = set()
         self._restarts: list[int] = []
         self._finalized: Counter[str] = Counter()
         self._error = False
@@ -106,7 +110,8 @@ class JobCase:
             case "fail_global_if_running":
                 self._tell(GlobalFailureReported(cause=_cause(step), attempt=self._earlier(step).attempt))
             case "lose_task_manager":
-                self._tell(SlotsLost(request_ids=tuple(self._held), cause=failure("lost")))
+                lost = tuple(attempt for attempts in self._held.values() for attempt in attempts)
+                self._tell(SlotsLost(attempts=lost, cause=failure("lost")))
             case "restart_fires":
                 self._fire_restarts()
             case "all_running":
@@ -147,14 +152,10 @@ class JobCase:
         self._effects += effects
         for effect in effects:
             match effect:
-                case RequestSlots(request_ids=request_ids):
-                    self._serve(request_ids)
-                case ReturnSlot(request_id=request_id) if request_id in self._held:
-                    self._slots_left += 1
-                    del self._held[request_id]
-                    self._released.add(request_id)
-                case ReturnSlot(request_id=request_id):
-                    self._pending.pop(request_id, None)
+                case RequestSlots(requests=requests):
+                    self._serve(requests)
+                case ReturnSlot(attempt=attempt):
+                    self._take_back(attempt)
                 case AskForRestoreState(version=version):
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
                 case FinalizeVertices(version=version, vertices=vertices):
@@ -167,16 +168,27 @@ class JobCase:
                     if self._at_once:
                         self._fire_restarts()
 
-    def _serve(self, request_ids: tuple[SlotRequestId, ...]) -> None:
-        for request_id in request_ids:
+    def _serve(self, requests: tuple[SlotRequest, ...]) -> None:
+        for place in dict.fromkeys(map(_place, requests)):
+            attempts = tuple(request.attempt for request in requests if _place(request) == place)
             if self._slots_left > 0:
                 self._slots_left -= 1
-                self._held[request_id] = None
-                self._tell(SlotAllocated(request_id=request_id, slot=slot(request_id)))
+                self._held[place] = [*attempts]
+                self._tell(SlotAllocated(attempts=attempts, slot=slot(f"{place}")))
             elif self._unserved_requests_wait:
-                self._pending[request_id] = None
+                self._pending[place] = [*attempts]
             else:
-                self._tell(SlotAllocationFailed(request_id=request_id, cause=failure("no resource available")))
+                self._tell(SlotAllocationFailed(attempts=attempts, cause=failure("no resource available")))
+
+    def _take_back(self, attempt: ExecutionAttemptId) -> None:
+        for places in (self._held, self._pending):
+            for place, attempts in [*places.items()]:
+                if attempt in attempts:
+                    attempts.remove(attempt)
+                if not attempts:
+                    del places[place]
+                    self._slots_left += places is self._held
+                    self._released.add(place)
 
     def _fire_restarts(self) -> None:
         due, self._restarts = self._restarts, []
@@ -287,7 +299,7 @@ class JobCase:
                 return all(self._state_of(attempt) == state for attempt, state in wanted.items())
             case "slot_released":
                 requests = {(task.job_vertex.slot_sharing_group, task.subtask) for task in map(self._task, wanted)}
-                return requests <= {_place(request_id) for request_id in self._released}
+                return requests <= self._released
             case _ if word.startswith("state_of_") and word.endswith("_one_of"):
                 task = self._task(word.removeprefix("state_of_").removesuffix("_one_of"))
                 return str(task.execution.state) in list(wanted)
@@ -336,9 +348,8 @@ def _attempts(restart: Mapping[str, Any]) -> int | None:
     return {"once": 1, "twice": 2}.get(found["times"] or "")
 
 
-def _place(request_id: SlotRequestId) -> tuple[str, int]:
-    group, subtask, _ = request_id.rsplit("/", 2)
-    return group, int(subtask)
+def _place(request: SlotRequest) -> _Place:
+    return request.slot_sharing_group, request.subtask
 
 
 def _cause(step: Mapping[str, Any]) -> SerializedThrowable:

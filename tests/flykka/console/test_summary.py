@@ -8,9 +8,10 @@ from io import StringIO
 from rich.console import Console as RichConsole
 
 from flykka.console.summary import print_summary
-from flykka.jobs.job_details import JobDetails, JobVertexDetails, Restart
+from flykka.jobs.job_details import JobDetails, JobVertexDetails
+from flykka.messages.exception_history import ExceptionHistoryEntry, FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobVertexId
+from flykka.messages.ids import JobVertexId, TaskManagerId
 from flykka.messages.job import JobStatus
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint
 
@@ -48,29 +49,41 @@ def test_late_rows_are_told_where_there_were_any() -> None:
     assert "  late         12 rows came too late for their windows" in summary(late)
 
 
-def test_restarts_are_told_with_their_reasons_and_that_rows_were_read_again() -> None:
-    cause = SerializedThrowable(type_name="SlotLostError", message="task-manager-2 is lost\nmore")
-    restarted = replace(
-        FINISHED, started_ms=1_000, restarts=(Restart(at_ms=17_860, cause=cause),), number_of_restarts=1
+def failed(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTARTED) -> RootExceptionHistoryEntry:
+    root = ExceptionHistoryEntry(
+        cause=SerializedThrowable(type_name="ValueError", message="no price may be 26\n  File app.py"),
+        timestamp_ms=17_860,
+        task_name="map (1/2)",
+        task_manager=TaskManagerId("task-manager-1"),
+    )
+    return RootExceptionHistoryEntry(
+        number=number, root=root, outcome=outcome, delay_ms=500, restarted_ms=18_360, restored_checkpoint=3
     )
 
-    lines = summary(restarted)
 
-    again = "(what was read again after a restart is counted again)"
-    assert lines[1] == f"  read         336,776 rows from 'flights' {again}"
-    assert lines[-2:] == [
+def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read_again() -> None:
+    lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(failed(),), number_of_restarts=1))
+
+    assert lines[1].endswith(" (what was read again after a restart is counted again)")
+    assert lines[-3:] == [
         "  restarts     1",
-        "               16.86 s  SlotLostError: task-manager-2 is lost",
+        "  failures     16.86 s  map (1/2) on task-manager-1: ValueError: no price may be 26",
+        "                        the job restarted after 0.5 s from checkpoint 3",
     ]
 
 
-def test_of_many_restarts_the_last_are_told() -> None:
-    restarts = tuple(Restart(at_ms=1_000 * number, cause=None) for number in range(9))
+def test_a_failure_that_ended_the_job_is_told_as_such() -> None:
+    lines = summary(replace(FINISHED, exceptions=(failed(outcome=FailureOutcome.FAILED),)))
 
-    lines = summary(replace(FINISHED, restarts=restarts, number_of_restarts=90))
+    assert lines[-1].strip() == "it was not mended: the job has FAILED"
 
-    assert lines[-6] == "  restarts     90"
-    assert [line.strip() for line in lines[-5:]] == ["4.00 s", "5.00 s", "6.00 s", "7.00 s", "8.00 s"]
+
+def test_of_many_failures_the_last_are_told() -> None:
+    exceptions = tuple(failed(number) for number in range(9))
+
+    lines = summary(replace(FINISHED, exceptions=exceptions, number_of_restarts=90))
+
+    assert lines[-11] == "  restarts     90"
 
 
 def test_more_lines_may_be_added_and_none_is_wrapped_or_marked_up() -> None:

@@ -80,10 +80,17 @@ class Cluster:
         desk = Props(JobManagerDesk, self.asked, self.cancellation, self.stopping)
         self.desk = self.system.spawn(desk, "job-manager")
 
-    def submit(self) -> JobClient:
-        client = JobClient(self.system, self.desk, GRAPH)
+    def submit(self, *, attached: bool = True) -> JobClient:
+        client = JobClient(self.system, self.desk, GRAPH, attached=attached)
         self.system.run_until_idle()
         return client
+
+    def replace_desk(self) -> None:
+        """The JobManager dies, and another one takes its place."""
+        self.system.kill(self.desk)
+        self.system.run_until_idle()
+        self.__post_init__()
+        self.system.advance(1_000)
 
     def say(self, *messages: Message) -> None:
         """What the JobManager tells the client."""

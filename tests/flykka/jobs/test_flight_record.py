@@ -19,7 +19,11 @@ from flykka.jobs.job_client import JobClient
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, RestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    NoRestartStrategyConfiguration,
+)
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
@@ -55,7 +59,7 @@ def start() -> Iterator[Start]:
 
 
 def job(folder: Path | str) -> JobGraph:
-    graph = graph_of(vertex("source"), restart=RestartStrategyConfiguration(attempts=0))
+    graph = graph_of(vertex("source"), restart=NoRestartStrategyConfiguration())
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
 
@@ -184,8 +188,9 @@ def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
     system.run_until_idle()
 
     assert done_meanwhile == [False]
-    assert isinstance(client.exception, JobExecutionError)
-    assert client.exception.flight_record == "run.trace"
+    failure = client.exception()
+    assert isinstance(failure, JobExecutionError)
+    assert failure.flight_record == "run.trace"
     assert heard == [ACCEPTED, FAILED]
 
 
@@ -203,7 +208,7 @@ def test_nothing_is_written_of_a_job_that_did_not_fail(answers: tuple[Message, .
 
     client = ended(write, *answers)
 
-    assert type(client.exception) is expected
+    assert type(client.exception()) is expected
     assert written == []
 
 
@@ -217,9 +222,10 @@ def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there(
 
     client = ended(write, ACCEPTED, FAILED, system=system)
 
-    assert isinstance(client.exception, JobExecutionError)
-    assert client.exception.cause == BOOM
-    assert "no flight record: its cluster was shut down" in str(client.exception)
+    failure = client.exception()
+    assert isinstance(failure, JobExecutionError)
+    assert failure.cause == BOOM
+    assert "no flight record: its cluster was shut down" in str(failure)
 
 
 def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
@@ -235,9 +241,10 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
     client = JobClient(system, desk, job("/nowhere"), None, write)
     system.run_until_idle()
 
-    assert isinstance(client.exception, JobExecutionError)
-    assert client.exception.flight_record is None
-    assert "no flight record: the file system has not answered" in str(client.exception)
+    failure = client.exception()
+    assert isinstance(failure, JobExecutionError)
+    assert failure.flight_record is None
+    assert "no flight record: the file system has not answered" in str(failure)
     assert heard == [ACCEPTED, FAILED]
 
 

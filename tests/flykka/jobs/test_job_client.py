@@ -18,10 +18,14 @@ from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.messages.job import (
     CancelJob,
     CancellationFailure,
+    JobNotFound,
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
+    ListeningBehaviour,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
     StoppingFailure,
     StoppingSuccess,
     SubmitJob,
@@ -45,7 +49,7 @@ def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: Cluster)
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.wait(timeout=0) == JobExecutionResult(job_id=JOB, job_name="counts", net_runtime_ms=1_500)
-    assert (client.status, client.exception, client.done()) == (JobStatus.FINISHED, None, True)
+    assert (client.status, client.exception(), client.done()) == (JobStatus.FINISHED, None, True)
 
 
 def test_the_status_is_the_last_one_that_was_heard_of(cluster: Cluster) -> None:
@@ -68,7 +72,7 @@ def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: Cluster) 
         client.wait(timeout=0)
     assert first.value is not second.value
     assert (first.value.cause, client.status) == (BOOM, JobStatus.FAILED)
-    assert isinstance(client.exception, JobExecutionError)
+    assert isinstance(client.exception(), JobExecutionError)
 
 
 def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: Cluster) -> None:
@@ -90,15 +94,72 @@ def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: Cluster) ->
             wait(timeout=0)
 
 
-def test_a_job_whose_job_manager_dies_is_lost(cluster: Cluster) -> None:
+def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: Cluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 
     cluster.system.kill(cluster.desk)
-    cluster.system.run_until_idle()
+    cluster.system.advance(30_000)
+    assert not client.done()
+    cluster.system.advance(31_000)
 
     with pytest.raises(JobExecutionError, match="was lost with its cluster: ClusterLostError: the JobManager is gone"):
         client.wait(timeout=0)
+
+
+def test_a_client_comes_back_to_the_job_manager_that_takes_the_place_of_one_that_died(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.replace_desk()
+    cluster.say(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
+
+    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient]
+    assert client.wait(timeout=0).job_id == JOB
+
+
+def test_a_job_that_was_not_yet_accepted_is_submitted_again_to_the_next_job_manager(cluster: Cluster) -> None:
+    cluster.submit()
+
+    cluster.replace_desk()
+    cluster.say(JobNotFound(job_id=JOB))
+
+    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient, SubmitJob]
+
+
+def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.replace_desk()
+    cluster.say(JobNotFound(job_id=JOB))
+
+    with pytest.raises(JobExecutionError, match="its JobManager does not know it any more"):
+        client.wait(timeout=0)
+
+
+def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: Cluster) -> None:
+    client = cluster.submit(attached=False)
+    cluster.say(accepted())
+
+    client.add_listener(lambda _: None)
+    cluster.system.run_until_idle()
+    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+
+    submitted, registered = cluster.asked
+    assert isinstance(submitted, SubmitJob)
+    assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
+    assert isinstance(registered, RegisterJobClient)
+    assert client.status is JobStatus.RUNNING
+
+
+def test_a_result_of_before_says_so(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
+
+    assert client.wait(timeout=0).is_earlier
+    assert "job 'counts' has finished before, in this run of the application" in caplog.text
 
 
 def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:

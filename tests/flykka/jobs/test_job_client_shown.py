@@ -95,6 +95,6 @@ def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: Cluste
     cluster.system.run_until_idle()
 
     assert client.details.status is JobStatus.FAILED
-    assert isinstance(client.exception, JobExecutionError)
+    assert isinstance(client.exception(), JobExecutionError)
     assert client.details.last_failure is not None
     assert client.details.last_failure.type_name == "ClusterLostError"

@@ -18,6 +18,8 @@ from flykka.messages.checkpoint import (
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.coordination import (
+    CheckpointIds,
+    CheckpointsRecovered,
     CheckpointTimedOut,
     CoordinatedTask,
     CoordinatedTasks,
@@ -27,9 +29,10 @@ from flykka.messages.coordination import (
     PeriodicTriggerDue,
     RequestRestoreState,
     RestoreState,
+    StopCheckpointing,
 )
 from flykka.messages.ids import JobVertexId, LeaderSessionId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.task import ExecutionState
@@ -265,3 +268,30 @@ def test_what_a_coordinator_knew_goes_with_it() -> None:
     seen(monitor, tasks(0), begin(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
 
     assert seen(monitor, tasks(0), begin(1)) == []
+
+
+def recover(*completed: CompletedCheckpoint) -> Turn:
+    """A coordinator of the job begins with what is in the store."""
+    return turn(COORDINATOR, CheckpointsRecovered(ids=CheckpointIds(first=9, count=9), completed=completed))
+
+
+def test_the_next_coordinator_goes_back_to_what_the_former_has_completed() -> None:
+    gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
+
+    recovered = [tasks(0, 1), *whole_life(1), gone, recover(checkpoint(1, 0, 1)), restore(checkpoint(1, 0, 1))]
+
+    assert seen(CheckpointMonitor(), *recovered) == []
+
+
+def test_a_completed_checkpoint_is_not_lost_with_its_coordinator() -> None:
+    gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
+
+    lost = [tasks(0, 1), *whole_life(1), gone, recover()]
+
+    assert seen(CheckpointMonitor(), *lost) == ["no checkpoint is recovered, and checkpoint 1 was complete"]
+
+
+def test_another_job_of_the_name_has_checkpoints_of_its_own() -> None:
+    ended = turn(COORDINATOR, StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+
+    assert seen(CheckpointMonitor(), tasks(0, 1), *whole_life(1), ended, recover()) == []

@@ -6,7 +6,7 @@ import pytest
 
 from flykka.actors.graph.states import EXECUTION_MOVES, JOB_MOVES, TASK_MOVES
 from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
+from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
 from flykka.messages.job_control import JobRestartDue
 from flykka.messages.ref import Ref
 from flykka.messages.stage import BridgeClosed
@@ -104,3 +104,19 @@ def test_ids_of_another_form_do_not_disturb() -> None:
     reports = [(JOB_MASTER, UpdateTaskExecutionState(state=update))]
 
     assert seen(StateMonitor(), turn(TASK, BridgeClosed(), *reports)) == []
+
+
+def test_who_comes_later_is_told_how_everything_stands() -> None:
+    register = RegisterJobClient(job_id=JOB, client=CLIENT)
+    running = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
+    runs = ExecutionStateChanged(job_id=JOB, attempt=attempt(), task_name="map", state=E.RUNNING, timestamp_ms=0)
+
+    told = turn(JOB_MASTER, register, (CLIENT, running), (CLIENT, runs))
+
+    assert seen(StateMonitor(), told) == []
+
+
+def test_a_job_manager_speaks_for_a_job_master_that_is_gone() -> None:
+    restarting = JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0)
+
+    assert seen(StateMonitor(), turn(Ref("/user/job-manager", 1), DUE, (CLIENT, restarting))) == []

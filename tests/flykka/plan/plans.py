@@ -5,14 +5,14 @@ from __future__ import annotations
 from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.actors.graph.stream_graph import StreamGraph
 from flykka.messages.ids import JobId
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, OperatorKind, ShipStrategy
+from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobType, OperatorKind, ShipStrategy
 from flykka.plan.program_plan import ProgramPlan, program_plan
 from tests.actors.graph.programs import edge, keyed, node
 
 
-def graphs() -> tuple[StreamGraph, JobGraph]:
+def graphs(job_type: JobType = JobType.STREAMING) -> tuple[StreamGraph, JobGraph]:
     """Two sources, one of them read twice; a keyed edge, a point-wise one and one from all to all."""
-    graph = StreamGraph()
+    graph = StreamGraph(job_type=job_type)
     graph.add_node(node("orders", OperatorKind.SOURCE, parallelism=4))
     graph.add_node(node("returns", OperatorKind.SOURCE, parallelism=2, automatic=True))
     graph.add_node(node("valid", parallelism=4))
@@ -34,6 +34,6 @@ def graphs() -> tuple[StreamGraph, JobGraph]:
     )
 
 
-def plan() -> ProgramPlan:
+def plan(job_type: JobType = JobType.STREAMING) -> ProgramPlan:
     """The plan of these."""
-    return program_plan(*graphs())
+    return program_plan(*graphs(job_type))

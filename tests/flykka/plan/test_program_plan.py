@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.local_cluster import slots_needed
+from flykka.messages.job_graph import JobType
 from flykka.plan.document import document
 from flykka.plan.program_plan import Wiring
 from flykka.plan.reads import told
@@ -34,6 +35,15 @@ def test_a_box_of_the_job_graph_has_the_operators_of_its_chain() -> None:
         ("archive",),
         ("<&out>",),
     ]
+
+
+def test_edges_say_where_all_is_made_before_it_is_read() -> None:
+    assert {edge.label for edge in plan().job.edges} == {"hash", "rescale", "rebalance"}
+    assert {edge.label for edge in plan(JobType.BATCH).job.edges} == {
+        "blocking hash",
+        "blocking rescale",
+        "blocking rebalance",
+    }
 
 
 def test_as_many_slots_are_drawn_as_the_job_asks_for() -> None:

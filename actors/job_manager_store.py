@@ -1,0 +1,157 @@
+"""What a JobManager has done outside its turns: in the store of the leader, in the checkpoints and in the data plane.
+
+All of it blocks, and is run by `context.pipe_to_self`. Every function raises `LeadershipLostError` where the session
+leads no more, and `StoreUnavailableError` where the store cannot be used; then nothing was changed that another leader
+would miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability import HighAvailabilityServices, LeaderStore
+from flykka.actors.master_hooks import MasterHooks
+from flykka.messages.high_availability import ApplicationRun, SubmittedJobGraph
+from flykka.messages.ids import JobId, LeaderSessionId
+from flykka.messages.job import JobStatus
+from flykka.messages.job_control import JobEnded, JobGraphAccepted
+from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobGraph
+from flykka.messages.job_manager import (
+    JobAlreadyEnded,
+    JobMasterReleased,
+    JobPutAway,
+    JobRemoved,
+    JobResultLookedFor,
+    JobsRecovered,
+)
+from flykka.messages.ref import Ref
+
+
+def recover_jobs(
+    services: HighAvailabilityServices,
+    session: LeaderSessionId,
+    waited_for: str | None,
+    address: str,
+    known: Iterable[JobId],
+) -> JobsRecovered:
+    """Begin to lead: what there is to go on with, and how jobs have ended that are `known` or still to be put away.
+
+    Where the run that was waited for was concluded meanwhile, it stays: its results are answers to whoever has waited.
+    """
+    store = services.store(session)
+    last = services.last_run()
+    jobs: tuple[SubmittedJobGraph, ...] = ()
+    if last is not None and last.is_concluded and last.run_id == waited_for:
+        run = last
+    else:
+        run = ApplicationRun(run_id=store.run())
+        jobs = store.jobs()
+    services.confirm(session, address)
+    ids = dict.fromkeys((*(job.job_graph.job_id for job in jobs), *known))
+    ended = {job_id: end for job_id in ids if (end := store.result(job_id)) is not None}
+    return JobsRecovered(
+        leader_session_id=session,
+        run=run,
+        jobs=jobs,
+        bound=tuple(job.job_graph.job_id for job in jobs if job.driver == services.driver),
+        ended=tuple(ended.values()),
+    )
+
+
+def begin_new_run(services: HighAvailabilityServices, session: LeaderSessionId) -> JobsRecovered:
+    """Let go of the results that were waited for: a new run of the application begins."""
+    run = ApplicationRun(run_id=services.store(session).run())
+    return JobsRecovered(leader_session_id=session, run=run)
+
+
+def accept_job(
+    store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
+) -> JobGraphAccepted | JobAlreadyEnded:
+    """Check and keep what a client has submitted to this driver, unless such a job has ended already.
+
+    Raises what the data plane has against it, and `CheckpointDirectoryError`.
+    """
+    job_graph = submitted.job_graph
+    end = store.result(job_graph.job_id)
+    if end is not None:
+        return JobAlreadyEnded(end=end)
+    data_plane.check(job_graph)
+    CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
+    return _kept(store, services, data_plane, submitted)
+
+
+def begin_again(
+    store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
+) -> JobGraphAccepted:
+    """Count one more start of a job whose code is in this driver."""
+    return _kept(store, services, data_plane, replace(submitted, starts=submitted.starts + 1))
+
+
+def _kept(
+    store: LeaderStore, services: HighAvailabilityServices, data_plane: DataPlane, submitted: SubmittedJobGraph
+) -> JobGraphAccepted:
+    job_id = submitted.job_graph.job_id
+    hooks = MasterHooks(data_plane.master_hooks(job_id)).identifiers
+    store.put_job(replace(submitted, driver=services.driver))
+    return JobGraphAccepted(job_id=job_id, master_hooks=hooks, starts=submitted.starts)
+
+
+def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_graph: JobGraph) -> JobMasterReleased:
+    """End what a JobMaster has left at work; what it has staged, and its checkpoints, are for the next one."""
+    job_id = job_graph.job_id
+    data_plane.end_attempts(job_id)
+    data_plane.release_job(job_id, keep_staged=True)
+    return JobMasterReleased(
+        job_id=job_id,
+        end=None if store is None else store.result(job_id),
+        checkpoint_path=CheckpointStorage(job_graph.checkpointing.directory).latest(job_id),
+    )
+
+
+def put_away_job(store: LeaderStore, end: JobEnded) -> JobPutAway:
+    """Note how a job has ended whose JobMaster has put away everything, and forget it."""
+    store.put_result(end)
+    store.remove_job(end.job_id)
+    return JobPutAway(end=end)
+
+
+def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph, end: JobEnded) -> JobPutAway:
+    """Put away a job whose JobMaster came no further than to its end.
+
+    A checkpoint that it was stopped with stays, and the last one where that was wanted; with it what was staged for it.
+    What stays is noted right before the rest goes: a leader that has slept since deletes nothing.
+    """
+    job_id = job_graph.job_id
+    storage = CheckpointStorage(job_graph.checkpointing.directory)
+    latest = storage.latest(job_id)
+    kept = end.checkpoint_path or (latest if _keeps_latest(end.status, job_graph) else None)
+    end = replace(end, checkpoint_path=kept)
+    store.put_result(end)
+    data_plane.release_job(job_id, keep_staged=kept is not None and end.status is not JobStatus.FINISHED)
+    if kept is None or kept != latest:
+        storage.delete_job(job_id)
+    return put_away_job(store, end)
+
+
+def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
+    match job_graph.checkpointing.retention:
+        case ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION:
+            return status is not JobStatus.FINISHED
+        case ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION:
+            return status is JobStatus.FAILED
+        case _:
+            return False
+
+
+def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedFor:
+    """How a job has ended that is known no more, for a client that comes back."""
+    return JobResultLookedFor(job_id=job_id, client=client, end=store.result(job_id))
+
+
+def remove_job(store: LeaderStore, job_id: JobId) -> JobRemoved:
+    """Take a job out of the store without a result."""
+    store.remove_job(job_id)
+    return JobRemoved(job_id=job_id)

@@ -1,0 +1,96 @@
+"""Whether a failure is mended by a restart, when, and with which of the tasks (Flink's ExecutionFailureHandler).
+
+`handle` is asked for a failure of tasks, `handle_global` for one of the job as a whole. A failure that no restart can
+mend does not use up a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Generic, TypeVar
+
+from flykka.actors.scheduling.failover_strategy import FailoverStrategy
+from flykka.actors.scheduling.restart_strategy import Backoff, RestartStrategy
+from flykka.messages.failure import SerializedThrowable
+
+T = TypeVar("T", bound=Hashable)
+
+
+class ThrowableType(Enum):
+    """What a failure says about a restart (Flink's ThrowableType)."""
+
+    NON_RECOVERABLE = auto()
+    """The next attempt would fail of the same."""
+    PARTITION_DATA_MISSING = auto()
+    """A result that was made is gone: its producer has to run again as well."""
+    ENVIRONMENT = auto()
+    """What the task ran on has failed, and not the task."""
+    RECOVERABLE = auto()
+    """Anything else: it may have been an accident."""
+
+
+_NON_RECOVERABLE = frozenset({"NoResourceAvailableError"})
+_ENVIRONMENT = frozenset({"SlotLostError"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(Generic[T]):
+    """These tasks start again after the pause."""
+
+    tasks: frozenset[T]
+    backoff: Backoff
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """The job has failed for good, of `cause`."""
+
+    cause: SerializedThrowable
+
+    @property
+    def is_unrecoverable(self) -> bool:
+        """Whether that is because of the failure itself, and not because restarts are used up."""
+        return classify(self.cause) is ThrowableType.NON_RECOVERABLE
+
+
+class ExecutionFailureHandler(Generic[T]):
+    """One per job."""
+
+    def __init__(self, restart_strategy: RestartStrategy, failover_strategy: FailoverStrategy[T]) -> None:
+        self._restarts = restart_strategy
+        self._failover = failover_strategy
+
+    def handle(self, failed: Collection[T], cause: SerializedThrowable, now: int) -> Restart[T] | GiveUp:
+        """What follows from the failure of these tasks, which have failed together and of one cause."""
+        if not self._count(cause, now):
+            return GiveUp(cause=cause)
+        return Restart(tasks=self._failover.tasks_to_restart(failed), backoff=self._restarts.backoff)
+
+    def handle_global(self, cause: SerializedThrowable, now: int) -> Restart[T] | GiveUp:
+        """What follows from a failure of the job as a whole."""
+        if not self._count(cause, now):
+            return GiveUp(cause=cause)
+        return Restart(tasks=self._failover.all_tasks, backoff=self._restarts.backoff)
+
+    def _count(self, cause: SerializedThrowable, now: int) -> bool:
+        if classify(cause) is ThrowableType.NON_RECOVERABLE or not self._restarts.can_restart(now):
+            return False
+        self._restarts.restart(now)
+        return True
+
+
+def classify(cause: SerializedThrowable) -> ThrowableType:
+    """What a failure says about a restart (Flink's ThrowableClassifier).
+
+    Where an exception in its chain of causes asks for no restart, the whole failure does: it is looked for where the
+    exception is written down (`runtime.errors.serialized`).
+    """
+    if cause.suppress_restarts or cause.type_name in _NON_RECOVERABLE:
+        return ThrowableType.NON_RECOVERABLE
+    if cause.lost_partition is not None:
+        return ThrowableType.PARTITION_DATA_MISSING
+    if cause.type_name in _ENVIRONMENT:
+        return ThrowableType.ENVIRONMENT
+    return ThrowableType.RECOVERABLE

@@ -1,0 +1,168 @@
+"""Which tasks exchange what, and which of them can only run together (Flink's SchedulingTopology).
+
+Tasks that exchange rows while these are made are one pipelined region, however far they are connected: what is deployed
+together, and what fails together. Regions that depend on each other in a circle are one as well, and so is a whole job
+in which tasks have to share a slot by co-location. Built once; every look at it afterwards costs what it returns.
+
+A task is anything hashable. Not here: slots, states, what restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition(Generic[T]):
+    """What one task makes for the readers of one result."""
+
+    producer: T
+    result: Hashable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exchange(Generic[T]):
+    """Each of the `consumers` reads a partition of each of the `producers`: a group of partitions of one `result`.
+
+    A result whose edge is point-wise has many of them, and no producer is in two.
+    """
+
+    result: Hashable
+    producers: tuple[T, ...]
+    consumers: tuple[T, ...]
+    is_blocking: bool
+
+    @property
+    def partitions(self) -> Iterator[Partition[T]]:
+        """What its producers make."""
+        return (Partition(producer=producer, result=self.result) for producer in self.producers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegionInput(Generic[T]):
+    """These regions can begin when all these tasks of others have finished: the results they read are blocking."""
+
+    producers: tuple[T, ...]
+    regions: tuple[int, ...]
+
+
+class SchedulingTopology(Generic[T]):
+    """The tasks of one job in topological order, its exchanges, and its regions in the order of their first tasks."""
+
+    def __init__(self, tasks: Sequence[T], exchanges: Sequence[Exchange[T]], *, has_co_location: bool = False) -> None:
+        self.tasks = tuple(tasks)
+        self.exchanges = tuple(exchanges)
+        self.regions = (
+            (self.tasks,) if has_co_location else without_cycles(pipelined_regions(tasks, exchanges), exchanges)
+        )
+        self.region_of = {task: number for number, region in enumerate(self.regions) for task in region}
+        self._consumed = _by_task((task, each) for each in exchanges for task in each.consumers)
+        self._produced = _by_task((task, each) for each in exchanges for task in each.producers)
+        self.region_inputs = tuple(self._region_inputs())
+
+    def consumed(self, task: T) -> Sequence[Exchange[T]]:
+        """What a task reads, in the order of its inputs."""
+        return self._consumed.get(task, ())
+
+    def produced(self, task: T) -> Sequence[Exchange[T]]:
+        """What a task writes."""
+        return self._produced.get(task, ())
+
+    def regions_of(self, tasks: Iterable[T]) -> tuple[int, ...]:
+        """The regions of these tasks, each once, in their order."""
+        return tuple(dict.fromkeys(self.region_of[task] for task in tasks))
+
+    def _region_inputs(self) -> Iterator[RegionInput[T]]:
+        for exchange in self.exchanges:
+            if not exchange.is_blocking:
+                continue
+            inside = set(self.regions_of(exchange.producers))
+            consumers = self.regions_of(exchange.consumers)
+            outside = tuple(region for region in consumers if region not in inside)
+            if outside:
+                yield RegionInput(producers=exchange.producers, regions=outside)
+            for region in (region for region in consumers if region in inside):
+                others = tuple(each for each in exchange.producers if self.region_of[each] != region)
+                if others:
+                    yield RegionInput(producers=others, regions=(region,))
+
+
+def pipelined_regions(tasks: Sequence[T], exchanges: Iterable[Exchange[T]]) -> tuple[tuple[T, ...], ...]:
+    """The tasks that exchange rows while these are made, however far they are connected."""
+    root = {task: task for task in tasks}
+
+    def find(task: T) -> T:
+        while root[task] != task:
+            root[task] = root[root[task]]
+            task = root[task]
+        return task
+
+    for exchange in exchanges:
+        if not exchange.is_blocking:
+            first = find(exchange.producers[0])
+            for task in (*exchange.producers[1:], *exchange.consumers):
+                root[find(task)] = first
+    return _grouped((find(task), task) for task in tasks)
+
+
+def without_cycles(regions: tuple[tuple[T, ...], ...], exchanges: Iterable[Exchange[T]]) -> tuple[tuple[T, ...], ...]:
+    """Regions that wait for each other in a circle are one (as in Flink since 1.11): none of them could begin."""
+    blocking = [exchange for exchange in exchanges if exchange.is_blocking]
+    region_of = {task: number for number, region in enumerate(regions) for task in region}
+    # An exchange is a node too: between all its producers and all its consumers there would be too many edges.
+    leads_to: dict[int, list[int]] = {number: [] for number in range(len(regions))}
+    for node, exchange in enumerate(blocking, start=len(regions)):
+        for region in dict.fromkeys(region_of[task] for task in exchange.producers):
+            leads_to[region].append(node)
+        leads_to[node] = list(dict.fromkeys(region_of[task] for task in exchange.consumers))
+    circle_of = _strongly_connected(leads_to)
+    return _grouped((circle_of[number], task) for number, region in enumerate(regions) for task in region)
+
+
+def _strongly_connected(leads_to: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """For each node, one that stands for all that lead to it and that it leads to (Tarjan's algorithm)."""
+    reached: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    circle_of: dict[int, int] = {}
+    open_nodes: list[int] = []
+    for start in leads_to:
+        if start in reached:
+            continue
+        path = [(start, iter(leads_to[start]))]
+        reached[start] = lowest[start] = len(reached)
+        open_nodes.append(start)
+        while path:
+            node, ahead = path[-1]
+            following = next(ahead, None)
+            if following is None:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
+                if lowest[node] == reached[node]:
+                    while node not in circle_of:
+                        circle_of[open_nodes.pop()] = node
+            elif following not in reached:
+                reached[following] = lowest[following] = len(reached)
+                open_nodes.append(following)
+                path.append((following, iter(leads_to[following])))
+            elif following not in circle_of:
+                lowest[node] = min(lowest[node], reached[following])
+    return circle_of
+
+
+def _grouped(named: Iterable[tuple[Hashable, T]]) -> tuple[tuple[T, ...], ...]:
+    groups: dict[Hashable, list[T]] = {}
+    for name, task in named:
+        groups.setdefault(name, []).append(task)
+    return tuple(map(tuple, groups.values()))
+
+
+def _by_task(pairs: Iterable[tuple[T, Exchange[T]]]) -> dict[T, list[Exchange[T]]]:
+    by_task: dict[T, list[Exchange[T]]] = {}
+    for task, exchange in pairs:
+        by_task.setdefault(task, []).append(exchange)
+    return by_task

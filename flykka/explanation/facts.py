@@ -1,0 +1,139 @@
+"""What the conclusion rests on: lines about the job, and a row for each attempt that tells something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flykka.console.formats import format_cause
+from flykka.explanation.answers import Answers
+from flykka.explanation.job_exceptions import also, outcome, place
+from flykka.explanation.waits import Waits
+from flykka.explanation.words import counted, lasting
+from flykka.messages.explanation import AttemptExplained, PendingExplained
+from flykka.messages.task import ExecutionState
+
+SHOWN = 12
+"""Rows that one screen has room for."""
+
+TOLD_FAILURES = 2
+"""The last ones; `job.exception_history` has more."""
+
+NAMED = 4
+"""So many of the attempts that a checkpoint waits for are named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFact:
+    """An attempt: its state on its TaskManager, how it spends its time and since when, and what it waits for."""
+
+    name: str
+    state: str
+    where: str
+    activity: str
+    lasting: str
+    waits_for: str
+
+
+def job_facts(answers: Answers) -> Iterator[tuple[str, str]]:
+    """Labels and texts: the job, its checkpoints, its slots, its restarts, its last failure, who was silent."""
+    job = answers.job
+    status = answers.status if job is None else job.status
+    since = "" if job is None else f" for {lasting(answers.now_ms - job.since_ms)}"
+    restarts = "" if job is None else f", {counted(job.number_of_restarts, 'restart')}"
+    yield "job", f"{answers.job_name!r} {answers.job_id} {status}{since}{restarts}"
+    if job is not None:
+        yield "tasks", _states(job.attempts)
+        for restart in job.restarts:
+            yield "restart", f"due in {lasting(restart.due_ms - answers.now_ms)}, after {format_cause(restart.cause)}"
+    if answers.failure is not None and job is None:
+        yield "failure", format_cause(answers.failure)
+    yield from _failures(answers)
+    if answers.kept_checkpoint is not None:
+        yield "kept", answers.kept_checkpoint
+    yield from _checkpoints(answers)
+    if answers.slots is not None:
+        slots = answers.slots
+        waiting = f", {counted(slots.pending_requests, 'request')} without one" if slots.pending_requests else ""
+        there = counted(len(slots.task_managers), "TaskManager")
+        yield "slots", f"{there}, {counted(slots.slots, 'slot')}, {slots.free} free{waiting}"
+    if answers.silent:
+        yield "silent", ", ".join(each.who for each in answers.silent[:SHOWN])
+
+
+def _failures(answers: Answers) -> Iterator[tuple[str, str]]:
+    history = answers.exceptions if answers.job is None else answers.job.exceptions
+    for entry in history[-TOLD_FAILURES:]:
+        ago = lasting(answers.now_ms - entry.root.timestamp_ms)
+        yield f"failure {entry.number}", f"{ago} ago: {place(entry)}{format_cause(entry.root.cause)}{also(entry)}"
+        yield "", outcome(entry)
+
+
+def attempt_facts(answers: Answers, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:
+    """The attempts that tell something, those that have most to tell, in the job's order; how many are left out."""
+    if answers.job is None:
+        return (), 0
+    attempts = answers.job.attempts
+    telling = sorted(range(len(attempts)), key=lambda number: _weight(attempts[number], answers))[:SHOWN]
+    return tuple(_fact(attempts[number], answers, waits) for number in sorted(telling)), len(attempts) - len(telling)
+
+
+def _weight(attempt: AttemptExplained, answers: Answers) -> tuple[int, int]:
+    """Less for those that are to be shown first: the silent, those that do not run, those at work, the idle."""
+    if answers.silence_of(attempt.attempt) is not None:
+        return 0, attempt.since_ms
+    if attempt.state is ExecutionState.FINISHED:
+        return 4, attempt.since_ms
+    task = answers.tasks.get(attempt.attempt)
+    if task is None or attempt.state is not ExecutionState.RUNNING:
+        return 1, attempt.since_ms
+    if task.stages:
+        return 2, task.stages[0].since_ms
+    return 3, task.activity_since_ms
+
+
+def _fact(attempt: AttemptExplained, answers: Answers, waits: Waits) -> AttemptFact:
+    link, task = waits.link(attempt.attempt), answers.tasks.get(attempt.attempt)
+    is_over = attempt.state in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
+    since_ms = attempt.since_ms if is_over or link.since_ms is None else link.since_ms
+    return AttemptFact(
+        name=attempt.name,
+        state=str(attempt.state),
+        where=str(attempt.task_manager_id or "-"),
+        activity="-" if task is None or is_over else task.activity,
+        lasting=lasting(answers.now_ms - since_ms),
+        waits_for="" if is_over else link.why.removeprefix("it "),
+    )
+
+
+def _states(attempts: tuple[AttemptExplained, ...]) -> str:
+    states = [attempt.state for attempt in attempts]
+    counts = [(state, states.count(state)) for state in ExecutionState]
+    return ", ".join(f"{count:,} {state}" for state, count in counts if count)
+
+
+def _checkpoints(answers: Answers) -> Iterator[tuple[str, str]]:
+    checkpoints = answers.checkpoints
+    if checkpoints is None:
+        return
+    for pending in checkpoints.pending:
+        yield "pending", _pending(pending, answers)
+    text = f"{checkpoints.completed} completed, {checkpoints.failed} failed"
+    if checkpoints.last_completed_id is not None and checkpoints.last_completed_ms is not None:
+        ago = lasting(answers.now_ms - checkpoints.last_completed_ms)
+        text += f"; the last complete one, {checkpoints.last_completed_id}, {ago} ago"
+    if checkpoints.last_failed_id is not None:
+        text += f"; {checkpoints.last_failed_id} failed: {checkpoints.last_failure}"
+    yield "checkpoints", text
+
+
+def _pending(pending: PendingExplained, answers: Answers) -> str:
+    names = {each.attempt: each.name for each in answers.job.attempts} if answers.job else {}
+    since = lasting(answers.now_ms - pending.since_ms)
+    text = f"{'savepoint' if pending.is_savepoint else 'checkpoint'} {pending.checkpoint_id} for {since}"
+    if pending.phase != "tasks":
+        return f"{text}, waits for its {pending.phase}"
+    awaited = [names.get(attempt, str(attempt)) for attempt in pending.awaited]
+    named = ", ".join(awaited[:NAMED]) + (f" and {len(awaited) - NAMED} more" if len(awaited) > NAMED else "")
+    of = pending.acknowledged + len(awaited)
+    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {named or 'nobody'}"

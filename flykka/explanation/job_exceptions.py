@@ -1,0 +1,96 @@
+"""The exception history of a job as a reader sees it: a sequence of failures, as text and as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+from flykka.console.formats import format_cause
+from flykka.explanation.words import counted, lasting
+from flykka.messages.exception_history import FailureOutcome, RootExceptionHistoryEntry
+
+if TYPE_CHECKING:
+    from flykka.jobs.job_details import JobDetails
+
+
+@dataclass(frozen=True, slots=True)
+class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
+    """The last failures of a job, the oldest first; `suppressed` is how many there were before them."""
+
+    entries: tuple[RootExceptionHistoryEntry, ...]
+    suppressed: int = 0
+    began_ms: int = 0
+
+    @classmethod
+    def of(cls, details: JobDetails) -> JobExceptionHistory:
+        """That of a job."""
+        return cls(details.exceptions, details.number_of_exceptions - len(details.exceptions), details.started_ms or 0)
+
+    @overload
+    def __getitem__(self, index: int) -> RootExceptionHistoryEntry: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[RootExceptionHistoryEntry, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> RootExceptionHistoryEntry | tuple[RootExceptionHistoryEntry, ...]:
+        return self.entries[index]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[RootExceptionHistoryEntry]:
+        return iter(self.entries)
+
+    def __repr__(self) -> str:
+        if not self.entries:
+            return "no failures"
+        lines = [f"and {counted(self.suppressed, 'failure')} before these"] if self.suppressed else []
+        return "\n".join([*lines, *(line for entry in self for line in failure_lines(entry, self.began_ms))])
+
+    def _repr_html_(self) -> str:
+        from flykka.notebook.exception_history_html import exception_history_html
+
+        return exception_history_html(self)
+
+
+def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
+    """A failure in one line, and what was done about it in another."""
+    at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
+    return [f"{at}  {place(entry)}{format_cause(entry.root.cause)}{also(entry)}", f"{' ' * len(at)}  {outcome(entry)}"]
+
+
+def place(entry: RootExceptionHistoryEntry) -> str:
+    """Which task failed, and where; nothing of a failure of the whole job."""
+    root = entry.root
+    if root.task_name is None:
+        return ""
+    return f"{root.task_name}{f' on {root.task_manager}' if root.task_manager else ''}: "
+
+
+def also(entry: RootExceptionHistoryEntry) -> str:
+    """How many failed with it."""
+    others = len(entry.concurrent) + entry.concurrent_suppressed
+    return f" (and {counted(others, 'other task')} with it)" if others else ""
+
+
+def outcome(entry: RootExceptionHistoryEntry) -> str:
+    """What was done about a failure, and what came of it."""
+    after = f" after {lasting(entry.delay_ms)}" if entry.delay_ms else ""
+    tasks = len(entry.restarted_tasks)
+    what = counted(tasks, "task") if tasks else "the job"
+    match entry.outcome:
+        case FailureOutcome.UNDECIDED:
+            return "nothing is decided yet"
+        case FailureOutcome.RESTARTING:
+            return f"{what} {'are' if tasks > 1 else 'is'} to restart{after}"
+        case FailureOutcome.RESTARTED if entry.restored_checkpoint is None:
+            return f"{what} restarted{after} from the beginning"
+        case FailureOutcome.RESTARTED:
+            return f"{what} restarted{after} from checkpoint {entry.restored_checkpoint}"
+        case FailureOutcome.FAILED:
+            return "it was not mended: the job has FAILED"
+        case FailureOutcome.CANCELED:
+            return "the job was cancelled before it was mended"
+        case FailureOutcome.SUSPENDED:
+            return "the job was suspended: another driver may take it up"

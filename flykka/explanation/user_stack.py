@@ -1,0 +1,74 @@
+"""A failure as its author wants to read it: the lines of the author's own files first, then what it came of.
+
+It is read from the text of the stack as it travelled: Python's own, and within it that of a Python worker of Spark's.
+What belongs to flykka, to Spark or to a library is counted and not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.spark_bridge.user_files import is_users
+
+SHOWN_CAUSES = 3
+"""So many causes of causes are told."""
+
+_BEGIN = "Traceback (most recent call last):"
+_FRAME = re.compile(r'  File "(?P<file>.+)", line \d+, in .+')
+_RAISED = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
+_CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
+
+
+@dataclass(slots=True)
+class _Section:
+    """One exception in the text: its own lines of the author's, how many others there are, what it says."""
+
+    is_caused: bool
+    own: list[str] = field(default_factory=list)
+    others: int = 0
+    type_name: str = ""
+    text: str = ""
+
+
+def user_story(cause: SerializedThrowable) -> list[str]:
+    """The lines to be told below the first of a failure; none where no line of the author's was running."""
+    sections = list(_sections(cause.stack_trace.splitlines()))
+    place = next((n for n in reversed(range(len(sections))) if _is_of(sections[n], cause)), None)
+    if place is None:
+        return []
+    lines = list(sections[place].own)
+    told = 1
+    while sections[place].is_caused and place > 0 and told <= SHOWN_CAUSES:
+        place, told = place - 1, told + 1
+        section = sections[place]
+        if section.own:
+            lines += [f"caused by {section.type_name}{f': {section.text}' if section.text else ''}", *section.own]
+    return lines
+
+
+def _is_of(section: _Section, cause: SerializedThrowable) -> bool:
+    return bool(section.own) and section.type_name == cause.type_name
+
+
+def _sections(lines: list[str]) -> Iterator[_Section]:
+    section: _Section | None = None
+    is_caused = is_own = False
+    for line in lines:
+        if line.strip() == _BEGIN:
+            section, is_caused, is_own = _Section(is_caused), False, False
+        elif line.startswith(_CHAINED):
+            is_caused = True
+        elif section is not None and (frame := _FRAME.match(line)):
+            is_own = is_users(frame["file"])
+            section.others += not is_own
+            section.own += [line] if is_own else []
+        elif section is not None and line.startswith("    "):
+            # Its source; the marks below it are left out.
+            section.own += [line] if is_own and line.strip("^~ ") else []
+        elif section is not None and (raised := _RAISED.match(line)):
+            section.type_name, section.text = raised["type"].rpartition(".")[2], raised["text"] or ""
+            yield section
+            section = None

@@ -1,0 +1,1 @@
+"""Stores of high availability that outlive a process: a folder of this machine, and ZooKeeper."""

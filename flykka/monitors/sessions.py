@@ -1,0 +1,160 @@
+"""What is said under a session that its receiver knows to be over is not handled any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.registration import (
+    AcknowledgeRegistration,
+    DisconnectJobMaster,
+    DisconnectResourceManager,
+    DisconnectTaskManager,
+    JobMasterRegistrationSuccess,
+    RegisterTaskManager,
+)
+from flykka.messages.slots import (
+    AcceptSlots,
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    CancelSlotRequest,
+    FreeSlot,
+    OfferSlots,
+    RequestSlot,
+    SlotAvailable,
+    SlotRequestFailed,
+)
+from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.task import (
+    CancelTask,
+    NotifyEndOfData,
+    ReportTaskMetrics,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
+from flykka.runtime.signals import Terminated
+from flykka.runtime.trace.records import Turn
+
+_UNDER_SESSIONS: tuple[type[Message], ...] = (
+    AcceptSlots,
+    AcknowledgeCheckpoint,
+    AddSplits,
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    CancelSlotRequest,
+    CancelTask,
+    DeclineCheckpoint,
+    DisconnectJobMaster,
+    DisconnectResourceManager,
+    DisconnectTaskManager,
+    FreeSlot,
+    Heartbeat,
+    HeartbeatRequest,
+    JobMasterHeartbeat,
+    NoMoreSplits,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    NotifyEndOfData,
+    OfferSlots,
+    ReportTaskMetrics,
+    RequestSlot,
+    RequestSplits,
+    SlotAvailable,
+    SlotRequestFailed,
+    SubmitTask,
+    TriggerCheckpoint,
+    UpdateTaskExecutionState,
+)
+"""What a ResourceManager, JobMasters and TaskManagers tell each other while a registration holds."""
+
+
+class SessionMonitor(ConversationMonitor):
+    """Watches who has registered where, and what is still heard of those who have ended, or were taken leave of."""
+
+    name = "sessions"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sessions: dict[Ref, set[LeaderSessionId]] = {}
+        """Under which each speaks."""
+        self._over: dict[Ref, set[LeaderSessionId]] = {}
+        """Those that each has to refuse."""
+        self._leading: dict[Ref, LeaderSessionId] = {}
+        """Under which each JobMaster leads its job, whoever registers there and how often."""
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """What is said under sessions, and ends."""
+        return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """How sessions begin, and with which words they are over for who says these."""
+        leave = dict.fromkeys((DisconnectJobMaster, DisconnectResourceManager, DisconnectTaskManager), self._on_leave)
+        return {
+            **leave,
+            AcknowledgeRegistration: self._on_acknowledged,
+            JobMasterRegistrationSuccess: self._on_success,
+            AllocateSlot: self._on_allocated,
+            RegisterTaskManager: self._on_register,
+        }
+
+    def ended(self, ref: Ref) -> None:
+        """It hears nothing more."""
+        self._over.pop(ref, None)
+
+    def _on_acknowledged(self, turn: Turn, to: Ref, message: AcknowledgeRegistration) -> Iterable[Violation]:
+        self._begins(turn.recipient, to, message.leader_session_id)
+        self._begins(to, turn.recipient, message.registration_session or message.leader_session_id)
+        return ()
+
+    def _on_success(self, turn: Turn, to: Ref, message: JobMasterRegistrationSuccess) -> Iterable[Violation]:
+        self._begins(turn.recipient, to, message.leader_session_id)
+        self._begins(to, turn.recipient, message.leader_session_id)
+        return ()
+
+    def _on_allocated(self, _turn: Turn, to: Ref, message: AllocateSlot) -> Iterable[Violation]:
+        self._leading[message.job_master] = message.job_leader_session_id
+        self._begins(message.job_master, to, message.job_leader_session_id)
+        return ()
+
+    def _on_register(self, turn: Turn, to: Ref, _message: RegisterTaskManager) -> Iterable[Violation]:
+        """Whoever took leave of a silent JobMaster and holds slots for it comes back at once: it leads on."""
+        if to in self._leading:
+            self._begins(to, turn.recipient, self._leading[to])
+        return ()
+
+    def _begins(self, speaker: Ref, hearer: Ref, session: LeaderSessionId) -> None:
+        self._sessions.setdefault(speaker, set()).add(session)
+        self._over.setdefault(hearer, set()).discard(session)
+
+    def _on_end(self, turn: Turn, message: Terminated) -> Iterable[Violation]:
+        self._ends(message.ref, turn.recipient)
+        return ()
+
+    def _on_leave(self, turn: Turn, to: Ref, _message: Message) -> Iterable[Violation]:
+        self._ends(to, turn.recipient)
+        return ()
+
+    def _ends(self, speaker: Ref, hearer: Ref) -> None:
+        self._over.setdefault(hearer, set()).update(self._sessions.get(speaker, ()))
+
+    def _on_message(self, turn: Turn, _message: Message) -> Iterable[Violation]:
+        told = turn.message
+        if not isinstance(told, LeaderSessionMessage):
+            return ()
+        if told.leader_session_id not in self._over.get(turn.recipient, ()):
+            return ()
+        return [self.violation(turn, f"is handled under {told.leader_session_id}, and that is over")]

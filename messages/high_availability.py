@@ -1,0 +1,69 @@
+"""What outlives a JobManager: the values that it leaves in a store for whoever leads after it."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.job import ListeningBehaviour
+from flykka.messages.job_graph import JobGraph
+from flykka.messages.message import Value, value
+
+
+@value("high_availability.leader_session")
+class LeaderSession(Value):
+    """Who may write: every write expects to find its own session there."""
+
+    leader_session_id: LeaderSessionId
+
+
+@value("high_availability.leader_information")
+class LeaderInformation(Value):
+    """Where the leader is to be found, and the session under which it leads."""
+
+    address: str
+    leader_session_id: LeaderSessionId
+
+
+@value("high_availability.application_run")
+class ApplicationRun(Value):
+    """One run of an application, by however many drivers; concluded where it has ended in order."""
+
+    run_id: str
+    is_concluded: bool = False
+
+
+@value("high_availability.submitted_job_graph")
+class SubmittedJobGraph(Value):
+    """A job that was accepted, with all that a JobMaster of it has to be told.
+
+    `driver` is the process that has its code. `starts` counts the JobMasters that it had before: so the numbers of its
+    attempts never repeat.
+    """
+
+    job_graph: JobGraph
+    listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+    restore_path: str | None = None
+    allow_non_restored_state: bool = False
+    driver: str = ""
+    starts: int = 0
+
+
+@value("high_availability.checkpoint_pointer")
+class CheckpointPointer(Value):
+    """Where the metadata of a completed checkpoint is. With its writing the checkpoint is complete."""
+
+    checkpoint_id: int
+    path: str
+
+
+@value("high_availability.checkpoints_owner")
+class CheckpointsOwner(Value):
+    """The one coordinator of a job that may complete checkpoints."""
+
+    owner: str
+
+
+@value("high_availability.next_checkpoint_id")
+class NextCheckpointId(Value):
+    """The lowest checkpoint id that nobody has drawn yet."""
+
+    checkpoint_id: int

@@ -1,0 +1,85 @@
+"""Drivers that share a store: each has a cluster of its own, in virtual time of its own."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+from flykka.actors.embedded_ha_services import EmbeddedHaServices, EmbeddedStore
+from flykka.messages.high_availability import ApplicationRun
+from flykka.messages.job import (
+    JobStatus,
+    JobStatusChanged,
+)
+from flykka.messages.job_manager import ApplicationRunFound, RequestApplicationRun
+from flykka.messages.registration import RegisterJobMaster
+from flykka.messages.task import ExecutionState
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.job_cluster import JobCluster
+
+
+def services_on(store: EmbeddedStore, driver: str) -> EmbeddedHaServices:
+    numbers = count(1)
+    return EmbeddedHaServices(store, lambda: f"{driver}-{next(numbers)}")
+
+
+class Driver(JobCluster):
+    """One process: a cluster of its own on a store that it shares with others."""
+
+    def __init__(self, system: SeededSystem, folder: Path, store: EmbeddedStore, name: str) -> None:
+        super().__init__(system, folder, services=services_on(store, name))
+
+    def fall_asleep(self, store: EmbeddedStore) -> None:
+        """Lose the leadership, as one that was not heard of, and be told."""
+        store.leave(self.services._backend)
+        self.services.lost()
+        self.system.run_until_idle()
+
+    def wake_up(self, store: EmbeddedStore) -> None:
+        """Wait for the leadership again, behind those who do."""
+        store.enter(self.services._backend, self.services)
+        self.system.run_until_idle()
+
+    def job_masters(self) -> list[RegisterJobMaster]:
+        told = self.heard(self.resource_manager, RegisterJobMaster)
+        return list({each.job_master: each for each in told}.values())
+
+    def kept(self) -> list[str]:
+        """The ids of the jobs in the store."""
+        return list(self.services._backend.names("jobs"))
+
+    def statuses(self) -> list[JobStatus]:
+        return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
+
+    def finish(self, task_manager: ActorRef) -> None:
+        for descriptor in self.deployed(task_manager)[-2:]:
+            self.report(descriptor.attempt, ExecutionState.FINISHED)
+
+    def go_on(self, name: str) -> ActorRef:
+        """Bring all tasks of the JobMaster that has come last to RUNNING."""
+        self.accept_job_master()
+        task_manager = self.start_task_manager(name)
+        self.offer(name, 1)
+        for descriptor in self.deployed(task_manager):
+            self.report(descriptor.attempt, ExecutionState.RUNNING)
+        return task_manager
+
+    def run_of_application(self, *, begins_new: bool = False) -> ApplicationRun | None:
+        """None while nobody leads here."""
+        asking = self.stand(f"asking-{next(self._asked)}")
+        self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
+        answers = self.heard(asking, ApplicationRunFound)
+        return answers[-1].run if answers else None
+
+    def conclude(self) -> ApplicationRun:
+        """End the run in order, and leave."""
+        run = self.run_of_application()
+        leader = self.services.leader()
+        assert run is not None
+        assert leader is not None
+        self.services.store(leader.leader_session_id).conclude_run(run.run_id)
+        self.services.close()
+        return run
+
+    _asked = count(1)

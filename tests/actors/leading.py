@@ -1,0 +1,19 @@
+"""The store of a leader in memory, for tests that are not about who leads."""
+
+from __future__ import annotations
+
+from flykka.actors.embedded_ha_services import EmbeddedHaServices
+from flykka.actors.high_availability import LeaderStore
+from flykka.actors.job_checkpoints import JobCheckpoints
+from flykka.messages.ids import JobId
+from tests.flykka.high_availability.contenders import lead
+
+
+def new_store() -> LeaderStore:
+    """A store with nothing in it, whose user leads."""
+    return lead(EmbeddedHaServices())
+
+
+def new_checkpoints(job_id: JobId) -> JobCheckpoints:
+    """The checkpoints of a job that has none."""
+    return new_store().checkpoints(job_id)

@@ -1,0 +1,217 @@
+"""Results that outlive their Tasks at a TaskManager: who reads them, and when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from flykka.messages.batch import BatchRef
+from flykka.messages.exchange import (
+    AddCredit,
+    Buffer,
+    BufferResponse,
+    EndOfData,
+    EndOfPartition,
+    ErrorResponse,
+    PartitionRequest,
+    Watermark,
+)
+from flykka.messages.ids import BatchId, ExecutionAttemptId, JobId, OperatorId, ResultPartitionId, SplitId, partition_id
+from flykka.messages.job_graph import JobType, OperatorKind, ResultPartitionType, ShipStrategy
+from flykka.messages.message import Message
+from flykka.messages.registration import DisconnectJobMaster
+from flykka.messages.source import AddSplits, IndexRangeSplit, NoMoreSplits
+from flykka.messages.stage import ReadSplits, StageFinished, StageOutput
+from flykka.messages.task import (
+    CancelTask,
+    ExecutionState,
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ReleasePartitions,
+    ResultPartitionDescriptor,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.peer import Peer
+from tests.actors.scheduling.descriptors import SOURCE, descriptor
+from tests.actors.task_manager_cluster import JOB, Bridge, Cluster, NoData, connect
+
+PRODUCER = ExecutionAttemptId("producer")
+KEPT = partition_id(PRODUCER, 0)
+MAX = 2**63 - 1
+BATCHES = tuple(BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in "ab")
+WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOfPartition()]
+
+
+class TwoBatches(Bridge):
+    """Makes two batches out of every split."""
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case ReadSplits(stage=stage):
+                outputs = tuple(StageOutput(output=0, batch=batch) for batch in BATCHES)
+                self.context.parent.tell(StageFinished(stage=stage, outputs=outputs))
+            case _:
+                super().handle_message(message)
+
+
+class Data(NoData):
+    """Notes what is released."""
+
+    def __init__(self) -> None:
+        self.released: list[ResultPartitionId] = []
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(TwoBatches)
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        assert job_id == JOB
+        self.released += partition_ids
+
+
+@pytest.fixture
+def data() -> Data:
+    return Data()
+
+
+@pytest.fixture
+def cluster(system: SeededSystem, data: Data) -> Cluster:
+    made = Cluster(system, data_plane=data)
+    connect(made)
+    return made
+
+
+def submit(cluster: Cluster) -> None:
+    output = ResultPartitionDescriptor(
+        partition_id=KEPT,
+        output=0,
+        subpartitions=1,
+        ship_strategy=ShipStrategy.REBALANCE,
+        max_parallelism=128,
+        partition_type=ResultPartitionType.BLOCKING,
+    )
+    deployed = replace(descriptor(PRODUCER), outputs=(output,), job_type=JobType.BATCH)
+    cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
+
+
+def finish(cluster: Cluster) -> None:
+    submit(cluster)
+    split = IndexRangeSplit(split_id=SplitId("all"), rows=2, start=0)
+    cluster.say(AddSplits(attempt=PRODUCER, operator_id=SOURCE, splits=(split,)))
+    cluster.say(NoMoreSplits(attempt=PRODUCER, operator_id=SOURCE))
+
+
+def ask(cluster: Cluster, reader: Peer, credit: int = 2) -> None:
+    request = PartitionRequest(partition_id=KEPT, subpartition=0, credit=credit, consumer=reader.ref)
+    reader.say(cluster.task_manager, request)
+
+
+def read(reader: Peer) -> list[Buffer]:
+    return [response.buffer for response in reader.heard(BufferResponse)]
+
+
+def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: Cluster) -> None:
+    finish(cluster)
+    first, second = Peer(cluster.system, "first"), Peer(cluster.system, "second")
+
+    ask(cluster, first)
+    ask(cluster, second)
+
+    assert (PRODUCER, ExecutionState.FINISHED) in cluster.states()
+    assert cluster.tasks() == []
+    assert (read(first), read(second)) == (WHOLE, WHOLE)
+
+
+def test_nobody_reads_what_is_not_finished(cluster: Cluster) -> None:
+    submit(cluster)
+    reader = Peer(cluster.system, "reader")
+
+    ask(cluster, reader)
+
+    (answer,) = reader.heard(ErrorResponse)
+    assert answer.partition_not_found
+    assert answer.cause.lost_partition == KEPT
+    assert "not finished" in answer.cause.message
+
+
+def test_what_is_released_is_not_found_any_more_and_freed(cluster: Cluster, data: Data) -> None:
+    finish(cluster)
+    reader = Peer(cluster.system, "reader")
+
+    cluster.say(ReleasePartitions(job_id=JOB, partition_ids=(KEPT,)))
+    ask(cluster, reader)
+
+    (answer,) = reader.heard(ErrorResponse)
+    assert answer.partition_not_found
+    assert data.released == [KEPT]
+
+
+def test_with_its_job_master_goes_what_was_kept_for_it(cluster: Cluster, data: Data) -> None:
+    finish(cluster)
+
+    cluster.say(DisconnectJobMaster(job_id=JOB))
+
+    assert data.released == [KEPT]
+
+
+def test_who_does_not_come_to_its_end_leaves_nothing(cluster: Cluster, data: Data) -> None:
+    submit(cluster)
+
+    cluster.say(CancelTask(attempt=PRODUCER))
+
+    assert cluster.states()[-1] == (PRODUCER, ExecutionState.CANCELED)
+    assert data.released == [KEPT]
+
+
+def test_a_task_that_is_killed_leaves_nothing(cluster: Cluster, data: Data) -> None:
+    submit(cluster)
+    (name,) = cluster.tasks()
+
+    task = cluster.system.find(f"{cluster.task_manager.path}/{name}")
+    assert task is not None
+    cluster.system.kill(task)
+    cluster.system.run_until_idle()
+
+    assert data.released == [KEPT]
+
+
+def test_credits_are_those_of_who_gives_them(cluster: Cluster) -> None:
+    finish(cluster)
+    gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
+    ask(cluster, gone, credit=1)
+    ask(cluster, reader, credit=1)
+    before = read(reader)
+
+    reader.say(cluster.task_manager, AddCredit(partition_id=KEPT, subpartition=0, credit=1))
+
+    assert before == WHOLE[:1]
+    assert read(reader) == WHOLE[1:]
+    assert read(gone) == WHOLE[:1]
+
+
+def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: Cluster) -> None:
+    keeper = Peer(cluster.system, "keeper")
+    channel = InputChannelDescriptor(partition_id=KEPT, subpartition=0, task_manager=keeper.ref)
+    gate = InputGateDescriptor(gate=0, channels=(channel,), consumed_partition_type=ResultPartitionType.BLOCKING)
+    made = descriptor("reader")
+    (operator,) = made.vertex.operators
+    sink = replace(operator, kind=OperatorKind.SINK, operator_id=OperatorId("sink"))
+    reader = replace(made, vertex=replace(made.vertex, operators=(sink,)), inputs=(gate,), job_type=JobType.BATCH)
+    cluster.say(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
+    request = keeper.expect(PartitionRequest)
+    keeper.say(
+        request.consumer,
+        BufferResponse(partition_id=KEPT, subpartition=0, sequence_number=0, buffer=WHOLE[-3], backlog=0),
+    )
+
+    cluster.system.kill(keeper.ref)
+    cluster.system.run_until_idle()
+
+    state = cluster.job_master.heard(UpdateTaskExecutionState)[-1].state
+    assert state.failure is not None
+    assert (state.state, state.failure.lost_partition) == (ExecutionState.FAILED, KEPT)

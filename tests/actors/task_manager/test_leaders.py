@@ -1,0 +1,48 @@
+"""What a TaskManager does when a JobManager says that it leads: whoever it served before may be of a former leader."""
+
+from __future__ import annotations
+
+from flykka.messages.ids import LeaderSessionId
+from flykka.messages.leader import JobManagerLeaderAddress
+from flykka.messages.registration import DisconnectTaskManager
+from flykka.messages.slots import SlotAvailable
+from tests.actors.task_manager_cluster import HERE, Cluster
+
+
+def lead(cluster: Cluster, session: str) -> None:
+    address = JobManagerLeaderAddress(address="/user/job-manager", leader_session_id=LeaderSessionId(session))
+    cluster.task_manager.tell(address)
+    cluster.system.run_until_idle()
+
+
+def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(connected: Cluster) -> None:
+    connected.submit("x")
+    assert len(connected.tasks()) == 1
+
+    lead(connected, "second")
+
+    assert connected.tasks() == []
+    told = connected.job_master.expect(DisconnectTaskManager)
+    assert (told.task_manager_id, told.cause.type_name) == (HERE, "LeaderLostError")
+    connected.resource_manager.expect(SlotAvailable)
+
+
+def test_what_a_former_leader_still_says_is_not_listened_to(connected: Cluster) -> None:
+    lead(connected, "second")
+
+    connected.submit("x")
+
+    assert connected.tasks() == []
+
+
+def test_a_leader_that_says_again_that_it_leads_disturbs_nobody(connected: Cluster) -> None:
+    lead(connected, "second")
+    connected.allocate("b", 1)
+    connected.welcome()
+    connected.submit("y", "b")
+    running = connected.tasks()
+
+    lead(connected, "second")
+
+    assert len(running) == 1
+    assert connected.tasks() == running

@@ -1,0 +1,207 @@
+"""The coordinator and what outlives it: what comes back late, what cannot be reached, and who is kept out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
+from flykka.actors.errors import StoreUnavailableError
+from flykka.actors.job_checkpoints import JobCheckpoints
+from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.coordination import (
+    CheckpointingStopped,
+    RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+)
+from flykka.messages.high_availability import CheckpointPointer
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.message import Message
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.coordinator_world import JOB, World
+from tests.actors.leading import new_checkpoints
+
+INTERVAL_MS = 1_000
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with SeededSystem(11) as system:
+        yield system
+
+
+@pytest.fixture
+def checkpoints() -> JobCheckpoints:
+    return new_checkpoints(JOB)
+
+
+def running(system: SeededSystem, folder: Path, checkpoints: JobCheckpoints) -> World:
+    """A coordinator of a job with one task, whose scheduler is on."""
+    world = World(system, folder, checkpoints=checkpoints)
+    world.deploy("a")
+    world.tell(StartCheckpointScheduler(job_id=JOB))
+    return world
+
+
+def take(world: World, system: SeededSystem) -> int:
+    """One checkpoint that goes well; its id."""
+    system.advance(INTERVAL_MS)
+    [trigger] = [message for message in world.told() if isinstance(message, TriggerCheckpoint)]
+    world.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")
+    return trigger.checkpoint_id
+
+
+def told_of_an_end(world: World) -> list[Message]:
+    return [said for said in world.told() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)]
+
+
+class Unreliable:
+    """The checkpoints of a job, in a store that cannot be used for as long as it is `away`."""
+
+    def __init__(self, checkpoints: JobCheckpoints) -> None:
+        self._checkpoints = checkpoints
+        self.away: set[str] = set()
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        def call(*arguments: object, **others: object) -> object:
+            self.calls.append(name)
+            if name in self.away:
+                raise StoreUnavailableError("the store cannot be reached")
+            return getattr(self._checkpoints, name)(*arguments, **others)
+
+        return call
+
+
+@pytest.fixture
+def unreliable(checkpoints: JobCheckpoints) -> Unreliable:
+    return Unreliable(checkpoints)
+
+
+def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
+    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+) -> None:
+    world = running(system, tmp_path, checkpoints)
+
+    taken = [take(world, system) for _ in range(3)]
+
+    path = str(tmp_path / "job" / "chk-3")
+    assert taken == [1, 2, 3]
+    assert checkpoints.recover("next", 1).completed == (CheckpointPointer(checkpoint_id=3, path=path),)
+
+
+def test_more_ids_are_drawn_with_writes_that_happen_anyway(
+    system: SeededSystem, tmp_path: Path, unreliable: Unreliable
+) -> None:
+    world = running(system, tmp_path, unreliable)  # type: ignore[arg-type]  # It does what it stands for.
+
+    taken = [take(world, system) for _ in range(3 * DRAWN_AT_ONCE)]
+
+    assert taken == list(range(1, 3 * DRAWN_AT_ONCE + 1))
+    assert unreliable.calls.count("draw_ids") == 3
+
+
+def test_another_coordinator_goes_on_with_what_this_one_has_completed(
+    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+) -> None:
+    take(running(system, tmp_path, checkpoints), system)
+
+    with SeededSystem(12) as other:
+        world = running(other, tmp_path, checkpoints)
+        world.tell(RequestRestoreState(job_id=JOB, version=1, path="/never/looked/at"))
+        world.deploy("a")
+        [restore] = world.heard_of(RestoreState)
+        next_id = take(world, other)
+
+    assert restore.checkpoint is not None
+    assert (restore.version, restore.checkpoint.checkpoint_id, next_id) == (1, 1, DRAWN_AT_ONCE + 1)
+    assert not (tmp_path / "job" / "shared" / "state 1").exists()
+
+
+def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
+    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+) -> None:
+    world = running(system, tmp_path, checkpoints)
+    take(world, system)
+    world.told()
+    checkpoints.recover("another coordinator", 1)
+    before = world.files()
+
+    take(world, system)
+    world.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+
+    assert told_of_an_end(world) == []
+    assert len(world.heard_of(CheckpointCompleted)) == 1
+    assert world.heard_of(CheckpointAborted) == []
+    assert len(world.heard_of(CheckpointingStopped)) == 1
+    assert set(before) <= set(world.files())
+    assert [each.checkpoint_id for each in checkpoints.recover("next", 1).completed] == [1]
+
+
+def test_a_checkpoint_that_the_store_does_not_take_is_given_up_and_its_metadata_goes(
+    system: SeededSystem, tmp_path: Path, unreliable: Unreliable
+) -> None:
+    world = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
+    unreliable.away = {"add"}
+
+    take(world, system)
+    given_up = world.heard_of(CheckpointAborted)
+    left = [file for file in world.files() if "_metadata" in file]
+    unreliable.away = set()
+    taken = take(world, system)
+
+    assert [aborted.checkpoint_id for aborted in given_up] == [1]
+    assert left == []
+    assert [completed.checkpoint_id for completed in world.heard_of(CheckpointCompleted)] == [taken] == [2]
+
+
+def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
+    system: SeededSystem, tmp_path: Path, unreliable: Unreliable
+) -> None:
+    world = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
+    unreliable.away = {"draw_ids"}
+    taken = [take(world, system) for _ in range(DRAWN_AT_ONCE)]
+
+    system.advance(5 * INTERVAL_MS)
+    meanwhile = [message for message in world.told() if isinstance(message, TriggerCheckpoint)]
+    unreliable.away = set()
+    taken.append(take(world, system))
+
+    assert meanwhile == []
+    assert taken == list(range(1, DRAWN_AT_ONCE + 2))
+
+
+def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:
+    unreliable.away = {"recover"}
+    world = World(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
+    world.tell(RequestRestoreState(job_id=JOB, version=0))
+    system.advance(5 * INTERVAL_MS)
+    meanwhile = [*world.heard]
+
+    unreliable.away = set()
+    system.advance(INTERVAL_MS)
+
+    assert meanwhile == []
+    assert world.heard_of(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
+
+
+def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
+    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+) -> None:
+    take(running(system, tmp_path, checkpoints), system)
+    (tmp_path / "job" / "chk-1" / "_metadata").unlink()
+
+    with SeededSystem(12) as other:
+        world = World(other, tmp_path, checkpoints=checkpoints)
+        world.tell(RequestRestoreState(job_id=JOB, version=0))
+        [failed] = world.heard_of(RestoreStateFailed)
+        world.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+
+    assert failed.cause.type_name == "CheckpointNotFoundError"
+    assert failed.cause.message.endswith("job/chk-1/_metadata: there is no such file")
+    assert "job/shared/state 1" in world.files()

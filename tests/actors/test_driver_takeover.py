@@ -1,0 +1,196 @@
+"""A driver that takes over from another one: what it goes on with, and what it does not do again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.embedded_ha_services import EmbeddedStore
+from flykka.actors.errors import LeadershipLostError, UnboundOperatorError
+from flykka.actors.job_manager_store import clean_up_job
+from flykka.messages.job import (
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobSubmitSuccess,
+)
+from flykka.messages.job_control import JobEnded, JobResultNoted
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.drivers import Driver
+from tests.actors.graph.graphs import JOB
+
+
+@pytest.fixture
+def store() -> EmbeddedStore:
+    return EmbeddedStore()
+
+
+@pytest.fixture
+def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
+    with SeededSystem(3) as system:
+        yield Driver(system, tmp_path / "checkpoints", store, "first")
+
+
+@pytest.fixture
+def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
+    with SeededSystem(4) as system:
+        yield Driver(system, tmp_path / "checkpoints", store, "second")
+
+
+def test_a_second_driver_waits_until_the_first_is_gone(driver: Driver, second: Driver) -> None:
+    assert driver.run_of_application() is not None
+    assert second.run_of_application() is None
+
+    driver.services.close()
+
+    assert second.run_of_application() == driver.services.last_run()
+
+
+def test_a_driver_that_takes_over_goes_on_with_a_job_when_its_application_has_submitted_it(
+    driver: Driver, second: Driver
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.services.close()
+    second.system.run_until_idle()
+    assert second.job_masters() == [], "there is no code for it yet"
+
+    second.submit(second.graph())
+    second.finish(second.go_on("tm-1"))
+
+    assert second.heard(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert second.heard(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_a_job_whose_code_does_not_fit_is_refused_and_stays_for_another_submission(
+    driver: Driver, second: Driver
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.services.close()
+    second.data_plane.refusal = UnboundOperatorError("no operator 'sink'")
+
+    second.submit(second.graph())
+    assert second.last(second.client, JobResultFailure).cause.message == "no operator 'sink'"
+    assert second.kept() == [JOB]
+
+    second.data_plane.refusal = None
+    second.submit(second.graph())
+    assert len(second.job_masters()) == 1
+
+
+def test_a_job_that_has_finished_in_the_same_run_is_not_run_again_by_the_next_driver(
+    driver: Driver, second: Driver
+) -> None:
+    driver.finish(driver.run(driver.graph(), slots=1))
+    driver.services.close()
+
+    second.submit(second.graph())
+
+    assert second.heard(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert second.job_masters() == []
+
+
+def test_a_job_that_was_being_put_away_when_its_driver_died_is_answered_with_its_end(
+    driver: Driver, second: Driver
+) -> None:
+    task_manager = driver.run(driver.graph(), slots=1)
+    remove = driver.system.add_delivery_hook(
+        lambda _recipient, message, _sender: driver.services.close() if type(message) is JobResultNoted else None
+    )
+    driver.finish(task_manager)
+    remove()
+    assert second.kept() == [JOB]
+
+    second.submit(second.graph())
+
+    assert second.heard(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert second.job_masters() == []
+    assert second.kept() == []
+
+
+def test_a_driver_that_has_waited_for_a_run_that_was_concluded_has_its_results_until_it_begins_another(
+    driver: Driver, second: Driver
+) -> None:
+    driver.finish(driver.run(driver.graph(), slots=1))
+    run = driver.conclude()
+
+    assert second.run_of_application() == replace(run, is_concluded=True)
+    second.submit(second.graph())
+    assert second.last(second.client, JobResultSuccess).is_earlier
+
+    following = second.run_of_application(begins_new=True)
+    assert following is not None
+    assert following.run_id != run.run_id
+    assert not following.is_concluded
+
+
+def test_a_driver_that_comes_after_a_run_was_concluded_begins_another(
+    driver: Driver, tmp_path: Path, store: EmbeddedStore
+) -> None:
+    run = driver.conclude()
+
+    with SeededSystem(5) as system:
+        following = Driver(system, tmp_path / "checkpoints", store, "third").run_of_application()
+
+    assert following is not None
+    assert following.run_id != run.run_id
+
+
+def test_a_driver_that_leads_again_goes_on_with_a_job_that_another_one_had_meanwhile(
+    driver: Driver, second: Driver, store: EmbeddedStore
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.fall_asleep(store)
+    second.submit(second.graph())
+    second.services.close()
+
+    driver.wake_up(store)
+    driver.finish(driver.go_on("tm-2"))
+
+    assert driver.heard(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_of_it(
+    driver: Driver, second: Driver, store: EmbeddedStore
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.fall_asleep(store)
+    second.submit(second.graph())
+    second.finish(second.go_on("tm-1"))
+    run = second.conclude()
+
+    driver.wake_up(store)
+
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.run_of_application() == replace(run, is_concluded=True)
+
+
+def test_a_job_is_suspended_with_what_it_has_staged_though_it_has_no_checkpoint(
+    driver: Driver, store: EmbeddedStore
+) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    driver.fall_asleep(store)
+
+    assert driver.data_plane.keeps_staged == [True]
+    assert driver.kept() == [JOB]
+
+
+def test_a_driver_that_falls_asleep_while_it_puts_a_job_away_deletes_nothing(
+    driver: Driver, second: Driver, store: EmbeddedStore
+) -> None:
+    driver.run(driver.graph(), slots=1)
+    end = JobEnded(job_id=JOB, status=JobStatus.FINISHED)
+    leader = driver.services.leader()
+    assert leader is not None
+    kept = driver.services.store(leader.leader_session_id)
+    kept.put_result(end)
+    driver.fall_asleep(store)
+
+    with pytest.raises(LeadershipLostError):
+        clean_up_job(kept, driver.data_plane, driver.graph(), end)
+
+    assert driver.data_plane.keeps_staged == [True], "it was suspended, and released nothing since"

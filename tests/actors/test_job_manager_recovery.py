@@ -1,0 +1,237 @@
+"""JobManagers and JobMasters that die, or lead no more: what goes on, and what nobody does twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.embedded_ha_services import EmbeddedStore
+from flykka.actors.job_master_props import ATTEMPTS_PER_START
+from flykka.messages.job import (
+    JobFound,
+    JobNotFound,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    JobSubmitSuccess,
+    ListeningBehaviour,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
+    RemoveJob,
+    RequestJob,
+    StopJob,
+    StoppingFailure,
+)
+from flykka.messages.leader import JobManagerLeaderAddress
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.drivers import Driver
+from tests.actors.graph.graphs import JOB
+
+
+@pytest.fixture
+def store() -> EmbeddedStore:
+    return EmbeddedStore()
+
+
+@pytest.fixture
+def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
+    with SeededSystem(3) as system:
+        yield Driver(system, tmp_path / "checkpoints", store, "first")
+
+
+# JobMasters that die
+
+
+def test_a_job_master_that_was_killed_is_followed_by_one_that_goes_on(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    driver.system.kill(driver.registration.job_master)
+    task_manager = driver.go_on("tm-2")
+    driver.finish(task_manager)
+
+    assert len(driver.job_masters()) == 2
+    assert [each.attempt_number for each in driver.deployed(task_manager)] == [ATTEMPTS_PER_START] * 2
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.data_plane.keeps_staged[0], "what was staged is for whoever goes on"
+
+
+def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    driver.system.kill(driver.registration.job_master)
+
+    restarting = next(each for each in driver.heard(driver.client, JobStatusChanged) if each.cause is not None)
+    assert restarting.status is JobStatus.RESTARTING
+    assert restarting.cause is not None
+    assert restarting.cause.type_name == "JobMasterLostError"
+
+
+def test_whoever_waits_for_a_stop_hears_that_it_comes_to_nothing_with_its_job_master(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.job_manager.tell(StopJob(job_id=JOB, client=driver.client))
+
+    driver.system.kill(driver.registration.job_master)
+
+    assert "goes on from the latest checkpoint" in driver.last(driver.client, StoppingFailure).cause.message
+
+
+def test_a_cancelled_job_whose_job_master_dies_is_cancelled_by_the_next(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.cancel()
+
+    driver.system.kill(driver.registration.job_master)
+
+    assert driver.last(driver.client, JobResultFailure).status is JobStatus.CANCELED
+    assert driver.kept() == []
+
+
+def test_a_job_whose_job_masters_fail_by_themselves_fails_with_the_error_of_the_third(driver: Driver) -> None:
+    driver.submit(replace(driver.graph(), heartbeat_interval_ms=-1))
+
+    failed = driver.last(driver.client, JobResultFailure)
+    assert (failed.status, failed.cause.type_name) == (JobStatus.FAILED, "ActorInitializationError")
+    assert driver.kept() == []
+
+
+def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    for _ in range(5):
+        driver.system.kill(driver.registration.job_master)
+        driver.system.run_until_idle()
+
+    assert len(driver.job_masters()) == 6
+    assert driver.heard(driver.client, JobResultFailure) == []
+
+
+def test_a_job_whose_job_master_dies_while_it_puts_it_away_is_not_run_again(driver: Driver) -> None:
+    task_manager = driver.run(driver.graph(), slots=1)
+    registration = driver.registration
+
+    def kill_when_released(*_: object) -> None:
+        if driver.data_plane.ended:
+            remove()
+            driver.system.kill(registration.job_master)
+
+    remove = driver.system.add_delivery_hook(kill_when_released)
+    driver.finish(task_manager)
+
+    assert len(driver.job_masters()) == 1
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert not (driver.folder / JOB).exists()
+    assert driver.kept() == []
+
+
+# JobManagers that die
+
+
+def test_a_new_job_manager_goes_on_with_the_jobs_of_the_one_that_was_killed(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    driver.system.kill(driver.job_manager)
+    driver.start_job_manager()
+    driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
+    driver.finish(driver.go_on("tm-2"))
+
+    assert driver.heard(driver.client, RegisterJobClientSuccess) == [RegisterJobClientSuccess(job_id=JOB)]
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_a_client_that_comes_back_when_its_job_has_ended_hears_how(driver: Driver) -> None:
+    driver.finish(driver.run(driver.graph(), slots=1))
+
+    driver.system.kill(driver.job_manager)
+    driver.start_job_manager()
+    late = driver.stand("late")
+    driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=late))
+
+    assert driver.heard(late, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+
+
+def test_a_client_that_asks_for_a_job_that_there_is_not_hears_that(driver: Driver) -> None:
+    driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
+    driver.job_manager.tell(RequestJob(job_id=JOB, client=driver.client))
+
+    assert driver.heard(driver.client, JobNotFound) == [JobNotFound(job_id=JOB)] * 2
+
+
+def test_a_client_that_comes_later_hears_first_how_the_job_stands(driver: Driver) -> None:
+    driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
+    driver.go_on("tm-1")
+    late = driver.stand("late")
+
+    driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=late))
+    driver.job_manager.tell(RequestJob(job_id=JOB, client=late))
+
+    said = driver.said_to(late)
+    assert driver.heard(late, JobStatusChanged)[0].status is JobStatus.RUNNING
+    assert said[-1] == RegisterJobClientSuccess(job_id=JOB)
+    assert driver.last(late, JobFound).job_graph == driver.graph()
+    assert driver.heard(driver.client, JobStatusChanged) == [], "it has asked for nothing"
+
+
+def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) -> None:
+    task_manager = driver.stand("task-manager-1")
+    for _ in range(2):
+        driver.system.kill(driver.job_manager)
+        driver.start_job_manager()
+
+    first, then = driver.heard(task_manager, JobManagerLeaderAddress)
+    assert first.address == then.address == "/user/job-manager"
+    assert first.leader_session_id != then.leader_session_id
+
+
+# Leadership that goes and comes
+
+
+def test_a_job_is_suspended_when_its_job_manager_leads_no_more_and_goes_on_when_it_does(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    driver.services.lost()
+    driver.system.run_until_idle()
+    assert driver.statuses()[-1] is JobStatus.SUSPENDED
+    assert caplog.messages == ["this driver leads no more: its jobs are suspended until it leads again"]
+    assert driver.system.find(driver.registration.job_master.path) is None
+    assert driver.kept() == [JOB]
+
+    driver.services.acquired()
+    driver.finish(driver.go_on("tm-2"))
+    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+
+
+def test_what_is_asked_while_nobody_leads_is_answered_by_the_next_leader(driver: Driver) -> None:
+    driver.services.lost()
+    driver.submit(driver.graph())
+    assert driver.said_to(driver.client) == []
+
+    driver.services.acquired()
+
+    assert driver.heard(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+
+
+def test_a_job_manager_that_leads_no_more_removes_nothing_of_the_leaders(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+    driver.services.lost()
+
+    driver.job_manager.tell(RemoveJob(job_id=JOB))
+    driver.system.run_until_idle()
+
+    assert driver.kept() == [JOB]
+    assert driver.last(driver.client, JobResultFailure).cause.type_name == "JobNotFoundError"
+
+
+def test_a_leader_that_removes_a_job_keeps_nothing_of_it(driver: Driver) -> None:
+    driver.run(driver.graph(), slots=1)
+
+    driver.job_manager.tell(RemoveJob(job_id=JOB))
+    driver.system.run_until_idle()
+
+    assert driver.kept() == []
+    assert driver.system.find(driver.registration.job_master.path) is None
+    assert len(driver.job_masters()) == 1

@@ -1,0 +1,165 @@
+"""Who is there for the ResourceManager, and who is not: JobMasters, the deaf, and those of an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.ids import AllocationId, slot_id
+from flykka.messages.registration import (
+    DisconnectResourceManager,
+    DisconnectTaskManager,
+    JobMasterRegistrationSuccess,
+    RegisterJobMaster,
+    ResourceManagerLeaderAddress,
+)
+from flykka.messages.slots import AllocateSlot, AllocateSlotConfirmed, SlotRequestFailed
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.peer import Peer
+from tests.actors.test_resource_manager import (
+    INTERVAL_MS,
+    JOB,
+    JOB_SESSION,
+    TIMEOUT_MS,
+    Guest,
+    Leader,
+    living_task_managers,
+    resource_manager,
+)
+
+CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="it cannot be stopped")
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with SeededSystem(3) as system:
+        yield system
+
+
+def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:
+    """Let time pass in which these JobMasters answer."""
+    for _ in range(ms // INTERVAL_MS):
+        system.advance(INTERVAL_MS)
+        for each in answering:
+            each.say(JobMasterHeartbeat(job_id=JOB))
+
+
+def is_alive(system: SeededSystem, ref: ActorRef) -> bool:
+    return ref.path in system.cells.living_paths()
+
+
+# JobMasters
+
+
+def test_a_job_master_is_asked_and_one_that_answers_stays_registered(system: SeededSystem) -> None:
+    job_master = Leader(system, resource_manager(system))
+
+    pass_time(system, 3 * TIMEOUT_MS, job_master)
+
+    assert len(job_master.peer.heard(HeartbeatRequest)) > 3
+    assert job_master.peer.heard(DisconnectResourceManager) == []
+
+
+def test_a_silent_job_master_is_told_so_and_gets_no_slots_until_it_registers_again(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    job_master = Leader(system, leader)
+    job_master.request("a")
+
+    pass_time(system, TIMEOUT_MS)
+    told = job_master.peer.heard(DisconnectResourceManager)
+    guest = Guest(system, leader, None)
+
+    assert told == [DisconnectResourceManager(job_id=JOB)]
+    assert guest.peer.heard(AllocateSlot) == []
+
+
+def test_one_that_registers_again_and_again_and_answers_nothing_is_deaf(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    job_master, guest = Leader(system, leader), Guest(system, leader, None)
+    registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=job_master.peer.ref)
+
+    for _ in range(TIMEOUT_MS // INTERVAL_MS):
+        job_master.peer.say(leader, registration)
+        guest.register(None)
+        system.advance(INTERVAL_MS)
+
+    assert job_master.peer.heard(DisconnectResourceManager) == [DisconnectResourceManager(job_id=JOB)]
+    assert not is_alive(system, guest.peer.ref)
+
+
+def test_the_next_job_master_of_a_job_takes_the_place_of_the_former(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    former = Leader(system, leader)
+    former.request("a")
+    system.kill(former.peer.ref)
+    fresh = Peer(system, "job-master", JOB_SESSION)
+    fresh.say(leader, RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=fresh.ref))
+
+    guest = Guest(system, leader, None)
+
+    assert len(fresh.heard(JobMasterRegistrationSuccess)) == 1
+    assert guest.peer.heard(AllocateSlot) == []
+
+
+# TaskManagers
+
+
+def test_a_task_manager_that_never_registers_is_ended_and_replaced(system: SeededSystem) -> None:
+    resource_manager(system, task_managers=1)
+
+    system.advance(TIMEOUT_MS)
+    after_timeout = living_task_managers(system)
+    system.advance(3_000)
+
+    assert after_timeout == []
+    assert living_task_managers(system) == ["/user/task-manager-2"]
+
+
+def test_one_that_gives_up_says_why_to_the_jobs_whose_slots_it_had(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    guest, job_master = Guest(system, leader, None), Leader(system, leader)
+    job_master.request("a")
+    guest.say(AllocateSlotConfirmed(slot_id=slot_id(guest.id, 0), job_id=JOB, allocation_id=AllocationId("a")))
+
+    guest.say(DisconnectTaskManager(task_manager_id=guest.id, cause=CAUSE))
+
+    assert job_master.peer.expect(SlotRequestFailed).reason == CAUSE.message
+
+
+def test_what_comes_late_of_one_that_was_given_up_is_a_dead_letter(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    guest = Guest(system, leader, None)
+    letters: list[DeadLetter] = []
+    guest.say(DisconnectTaskManager(task_manager_id=guest.id, cause=CAUSE))
+    system.event_stream.subscribe(letters.append, DeadLetter)
+
+    guest.say(Heartbeat(task_manager_id=guest.id))
+
+    assert [letter.recipient for letter in letters] == [leader]
+
+
+# A ResourceManager behind another one
+
+
+def test_the_next_resource_manager_tells_the_living_task_managers_where_it_is(system: SeededSystem) -> None:
+    survivor = Peer(system, "task-manager-7")
+
+    leader = resource_manager(system, task_managers=2)
+
+    assert survivor.expect(ResourceManagerLeaderAddress).resource_manager == leader
+    assert living_task_managers(system) == ["/user/task-manager-7", "/user/task-manager-8"]
+
+
+def test_slots_that_are_held_are_known_to_the_next_resource_manager(system: SeededSystem) -> None:
+    leader = resource_manager(system)
+    survivor, job_master = Guest(system, leader, "held", None), Leader(system, leader)
+
+    job_master.request("held")
+    job_master.request("wanted")
+
+    assert [given.allocation_id for given in survivor.peer.heard(AllocateSlot)] == ["wanted"]

@@ -1,0 +1,240 @@
+"""The whole cast of a batch job: what is lost of its results is made again, and each row counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.state.key_groups import owner
+from flykka.messages.exchange import BufferResponse
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import JobId, ResultPartitionId
+from flykka.messages.job import ExecutionStateChanged, JobStatus, SubmitJob
+from flykka.messages.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+    JobGraph,
+    JobType,
+    JobVertex,
+    OperatorKind,
+    ResultPartitionType,
+    ScheduleMode,
+    ShipStrategy,
+)
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.stage import CommitCheckpoint, RunStage, SnapshotState, StageFailed, StageFinished, StageOutput
+from flykka.messages.task import KeepPartitions, ReleasePartitions, TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.faults import kill_when
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Stage, is_a
+from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.keyed_cast import ALL_ROWS, KeyedBridge, KeyedRows, Reader, StagedBridge, batch_of, key_group
+
+
+def whole(made: JobVertex) -> JobVertex:
+    """It reads what is finished."""
+    inputs = (replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in made.inputs)
+    return replace(made, inputs=tuple(inputs))
+
+
+def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
+    """Who reads splits, who hands their rows on, and who publishes them: each begins behind the one before."""
+    last = whole(vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH))
+    graph = graph_of(
+        vertex("source", sources, outputs=1),
+        whole(vertex("middle", middles, reads=("source",), outputs=1, ship_strategy=ShipStrategy.HASH)),
+        replace(last, operators=tuple(replace(operator, kind=OperatorKind.SINK) for operator in last.operators)),
+        restart=FixedDelayRestartStrategyConfiguration(delay_ms=100),
+        failover=FailoverStrategyKind.REGION,
+    )
+    return replace(
+        graph,
+        job_type=JobType.BATCH,
+        schedule_mode=ScheduleMode.PIPELINED_REGION,
+        checkpointing=CheckpointingSettings(directory=str(folder)),
+    )
+
+
+class Rows(KeyedRows):
+    """A data plane that loses a partition before the `count`th batch that somebody of a vertex is to work on.
+
+    It is the first of those that this one reads. Without a vertex it loses nothing.
+    """
+
+    def __init__(self, vertex: str = "", count: int = 1) -> None:
+        super().__init__()
+        self.gone: ResultPartitionId | None = None
+        self.kept: set[ResultPartitionId] = set()
+        self.freed: set[ResultPartitionId] = set()
+        self._vertex, self._left = vertex, count
+
+    def look_for(self, descriptor: TaskDeploymentDescriptor) -> StageFailed | None:
+        """The failure of a reader that is to work on a batch, where what it reads is gone."""
+        read = [channel.partition_id for gate in descriptor.inputs for channel in gate.channels]
+        self._left -= descriptor.vertex.name == self._vertex
+        if self._left == 0 and self.gone is None:
+            self.gone = read[0]
+        if self.gone not in read:
+            return None
+        cause = SerializedThrowable(type_name="LostBatchError", message="gone", lost_partition=self.gone)
+        return StageFailed(cause=cause)
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        if not descriptor.inputs:
+            return Props(Reader, descriptor)
+        return Props(Middle if descriptor.outputs else Last, descriptor, self)
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        self.freed.update(partition_ids)
+
+
+class Middle(StagedBridge):
+    """The bridge of a task that hands on what it reads."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
+        super().__init__(descriptor)
+        self._data = data
+
+    def handle_message(self, message: Message) -> None:
+        failed = self._data.look_for(self._descriptor) if isinstance(message, RunStage) else None
+        if failed is None:
+            super().handle_message(message)
+        else:
+            self._tell(failed)
+
+    def _over(self, stage: Message) -> tuple[Message, ...]:
+        assert isinstance(stage, RunStage), f"{stage} is no stage of a task that keeps nothing"
+        output = self._descriptor.outputs[0]
+        row = stage.batch.batch_id
+        batch = batch_of(row, owner(key_group(row), output.max_parallelism, output.subpartitions))
+        outputs = (StageOutput(output=0, batch=batch),)
+        return (StageFinished(stage=stage.stage, outputs=outputs, rows_in=1, rows_out=1),)
+
+
+class Last(KeyedBridge):
+    """The bridge of who publishes."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
+        super().__init__(descriptor, data.world)
+        self._data = data
+
+    def handle_message(self, message: Message) -> None:
+        failed = self._data.look_for(self._descriptor) if isinstance(message, RunStage) else None
+        if failed is None:
+            super().handle_message(message)
+        else:
+            self._tell(failed)
+
+
+def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> Stage:
+    """Submit the job to two TaskManagers; it has a minute."""
+
+    def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        if isinstance(message, KeepPartitions):
+            data.kept.update(finished.descriptor.partition_id for finished in message.partitions)
+
+    system.add_delivery_hook(note)
+    stage = Stage(system, job.checkpointing.directory, data, slots=slots)
+    stage.client.say(stage.job_manager, SubmitJob(job_graph=job, client=stage.client.ref))
+    stage.run(seconds=60)
+    return stage
+
+
+def numbers(stage: Stage) -> dict[str, int]:
+    """The number of the last attempt of each subtask."""
+    told = [
+        str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
+    ]
+    return {name: max(int(number) for each, number in told if each == name) for name, _ in told}
+
+
+NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "keyed_0": 0, "keyed_1": 0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        data = Rows()
+        stage = run(system, data, batch_job(tmp_path))
+
+    assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+    assert numbers(stage) == NOBODY_TWICE
+    assert data.world.rows() == ALL_ROWS
+    assert len(data.kept) == 4
+    assert data.freed >= data.kept
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_with_it(
+    count: int, tmp_path: Path
+) -> None:
+    with SeededSystem(count) as system:
+        data = Rows("middle", count)
+        stage = run(system, data, batch_job(tmp_path))
+
+    assert data.gone is not None
+    assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+    assert numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1) | {"source_1": 0}
+    assert data.world.rows() == ALL_ROWS
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_first(count: int, tmp_path: Path) -> None:
+    with SeededSystem(count) as system:
+        data = Rows("keyed", count)
+        stage = run(system, data, batch_job(tmp_path))
+
+    assert data.gone is not None
+    assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+    assert numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1)
+    assert data.world.rows() == ALL_ROWS
+
+
+@pytest.mark.parametrize("task_manager", ["task-manager-1", "task-manager-2"])
+@pytest.mark.parametrize(
+    ("moment", "count"),
+    [
+        (KeepPartitions, 1),
+        (KeepPartitions, 2),
+        (BufferResponse, 1),
+        (BufferResponse, 20),
+        (KeepPartitions, 3),
+        (ReleasePartitions, 1),
+        (KeepPartitions, 4),
+        (BufferResponse, 60),
+        (SnapshotState, 1),
+        (SnapshotState, 2),
+        (CommitCheckpoint, 1),
+        (CommitCheckpoint, 2),
+    ],
+)
+def test_whoever_keeps_results_is_killed_and_they_are_made_again(
+    moment: type[Message], count: int, task_manager: str, tmp_path: Path
+) -> None:
+    with SeededSystem(count) as system:
+        kill = kill_when(system, f"/user/{task_manager}", is_a(moment), count)
+        data = Rows()
+        stage = run(system, data, batch_job(tmp_path))
+
+    assert kill.done
+    assert stage.statuses()[-1] is JobStatus.FINISHED
+    assert JobStatus.FAILING not in stage.statuses()
+    assert data.world.rows() == ALL_ROWS
+    assert data.released == [JobId("job")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tasks_take_turns_in_fewer_slots_than_there_are_of_them(seed: int, tmp_path: Path) -> None:
+    with SeededSystem(seed) as system:
+        data = Rows()
+        stage = run(system, data, batch_job(tmp_path, sources=3, middles=5), slots=1)
+
+    assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+    assert data.world.rows() == ALL_ROWS

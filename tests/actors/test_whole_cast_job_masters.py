@@ -1,0 +1,87 @@
+"""A JobMaster, or the JobManager above it, killed at any message of a job's life: the output is the same, and so is
+what the client hears."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.jobs.job_client import JobClient
+from flykka.messages.job import JobResultFailure, JobResultSuccess
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import ALL_FILES, Stage
+
+JOB_MANAGER = "/user/job-manager"
+JOB_MASTER = f"{JOB_MANAGER}/job-job"
+PARTS = 8
+SECONDS = 30
+
+
+class KillAt:
+    """Kills an actor right before the message of this number that comes to it, or to somebody below it."""
+
+    def __init__(self, system: SeededSystem, doomed: str, number: int) -> None:
+        self.seen = 0
+        self._system = system
+        self._doomed = doomed
+        self._number = number
+        system.add_delivery_hook(self)
+
+    def __call__(self, recipient: ActorRef, message: Message, sender: Ref | None) -> None:
+        if not f"{recipient.path}/".startswith(f"{self._doomed}/"):
+            return
+        self.seen += 1
+        if self.seen == self._number and (living := self._system.find(self._doomed)) is not None:
+            self._system.kill(living)
+
+
+def run(folder: Path, doomed: str, number: int) -> tuple[int, Stage]:
+    with SeededSystem(number) as system:
+        stage = Stage(system, folder)
+        kill = KillAt(system, doomed, number)
+        stage.submit()
+        stage.run(SECONDS)
+        assert stage.client.heard(JobResultFailure) == [], f"killed before message {number}"
+        return kill.seen, stage
+
+
+def messages_of_a_life(folder: Path, doomed: str) -> int:
+    seen, stage = run(folder, doomed, 0)
+    assert len(stage.client.heard(JobResultSuccess)) == 1
+    return seen
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
+    last = messages_of_a_life(tmp_path / "whole", JOB_MASTER)
+
+    for number in range(1 + part, last + 1, PARTS):
+        _, stage = run(tmp_path / str(number), JOB_MASTER, number)
+
+        assert stage.data_plane.sink.published == ALL_FILES, f"killed before message {number}"
+        results = stage.client.heard(JobResultSuccess)
+        assert len(results) == 1, f"killed before message {number}"
+
+
+def run_with_client(folder: Path, number: int) -> tuple[int, Stage]:
+    """With a client that looks for the next JobManager by itself. Raises where it hears of anything but success."""
+    with SeededSystem(number) as system:
+        stage = Stage(system, folder)
+        kill = KillAt(system, JOB_MANAGER, number)
+        client = JobClient(system, stage.job_manager, stage.graph())
+        client.wait(timeout=SECONDS)
+        return kill.seen, stage
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_whatever_message_a_job_manager_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
+    last, _ = run_with_client(tmp_path / "whole", 0)
+
+    for number in range(1 + part, last + 1, PARTS):
+        _, stage = run_with_client(tmp_path / str(number), number)
+
+        assert stage.data_plane.sink.published == ALL_FILES, f"killed before message {number}"

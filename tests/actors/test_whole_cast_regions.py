@@ -1,0 +1,176 @@
+"""The whole cast of a job in two regions: where a task of one fails, the other goes on, and each file counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flykka.messages.job import (
+    CheckpointCompleted,
+    ExecutionStateChanged,
+    JobRestored,
+    JobStatus,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    ScheduleMode,
+    ShipStrategy,
+)
+from flykka.messages.message import Message
+from flykka.messages.stage import CommitCheckpoint, OpenBridge, ReadSplits, SnapshotState
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import ALL_FILES, Bridge, Names, Sink, Stage
+
+REGIONS: dict[str, Any] = {
+    "ship_strategy": ShipStrategy.FORWARD,
+    "failover_strategy": FailoverStrategyKind.REGION,
+    "restart_strategy": FixedDelayRestartStrategyConfiguration(delay_ms=100),
+}
+"""Two pipelines of one source: its splits go to readers of both."""
+
+GROWING = ExponentialDelayRestartStrategyConfiguration(
+    initial_backoff_ms=100,
+    max_backoff_ms=500,
+    backoff_multiplier=2.0,
+    reset_backoff_threshold_ms=1_000,
+    jitter_factor=0.5,
+)
+
+
+class FailingBridge(Bridge):
+    """Fails once, when it is told something of this kind for the `count`th time."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, kind: type[Message], count: int) -> None:
+        super().__init__(descriptor, sink)
+        self._kind = kind
+        self._left = count
+
+    def handle_message(self, message: Message) -> None:
+        self._left -= isinstance(message, self._kind)
+        if self._left == 0:
+            raise OSError("no row can be read")
+        super().handle_message(message)
+
+
+class OneFails(Names):
+    """The first attempt of one subtask fails, of its own or of what it was told last."""
+
+    def __init__(self, vertex: str, kind: type[Message], count: int = 1) -> None:
+        super().__init__()
+        self._vertex, self._kind, self._count = vertex, kind, count
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        is_the_one = descriptor.subtask == 0 and descriptor.attempt_number == 0
+        if is_the_one and descriptor.vertex.name == self._vertex:
+            return Props(FailingBridge, descriptor, self.sink, self._kind, self._count)
+        return super().bridge_props(descriptor)
+
+
+def numbers(stage: Stage) -> dict[str, int]:
+    """The number of the last attempt of each subtask."""
+    told = [
+        str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
+    ]
+    return {name: max(int(number) for each, number in told if each == name) for name, _ in told}
+
+
+@pytest.mark.parametrize("mode", ScheduleMode)
+@pytest.mark.parametrize(
+    ("vertex", "kind", "count"),
+    [
+        ("source", OpenBridge, 1),
+        ("source", ReadSplits, 1),
+        ("source", SnapshotState, 1),
+        ("source", SnapshotState, 2),
+        ("source", CommitCheckpoint, 1),
+        ("source", CommitCheckpoint, 2),
+        ("sink", OpenBridge, 1),
+        ("sink", SnapshotState, 1),
+        ("sink", CommitCheckpoint, 1),
+        ("sink", CommitCheckpoint, 2),
+    ],
+)
+def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
+    vertex: str, kind: type[Message], count: int, mode: ScheduleMode, tmp_path: Path
+) -> None:
+    with SeededSystem(count) as system:
+        stage = Stage(system, tmp_path, OneFails(vertex, kind, count))
+        stage.submit(**REGIONS, schedule_mode=mode)
+
+        stage.run(seconds=10)
+
+        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
+        assert numbers(stage) == {"source_0": 1, "source_1": 0, "sink_0": 1, "sink_1": 0}
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: Path) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path, OneFails("source", ReadSplits, 2))
+        stage.checkpointing = {"interval_ms": 300}
+        stage.submit(**REGIONS)
+
+        stage.run(seconds=10)
+
+        completed = [each.checkpoint_id for each in stage.client.heard(CheckpointCompleted)]
+        (restored,) = stage.client.heard(JobRestored)
+        assert restored.checkpoint_id in completed
+        assert numbers(stage)["source_1"] == 0
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_before_it(tmp_path: Path) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path / "checkpoints", OneFails("source", ReadSplits, 2))
+        # No checkpoint but the savepoint, before whose splits no reader may begin.
+        stage.checkpointing = {"interval_ms": 60_000}
+        stage.submit(**REGIONS)
+        system.advance(600)
+        stage.trigger_savepoint(tmp_path / "savepoints")
+
+        stage.run(seconds=10)
+
+        assert len(stage.client.heard(TriggerSavepointSuccess)) == 1
+        assert [each.checkpoint_id for each in stage.client.heard(JobRestored)] == [None]
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: Path) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path, OneFails("source", ReadSplits))
+        stage.submit(**(REGIONS | {"restart_strategy": NoRestartStrategyConfiguration()}))
+
+        stage.run(seconds=10)
+
+        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
+
+
+def test_with_full_failover_all_tasks_start_anew(tmp_path: Path) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path, OneFails("source", ReadSplits))
+        stage.submit(**(REGIONS | {"failover_strategy": FailoverStrategyKind.FULL}))
+
+        stage.run(seconds=10)
+
+        assert JobStatus.RESTARTING in stage.statuses()
+        assert set(numbers(stage).values()) == {1}
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+def test_a_delay_with_jitter_is_drawn_and_the_region_starts_behind_it(tmp_path: Path) -> None:
+    with SeededSystem(1) as system:
+        stage = Stage(system, tmp_path, OneFails("source", ReadSplits))
+        stage.submit(**(REGIONS | {"restart_strategy": GROWING}))
+
+        stage.run(seconds=10)
+
+        assert numbers(stage) == {"source_0": 1, "source_1": 0, "sink_0": 1, "sink_1": 0}
+        assert stage.data_plane.sink.published == ALL_FILES

@@ -1,0 +1,342 @@
+"""What is said late by those who were given up, or whose place others have taken, changes nothing and is seen.
+
+Each kind of message that crosses from one process to another is said once more by somebody who is believed dead, as
+when a network delivers it late: the receiver knows afterwards what it knew before, and there is a dead letter.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from flykka.messages.ids import JobId, LeaderSessionId, TaskManagerId
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import Operator
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message, Value
+from flykka.messages.ref import Ref
+from flykka.messages.registration import (
+    AcknowledgeRegistration,
+    JobMasterRegistrationSuccess,
+    RefuseRegistration,
+    RegisterJobMaster,
+    RegisterTaskManager,
+    ResourceManagerLeaderAddress,
+)
+from flykka.messages.source import SplitsDiscovered
+from flykka.monitors.monitor import Violation
+from flykka.monitors.recorder import MonitoringRecorder
+from flykka.runtime.actor import Actor
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.effects import Send
+from flykka.runtime.trace.records import Record, Turn
+from flykka.runtime.trace.state import describe
+from tests.actors.cast import Names, OneFileAtATime, Stage
+from tests.messages.registry import declared
+
+JOB = JobId("job")
+FROM = {
+    "TaskManager": r"\bTask(Manager)?s?\b",
+    "JobMaster": r"\b(JobMasters?|CheckpointCoordinator)\b",
+    "ResourceManager": r"\bResourceManager\b",
+}
+TO = {
+    "TaskManager": r"\bTask(Manager)?s?\b",
+    "JobMaster": r"\bJobMasters?\b",
+    "ResourceManager": r"\bResourceManager\b",
+}
+PLAIN = {
+    RegisterTaskManager,
+    RegisterJobMaster,
+    AcknowledgeRegistration,
+    RefuseRegistration,
+    ResourceManagerLeaderAddress,
+}
+"""What is said before there is a session, or to say which one it is: looked at by sender, further below."""
+BETWEEN_TASKS = "flykka.messages.exchange"
+"""Elements go from attempt to attempt, and each attempt is an actor of its own."""
+
+
+def said(sender: str, receiver: str) -> list[type[Message]]:
+    """The messages that `sender` says to `receiver`, as their docstrings have it."""
+    found = []
+    for kind in declared().values():
+        if not issubclass(kind, Message) or kind.__module__ == BETWEEN_TASKS:
+            continue
+        way = (kind.__doc__ or "").split(":")[0].split("->")
+        steps = pairwise(way)
+        if any(re.search(FROM[sender], one) and re.search(TO[receiver], other) for one, other in steps):
+            found.append(kind)
+    return [kind for kind in found if kind not in PLAIN]
+
+
+class EndlessFiles(OneFileAtATime):
+    """A folder in which the next look always finds one more."""
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        return replace(super().discover(position), finished=False)
+
+
+class EndlessNames(Names):
+    """Jobs on it run until they are stopped."""
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> EndlessFiles:
+        return EndlessFiles(operator.operator_id)
+
+
+class Zombies:
+    """A cluster on which a job runs, and the sessions under which each has spoken before it died."""
+
+    def __init__(self, system: SeededSystem, folder: Path) -> None:
+        self.system = system
+        self.letters: list[DeadLetter] = []
+        system.event_stream.subscribe(self.letters.append, DeadLetter)
+        self.stage = Stage(system, folder, EndlessNames())
+        self.stage.submit(JOB)
+        self.stage.run(seconds=2)
+        assert self.stage.statuses()[-1] is JobStatus.RUNNING
+
+    def ref(self, path: str) -> ActorRef:
+        found = self.system.find(path)
+        assert found is not None, f"nobody lives at {path}"
+        return found
+
+    def instance(self, ref: Ref) -> Any:
+        cell = self.system.cells.find(ref.path)
+        assert cell is not None
+        assert isinstance(cell.instance, Actor)
+        return cell.instance
+
+    @property
+    def resource_manager(self) -> ActorRef:
+        return self.ref("/user/resource-manager")
+
+    @property
+    def job_master(self) -> ActorRef:
+        return self.ref(f"/user/job-manager/job-{JOB}")
+
+    @property
+    def task_manager(self) -> ActorRef:
+        return self.ref("/user/task-manager-1")
+
+    def kill(self, ref: Ref) -> None:
+        """Have it die, and let the others go on without it, until the job runs again."""
+        self.system.kill(ref)
+        self.stage.run(seconds=1)
+
+    def changes_nothing(self, receiver: ActorRef, message: Message, session: LeaderSessionId | None = None) -> None:
+        """Say it now; the receiver is as it was, and the message is a dead letter."""
+        self.system.run_until_idle()
+        before = describe(self.instance(receiver))
+        self.letters.clear()
+        sender = self.system.dead_ref("/user/zombie", 1)
+        said = message if session is None else LeaderSessionMessage(leader_session_id=session, message=message)
+        receiver.actor_inbox.put((said, sender, None))
+        self.system.run_until_idle()
+
+        assert describe(self.instance(receiver)) == before
+        assert [(letter.recipient, _inner(letter.message)) for letter in self.letters] == [(receiver, message)]
+
+
+def _inner(message: Message) -> Message:
+    return message.message if isinstance(message, LeaderSessionMessage) else message
+
+
+@pytest.fixture
+def zombies(tmp_path: Path) -> Iterator[Zombies]:
+    with SeededSystem(3, serialize_messages=False) as system:
+        yield Zombies(system, tmp_path)
+
+
+def sample(kind: type[Value], zombies: Zombies) -> Any:
+    """A message of this class that would mean something to a receiver that believed it."""
+    known: dict[str, object] = {
+        "job_id": JOB,
+        "task_manager_id": TaskManagerId("task-manager-1"),
+        "attempt": next(iter(zombies.instance(zombies.job_master)._graph.executions)).attempt,
+    }
+    hints = get_type_hints(kind, vars(sys.modules[kind.__module__]))
+    return kind(**{name: known.get(name, _sample(hint, zombies)) for name, hint in hints.items()})
+
+
+def _sample(hint: Any, zombies: Zombies) -> Any:
+    if isinstance(hint, NewType):
+        return _sample(hint.__supertype__, zombies)
+    if get_origin(hint) in (Union, types.UnionType):
+        return None if types.NoneType in get_args(hint) else _sample(get_args(hint)[0], zombies)
+    if get_origin(hint) is tuple:
+        return ()
+    if hint is Ref:
+        return zombies.job_master
+    plain = {str: "x", int: 1, bool: True, bytes: b"", float: 1.0}
+    if hint in plain:
+        return plain[hint]
+    if issubclass(hint, Enum):
+        return next(iter(hint))
+    if hint is Message:
+        return sample(RegisterTaskManager, zombies)
+    return sample(next(each for each in declared().values() if issubclass(each, hint)), zombies)
+
+
+# A TaskManager that was given up
+
+
+@pytest.mark.parametrize("kind", said("TaskManager", "ResourceManager"))
+def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
+    zombies: Zombies, kind: type[Message]
+) -> None:
+    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.task_manager)
+    message = sample(kind, zombies)
+
+    zombies.kill(zombies.task_manager)
+
+    zombies.changes_nothing(zombies.resource_manager, message, session)
+
+
+@pytest.mark.parametrize("kind", said("TaskManager", "JobMaster"))
+def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_master(
+    zombies: Zombies, kind: type[Message]
+) -> None:
+    session = zombies.instance(zombies.task_manager)._job_masters[JOB].leader_session_id
+    message = sample(kind, zombies)
+
+    zombies.kill(zombies.task_manager)
+
+    zombies.changes_nothing(zombies.job_master, message, session)
+
+
+# A JobMaster whose place another one has taken
+
+
+@pytest.mark.parametrize("kind", said("JobMaster", "ResourceManager"))
+def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
+    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.job_master)
+    message = sample(kind, zombies)
+
+    zombies.kill(zombies.job_master)
+
+    zombies.changes_nothing(zombies.resource_manager, message, session)
+
+
+@pytest.mark.parametrize("kind", said("JobMaster", "TaskManager"))
+def test_a_former_job_master_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
+    session = zombies.instance(zombies.task_manager)._leaders[JOB]
+    message = sample(kind, zombies)
+
+    zombies.kill(zombies.job_master)
+
+    zombies.changes_nothing(zombies.task_manager, message, session)
+
+
+def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
+    former = zombies.job_master
+    registration = RegisterJobMaster(job_id=JOB, leader_session_id=LeaderSessionId("former"), job_master=former)
+
+    zombies.kill(former)
+
+    zombies.changes_nothing(zombies.resource_manager, registration)
+
+
+# A ResourceManager whose place another one has taken
+
+
+@pytest.mark.parametrize("kind", said("ResourceManager", "TaskManager"))
+def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
+    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.task_manager)
+    message = sample(kind, zombies)
+
+    zombies.kill(zombies.resource_manager)
+
+    zombies.changes_nothing(zombies.task_manager, message, session)
+
+
+@pytest.mark.parametrize("kind", said("ResourceManager", "JobMaster"))
+def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
+    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.job_master)
+    message = sample(kind, zombies)
+
+    zombies.kill(zombies.resource_manager)
+
+    zombies.changes_nothing(zombies.job_master, message, session)
+
+
+def test_a_former_resource_manager_acknowledges_nobody_and_refuses_nobody(zombies: Zombies) -> None:
+    former = zombies.resource_manager
+    session = LeaderSessionId("former")
+
+    zombies.kill(former)
+
+    acknowledgement = AcknowledgeRegistration(
+        leader_session_id=session, heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000
+    )
+    zombies.changes_nothing(zombies.task_manager, acknowledgement)
+    zombies.changes_nothing(zombies.task_manager, RefuseRegistration(reason="it is late"))
+    zombies.changes_nothing(zombies.task_manager, ResourceManagerLeaderAddress(resource_manager=former))
+    job_master_session = zombies.instance(zombies.job_master)._session
+    success = JobMasterRegistrationSuccess(leader_session_id=session)
+    zombies.changes_nothing(zombies.job_master, success, job_master_session)
+
+
+# Namesakes
+
+
+def test_a_former_task_manager_of_the_same_name_registers_nowhere(zombies: Zombies) -> None:
+    former = zombies.system.dead_ref("/user/task-manager-1", 0)
+    registration = RegisterTaskManager(task_manager_id=TaskManagerId("task-manager-1"), task_manager=former)
+
+    zombies.changes_nothing(zombies.resource_manager, registration)
+    zombies.changes_nothing(zombies.job_master, registration, zombies.instance(zombies.job_master)._session)
+
+
+# Nobody goes around the fence
+
+
+class SaidPlainly:
+    """A monitor that takes down what is told from one process to another without a session."""
+
+    def __init__(self) -> None:
+        self.kinds: set[type] = set()
+
+    def observe(self, record: Record) -> Iterable[Violation]:
+        if isinstance(record, Turn):
+            for effect in record.effects:
+                if isinstance(effect, Send) and _process(record.recipient) and _process(effect.target):
+                    self._told(record.recipient, effect.target, type(effect.message))
+        return ()
+
+    def end(self) -> Iterable[Violation]:
+        return ()
+
+    def _told(self, sender: Ref, receiver: Ref, kind: type) -> None:
+        if _process(sender) != _process(receiver) and kind is not LeaderSessionMessage:
+            self.kinds.add(kind)
+
+
+def _process(ref: Ref) -> str | None:
+    """Whose memory the actor lives in; None for one that is none of the three."""
+    found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
+    return found and found[1]
+
+
+def test_what_goes_from_one_process_to_another_goes_under_a_session(tmp_path: Path) -> None:
+    plainly = SaidPlainly()
+    with SeededSystem(3, recorder=MonitoringRecorder(None, (plainly,))) as system:
+        zombies = Zombies(system, tmp_path)
+        for dies in ("/user/task-manager-1", "/user/resource-manager", f"/user/job-manager/job-{JOB}"):
+            zombies.kill(zombies.ref(dies))
+
+        zombies.stage.stop(JOB)
+        zombies.stage.run(seconds=2)
+
+    assert {kind for kind in plainly.kinds if kind.__module__ != BETWEEN_TASKS} <= PLAIN

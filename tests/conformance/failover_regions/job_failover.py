@@ -1,0 +1,187 @@
+"""The vocabulary of area 04 for the failover of a running job, in events of the ExecutionGraph.
+
+The adapter stands for the slots (as many as are wanted), for the coordinator (there is never a checkpoint) and for the
+restart timer, which goes off at once unless the case holds it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.graph.effects import (
+    AskForRestoreState,
+    Effect,
+    FinalizeVertices,
+    JobStatusMoved,
+    StartRestartTimer,
+)
+from flykka.actors.graph.events import (
+    CancellationRequested,
+    Event,
+    GlobalFailureReported,
+    RestartDue,
+    RestoreStateReady,
+    SchedulingRequested,
+    SlotAllocated,
+    TaskStateUpdated,
+    VerticesFinalized,
+)
+from flykka.actors.graph.execution import Execution
+from flykka.actors.graph.execution_graph import ExecutionGraph
+from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
+from flykka.actors.scheduling.slot_requests import RequestSlots
+from flykka.messages.ids import JobVertexId
+from flykka.messages.job import JobStatus
+from flykka.messages.job_graph import FailoverStrategyKind, JobGraph, ScheduleMode
+from flykka.messages.task import ExecutionState, TaskExecutionState
+from tests.actors.graph.graphs import failure, slot
+from tests.conformance.case_files import UnknownWordError, only_known_words
+from tests.conformance.failover_regions.topologies import job_graph_of
+
+_SCHEDULES = {
+    "lazy": ScheduleMode.LAZY_FROM_SOURCES,
+    "eager": ScheduleMode.EAGER,
+    "by region": ScheduleMode.PIPELINED_REGION,
+}
+_RESTARTS = {"fixed-delay", "none", "held back", "raises once"}
+
+
+class JobFailover:
+    """One ExecutionGraph under test and its surroundings."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        only_known_words("given", given, {"tasks", "edges", "schedule", "restart"})
+        restart = given.get("restart", "fixed-delay")
+        if restart not in _RESTARTS or given["schedule"] not in _SCHEDULES:
+            raise UnknownWordError(f"restart {restart!r}, schedule {given['schedule']!r}")
+        graph, self._places = _job(given["tasks"], given["edges"])
+        graph = replace(
+            graph, failover_strategy=FailoverStrategyKind.REGION, schedule_mode=_SCHEDULES[given["schedule"]]
+        )
+        strategy = FixedDelayRestartStrategy(attempts=0 if restart == "none" else 10, delay_ms=0)
+        self.graph = ExecutionGraph(graph, strategy, now=0)
+        self._now = 0
+        self._holds_timers = restart == "held back"
+        self._raises = restart == "raises once"
+        self._timers: list[int] = []
+        self._effects: list[Effect] = []
+        self._before: dict[str, int] = {}
+
+    def do(self, step: Mapping[str, Any]) -> None:
+        """One step of the case."""
+        only_known_words("step", step, {"do", "task", "want"})
+        self._before = {name: self._execution(name).number for name in self._places}
+        match step["do"]:
+            case "start" | "deploy_all":
+                self._tell(SchedulingRequested())
+            case "fail" | "late_failure_report":
+                self._report(step["task"], ExecutionState.FAILED)
+            case "finish":
+                self._report(step["task"], ExecutionState.FINISHED)
+            case "cancel_done":
+                names = list(self._places) if step["task"] == "*" else [step["task"]]
+                for name in names:
+                    if self._execution(name).state is ExecutionState.CANCELING:
+                        self._report(name, ExecutionState.CANCELED)
+            case "fail_global":
+                self._tell(GlobalFailureReported(cause=failure("global")))
+            case "cancel_job":
+                self._tell(CancellationRequested())
+            case "hold_cancellation":
+                self._holds_timers = True
+            case "release_cancellation":
+                self._holds_timers = False
+                self._fire()
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    # The surroundings
+
+    def _tell(self, event: Event) -> None:
+        self._now += 1
+        effects = self.graph.handle(event, self._now)
+        self.graph.check()
+        self._effects += effects
+        for effect in effects:
+            match effect:
+                case RequestSlots(requests=requests):
+                    for request in requests:
+                        self._tell(SlotAllocated(attempts=(request.attempt,), slot=slot(request.attempt)))
+                case AskForRestoreState(version=version) if self._raises and version > 1:
+                    self._raises = False
+                    self._tell(GlobalFailureReported(cause=failure("the restart raises")))
+                case AskForRestoreState(version=version):
+                    self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
+                case FinalizeVertices(version=version):
+                    self._tell(VerticesFinalized(version=version))
+                case StartRestartTimer(version=version):
+                    self._timers.append(version)
+                    # What is held back is the failover of a region, and not that of the job.
+                    if not self._holds_timers or self.graph.status is JobStatus.RESTARTING:
+                        self._fire(version)
+
+    def _fire(self, only: int | None = None) -> None:
+        due = [version for version in self._timers if only in (None, version)]
+        self._timers = [version for version in self._timers if version not in due]
+        for version in due:
+            self._tell(RestartDue(version=version))
+
+    def _report(self, name: str, state: ExecutionState) -> None:
+        cause = failure() if state is ExecutionState.FAILED else None
+        update = TaskExecutionState(attempt=self._execution(name).attempt, state=state, failure=cause)
+        self._tell(TaskStateUpdated(update=update))
+
+    def _execution(self, name: str) -> Execution:
+        return self.graph.subtask(*self._places[name]).execution
+
+    # What is seen
+
+    def holds(self, word: str, wanted: Any) -> bool:
+        """Whether what the case wants is so."""
+        match word:
+            case "states":
+                return {name: self._execution(name).state for name in wanted} == wanted
+            case "attempts":
+                return {name: self._execution(name).number for name in wanted} == wanted
+            case "job_state":
+                return self.graph.status == wanted
+            case "number_of_restarts":
+                return self.graph.number_of_restarts == int(wanted)
+            case "restarted":
+                again = [name for name, number in self._before.items() if self._execution(name).number > number]
+                return sorted(again) == sorted(wanted)
+            case "queued_restarts":
+                return len(self._timers) == int(wanted)
+            case "live_executions":
+                return self.graph.live_attempts == int(wanted)
+            case "global_failover_started":
+                moves = [effect.status for effect in self._effects if isinstance(effect, JobStatusMoved)]
+                return (JobStatus.FAILING in moves) is wanted
+            case unknown:
+                raise UnknownWordError(unknown)
+
+
+def _job(tasks: list[str], edges: list[list[str]]) -> tuple[JobGraph, dict[str, tuple[JobVertexId, int]]]:
+    """The job of these tasks, and where each is: `v21` is the first subtask of `v2`, where the edges allow that."""
+    subtasks: dict[str, list[str]] = {}
+    for task in tasks:
+        subtasks.setdefault(task[:-1], []).append(task)
+    kinds: dict[tuple[str, str], set[str]] = {}
+    pairs: dict[tuple[str, str], set[tuple[int, int]]] = {}
+    for producer, consumer, kind in edges:
+        ends = producer[:-1], consumer[:-1]
+        pair = subtasks[ends[0]].index(producer), subtasks[ends[1]].index(consumer)
+        kinds.setdefault(ends, set()).add(kind)
+        pairs.setdefault(ends, set()).add(pair)
+    connections = []
+    for ends, found in pairs.items():
+        sizes = tuple(len(subtasks[end]) for end in ends)
+        every = {(one, other) for one in range(sizes[0]) for other in range(sizes[1])}
+        if len(kinds[ends]) == 1 and (found == every or found == {(each, each) for each in range(sizes[0])}):
+            connections.append([*ends, "all" if found == every else "pointwise", *kinds[ends]])
+        else:
+            raise UnknownWordError(f"edges {edges}: they are neither all-to-all nor point-wise")
+    places = {task: (JobVertexId(name), at) for name, group in subtasks.items() for at, task in enumerate(group)}
+    return job_graph_of({name: len(group) for name, group in subtasks.items()}, connections), places

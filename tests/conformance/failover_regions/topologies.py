@@ -1,0 +1,101 @@
+"""The topologies of area 04: tasks and edges, or vertices and connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.graph.execution_topology import execution_topology
+from flykka.actors.scheduling.topology import Exchange, SchedulingTopology, pipelined_regions
+from flykka.messages.ids import JobVertexId, OperatorId
+from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, ResultPartitionType, ShipStrategy
+from tests.actors.graph.graphs import graph_of, vertex
+from tests.conformance.case_files import UnknownWordError, only_known_words
+
+_OF_TASKS = {"tasks", "edges", "co_location", "merge_cycles"}
+_OF_VERTICES = {"vertices", "connections", "co_location", "merge_cycles"}
+_TYPES = {"pipelined": ResultPartitionType.PIPELINED_BOUNDED, "blocking": ResultPartitionType.BLOCKING}
+_PATTERNS = {"all": ShipStrategy.REBALANCE, "pointwise": ShipStrategy.RESCALE}
+
+
+def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
+    """The topology that a case gives; regions that depend on each other in a circle are one."""
+    if "vertices" in given:
+        only_known_words("given", given, _OF_VERTICES | {"mode", "input_constraint"})
+        return _named(execution_topology(job_graph_of(given["vertices"], given["connections"])))
+    only_known_words("given", given, _OF_TASKS)
+    exchanges = [_exchange(*edge) for edge in given["edges"]]
+    return SchedulingTopology(given["tasks"], exchanges, has_co_location=given.get("co_location", False))
+
+
+def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Its regions. Where the case does not ask for it, those that form a circle are kept apart, as before 1.11."""
+    topology = topology_of(given)
+    if given.get("merge_cycles", False) or given.get("co_location", False):
+        return topology.regions
+    return pipelined_regions(topology.tasks, topology.exchanges)
+
+
+def job_graph_of(parallelisms: Mapping[str, int], connections: list[list[str]]) -> JobGraph:
+    """A job of these vertices; each connection is an output of its own of the vertex that it leads out of."""
+    numbers: dict[int, int] = {}
+    outputs = dict.fromkeys(parallelisms, 0)
+    for index, (source, _, _, _) in enumerate(connections):
+        numbers[index] = outputs[source]
+        outputs[source] += 1
+    vertices = [
+        _vertex(name, parallelism, outputs[name], tuple(_edges(name, connections, numbers)))
+        for name, parallelism in parallelisms.items()
+    ]
+    return graph_of(*vertices)
+
+
+def _edges(name: str, connections: list[list[str]], numbers: Mapping[int, int]) -> list[JobEdge]:
+    edges = []
+    for index, (source, target, pattern, kind) in enumerate(connections):
+        if pattern not in _PATTERNS or kind not in _TYPES:
+            raise UnknownWordError(f"connection {pattern!r}, {kind!r}")
+        if target == name:
+            edges.append(
+                JobEdge(
+                    source=JobVertexId(source),
+                    source_output=numbers[index],
+                    ship_strategy=_PATTERNS[pattern],
+                    result_partition_type=_TYPES[kind],
+                )
+            )
+    return edges
+
+
+def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ...]) -> JobVertex:
+    # Each vertex in a group of its own: slots are not what these cases are about.
+    made = vertex(name, parallelism, reads=tuple(edge.source for edge in inputs), group=name)
+    return replace(made, inputs=inputs, outputs=(OperatorId(name),) * outputs)
+
+
+def _named(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
+    """The same with the names that the cases give to tasks."""
+    exchanges = [
+        Exchange(
+            result=each.result,
+            producers=tuple(map(name_of, each.producers)),
+            consumers=tuple(map(name_of, each.consumers)),
+            is_blocking=each.is_blocking,
+        )
+        for each in topology.exchanges
+    ]
+    return SchedulingTopology([name_of(task) for task in topology.tasks], exchanges)
+
+
+def name_of(task: tuple[JobVertexId, int]) -> str:
+    """Subtask i of v is `v_i`."""
+    return f"{task[0]}_{task[1]}"
+
+
+def _exchange(producer: str, consumer: str, kind: str) -> Exchange[str]:
+    if kind not in _TYPES:
+        raise UnknownWordError(f"edge {kind!r}")
+    return Exchange(
+        result=f"{producer}>{consumer}", producers=(producer,), consumers=(consumer,), is_blocking=kind == "blocking"
+    )

@@ -1,0 +1,1 @@
+"""Area 03: restart strategies, the handling of failures, and which strategy holds."""

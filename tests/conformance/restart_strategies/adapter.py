@@ -1,0 +1,264 @@
+"""Area 03: what a case is about, and whether strategy, handler, classifier or settings do what it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from flykka.actors.scheduling.failover_strategy import RestartAllFailoverStrategy
+from flykka.actors.scheduling.failure_handler import (
+    ExecutionFailureHandler,
+    GiveUp,
+    Restart,
+    ThrowableType,
+    classify,
+)
+from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy, RestartStrategy, restart_strategy
+from flykka.actors.scheduling.topology import SchedulingTopology
+from flykka.job_settings import JobSettings
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ResultPartitionId
+from flykka.messages.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
+)
+from flykka.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
+from flykka.runtime.errors import serialized
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+from tests.conformance.restart_strategies.strategy_case import StrategyCase
+
+_GIVEN: dict[str, set[str]] = {
+    "fixed-delay": {"attempts", "delay_ms"},
+    "failure-rate": {"max_failures", "interval_ms", "delay_ms"},
+    "exponential-delay": {"initial_ms", "max_ms", "multiplier", "reset_after_ms", "jitter"},
+    "none": set(),
+    "handler": {"restart_allowed", "delay_ms", "region", "error"},
+    "resolve": {"job", "cluster", "checkpointing"},
+    "job-config": {"checkpointing_interval_ms", "execution_retries", "retry_delay_ms"},
+}
+_ONE_OF_EACH: dict[str, RestartStrategyConfiguration] = {
+    "none": NoRestartStrategyConfiguration(),
+    "fixed-delay": FixedDelayRestartStrategyConfiguration(attempts=3, delay_ms=7),
+    "failure-rate": FailureRateRestartStrategyConfiguration(max_failures=3, interval_ms=100, delay_ms=7),
+    "exponential-delay": ExponentialDelayRestartStrategyConfiguration(
+        initial_backoff_ms=1,
+        max_backoff_ms=10,
+        backoff_multiplier=2.0,
+        reset_backoff_threshold_ms=100,
+        jitter_factor=0.1,
+    ),
+}
+_NAMES: dict[type, str] = {
+    NoRestartStrategyConfiguration: "none",
+    FixedDelayRestartStrategyConfiguration: "fixed-delay",
+    FailureRateRestartStrategyConfiguration: "failure-rate",
+    ExponentialDelayRestartStrategyConfiguration: "exponential-delay",
+    FallbackRestartStrategyConfiguration: "fallback",
+}
+_CLASSES = {
+    "NonRecoverable": ThrowableType.NON_RECOVERABLE,
+    "PartitionDataMissing": ThrowableType.PARTITION_DATA_MISSING,
+    "Environment": ThrowableType.ENVIRONMENT,
+    "Recoverable": ThrowableType.RECOVERABLE,
+}
+
+
+def run(case: Case) -> None:
+    """Run one case of area 03."""
+    given = case["given"]
+    subject = given["strategy"]
+    if subject not in _GIVEN:
+        raise UnknownWordError(f"strategy {subject!r}")
+    only_known_words("given", given, {"strategy"} | _GIVEN[subject])
+    match subject:
+        case "handler" if "error" in given:
+            _run_classification(case)
+        case "handler":
+            _run_handler(case)
+        case "resolve":
+            _run_resolution(case)
+        case "job-config":
+            _run_job_config(case)
+        case _ if "construction_error" in case["expect"]:
+            with pytest.raises(ValueError, match=r"must be|is above"):
+                restart_strategy(configuration(given))
+        case _:
+            StrategyCase(lambda: restart_strategy(configuration(given))).run(case)
+
+
+def configuration(given: Mapping[str, Any]) -> RestartStrategyConfiguration:
+    """What the case gives, as a job has it."""
+    match given["strategy"]:
+        case "none":
+            return NoRestartStrategyConfiguration()
+        case "fixed-delay":
+            return FixedDelayRestartStrategyConfiguration(attempts=given["attempts"], delay_ms=given["delay_ms"])
+        case "failure-rate":
+            return FailureRateRestartStrategyConfiguration(
+                max_failures=given["max_failures"], interval_ms=given["interval_ms"], delay_ms=given["delay_ms"]
+            )
+        case "exponential-delay":
+            return ExponentialDelayRestartStrategyConfiguration(
+                initial_backoff_ms=given["initial_ms"],
+                max_backoff_ms=given["max_ms"],
+                backoff_multiplier=float(given["multiplier"]),
+                reset_backoff_threshold_ms=given["reset_after_ms"],
+                jitter_factor=float(given["jitter"]),
+            )
+        case unknown:
+            raise UnknownWordError(f"strategy {unknown!r}")
+
+
+# Failures
+
+
+def _run_handler(case: Case) -> None:
+    given = case["given"]
+    allowed = given["restart_allowed"]
+    strategy: RestartStrategy = FixedDelayRestartStrategy(None if allowed else 0, given["delay_ms"])
+    topology = SchedulingTopology(given["region"], [])
+    handler = ExecutionFailureHandler(strategy, RestartAllFailoverStrategy(topology))
+    result: Restart[str] | GiveUp | None = None
+    for step in case["steps"]:
+        match step:
+            case ["task_failure", str(error)]:
+                result = handler.handle(given["region"][:1], _failure(error), 0)
+            case ["global_failure", str(error)]:
+                result = handler.handle_global(_failure(error), 0)
+            case unknown:
+                raise UnknownWordError(f"step {unknown}")
+    assert result is not None
+    for word, wanted in case["expect"].items():
+        assert _handled(result, word) == (sorted(wanted) if word == "tasks" else wanted), word
+
+
+def _handled(result: Restart[str] | GiveUp, word: str) -> object:
+    match word:
+        case "restart":
+            return isinstance(result, Restart)
+        case "delay_ms":
+            return _read(result, "backoff").drawn(0.0)
+        case "tasks":
+            return sorted(_read(result, "tasks"))
+        case "error_present":
+            return hasattr(result, "cause")
+        case "error_is_unrecoverable_kind":
+            return _read(result, "is_unrecoverable")
+        case "reading_error_raises":
+            return not hasattr(result, "cause")
+        case "reading_tasks_raises":
+            return not hasattr(result, "tasks")
+        case "reading_delay_raises":
+            return not hasattr(result, "backoff")
+        case unknown:
+            raise UnknownWordError(unknown)
+
+
+def _read(result: Restart[str] | GiveUp, name: str) -> Any:
+    return getattr(result, name)
+
+
+def _run_classification(case: Case) -> None:
+    if case["steps"]:
+        raise UnknownWordError(f"steps of a classification: {case['steps']}")
+    found = classify(_failure(case["given"]["error"]))
+    for word, wanted in case["expect"].items():
+        match word:
+            case "unrecoverable":
+                assert (found is ThrowableType.NON_RECOVERABLE) is wanted
+            case "class":
+                assert found is _CLASSES[wanted]
+            case unknown:
+                raise UnknownWordError(unknown)
+
+
+class _SuppressRestartsError(Exception):
+    """What no restart can mend says so."""
+
+    suppress_restarts = True
+
+
+def _failure(words: str) -> SerializedThrowable:
+    """An error as it is written down: `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
+    inner, _, outer = words.partition(" wrapped in ")
+    if outer:
+        return serialized(_wrapped(words.split(" wrapped in ")))
+    match inner:
+        case "plain":
+            return serialized(ValueError("plain"))
+        case "unrecoverable" | "suppress-restarts":
+            return serialized(_SuppressRestartsError("unrecoverable"))
+        case "no-resource-available":
+            return SerializedThrowable(type_name="NoResourceAvailableError", message="no slot in time")
+        case "marked environment error":
+            return SerializedThrowable(type_name="SlotLostError", message="a TaskManager is lost")
+        case "marked partition-data-missing":
+            lost = ResultPartitionId("job_v_0_0:0")
+            return SerializedThrowable(type_name="LostBatchError", message="gone", lost_partition=lost)
+        case unknown:
+            raise UnknownWordError(f"error {unknown!r}")
+
+
+def _wrapped(kinds: list[str]) -> Exception:
+    """Exceptions, each the cause of the next; the last one is what is thrown."""
+    makers: dict[str, Callable[[str], Exception]] = {
+        "plain": ValueError,
+        "unrecoverable": _SuppressRestartsError,
+        "suppress-restarts": _SuppressRestartsError,
+    }
+    made: Exception | None = None
+    for kind in kinds:
+        if kind not in makers:
+            raise UnknownWordError(f"error {kind!r}")
+        error = makers[kind](kind)
+        error.__cause__ = made
+        made = error
+    assert made is not None
+    return made
+
+
+# Which strategy holds
+
+
+def _run_resolution(case: Case) -> None:
+    given = case["given"]
+    job = given["job"]
+    resolved = resolve_restart_strategy(
+        FallbackRestartStrategyConfiguration() if job == "fallback" else _ONE_OF_EACH[job],
+        None if given.get("cluster") is None else _ONE_OF_EACH[given["cluster"]],
+        is_checkpointing_enabled=given["checkpointing"],
+    )
+    _compare(resolved, case["expect"])
+
+
+def _run_job_config(case: Case) -> None:
+    given, settings = case["given"], JobSettings()
+    if given.get("checkpointing_interval_ms") is not None:
+        settings.enable_checkpointing(given["checkpointing_interval_ms"])
+    if "execution_retries" in given:
+        settings.set_number_of_execution_retries(given["execution_retries"])
+    if "retry_delay_ms" in given:
+        settings.set_execution_retry_delay(given["retry_delay_ms"])
+    _compare(settings.restart_strategy, case["expect"])
+
+
+def _compare(
+    found: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration, expect: Mapping[str, Any]
+) -> None:
+    for word, wanted in expect.items():
+        match word:
+            case "strategy":
+                assert _NAMES[type(found)] == wanted
+            case "attempts" if wanted in ("unlimited", None, 2**31 - 1):
+                # Flink counts to the largest int there is; here there is no number.
+                assert isinstance(found, FixedDelayRestartStrategyConfiguration)
+                assert found.attempts is None
+            case "attempts" | "delay_ms":
+                assert getattr(found, word) == wanted
+            case unknown:
+                raise UnknownWordError(unknown)

@@ -1,0 +1,96 @@
+"""What a job needs of slots, and which of its subtasks share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.graph.slot_wishes import slot_request
+from flykka.actors.scheduling.execution_slot_allocator import ExecutionSlotAllocator
+from flykka.actors.scheduling.slot_requests import RequestSlots, SlotRequest
+from flykka.actors.scheduling.slot_sharing_groups import parallelism_for, slot_sharing_groups, slots_needed
+from flykka.messages.job_graph import JobVertex
+from tests.actors.graph.graphs import graph_of, vertex
+from tests.conformance.case_files import Case, only_known_words
+
+_ALONE = "alone:"
+"""A vertex that shares with nobody is in a group of its own, which bears its name behind this."""
+
+
+def check_slots_needed(case: Case) -> None:
+    """How many slots all vertices take."""
+    only_known_words("given", case["given"], {"kind", "vertices"})
+    only_known_words("expect", case["expect"], {"slots"})
+    assert slots_needed(_vertices(case["given"]["vertices"])) == case["expect"]["slots"]
+
+
+def check_parallelism(case: Case) -> None:
+    """What runs in so many slots."""
+    only_known_words("given", case["given"], {"kind", "vertices", "slots"})
+    only_known_words("expect", case["expect"], {"parallelism"})
+    found = parallelism_for(_vertices(case["given"]["vertices"]), case["given"]["slots"])
+    assert found == case["expect"]["parallelism"]
+
+
+def check_members(case: Case) -> None:
+    """Who is in which group."""
+    only_known_words("given", case["given"], {"kind", "vertices", "edges"})
+    only_known_words("expect", case["expect"], {"members", "without_group"})
+    groups = slot_sharing_groups(_vertices(case["given"]["vertices"]))
+    members = {name: sorted(each.name for each in of_group) for name, of_group in groups.items()}
+    shared = {name: names for name, names in members.items() if not name.startswith(_ALONE)}
+    alone = sorted(name.removeprefix(_ALONE) for name in members if name.startswith(_ALONE))
+    assert shared == {name: sorted(names) for name, names in case["expect"]["members"].items()}
+    assert alone == sorted(case["expect"]["without_group"])
+
+
+def check_shared_slots(case: Case) -> None:
+    """Which subtasks are in one slot when all of them have asked for one."""
+    given = case["given"]
+    only_known_words(
+        "given", given, {"kind", "vertices", "sharing_groups", "co_location_groups", "edges", "added_later"}
+    )
+    only_known_words("expect", case["expect"], {"slots"})
+    allocator = ExecutionSlotAllocator("allocation")
+    later = set(given.get("added_later", ()))
+    requests = list(_requests(given))
+    for part in ([r for r in requests if r.vertex_id not in later], [r for r in requests if r.vertex_id in later]):
+        allocator.handle(RequestSlots(requests=tuple(part)), 0)
+        allocator.check()
+    slots: dict[str, list[str]] = {}
+    for request in requests:
+        shared = allocator.sharing.of(request.attempt)
+        assert shared is not None
+        slots.setdefault(shared.request_id, []).append(f"{request.vertex_id}{request.subtask}")
+    assert sorted(map(sorted, slots.values())) == sorted(map(sorted, case["expect"]["slots"]))
+
+
+def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
+    """As the product asks, but for the edges, which a case draws subtask by subtask."""
+    group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
+    together = {name: f"c{n}" for n, names in enumerate(given.get("co_location_groups", ())) for name in names}
+    graph = graph_of(
+        *(
+            replace(vertex(name, parallelism, group=group_of[name]), co_location_group=together.get(name))
+            for name, parallelism in given["vertices"].items()
+        )
+    )
+    made = execution_job_vertices(graph, 0)
+    attempts = {
+        f"{name}{each.subtask}": each.execution.attempt for name in given["vertices"] for each in made[name].subtasks
+    }
+    for name in given["vertices"]:
+        for each in made[name].subtasks:
+            inputs = tuple(attempts[source] for source, target in given["edges"] if target == f"{name}{each.subtask}")
+            yield replace(slot_request(made, each), inputs=inputs)
+
+
+def _vertices(words: Iterable[Mapping[str, Any]]) -> list[JobVertex]:
+    made = []
+    for word in words:
+        only_known_words("vertex", word, {"name", "parallelism", "sharing_group"})
+        name = word["name"]
+        made.append(vertex(name, word["parallelism"], group=word["sharing_group"] or f"{_ALONE}{name}"))
+    return made

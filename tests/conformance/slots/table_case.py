@@ -1,0 +1,148 @@
+"""A TaskManager's SlotTable under test."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from flykka.actors.scheduling.slot_table import SlotTable, TaskSlotState
+from flykka.actors.scheduling.slot_table_events import (
+    AllocationRequested,
+    AnnounceFreeSlot,
+    CancelSlotTimer,
+    ConfirmAllocation,
+    RunTask,
+    SlotFreeRequested,
+    SlotTableEffect,
+    SlotTableEvent,
+    SlotTimedOut,
+    StartSlotTimer,
+    StopTask,
+    TableClosed,
+    TaskEnded,
+    TaskSubmitted,
+)
+from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId, slot_id
+from tests.actors.scheduling.descriptors import descriptor
+from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+
+_HERE = TaskManagerId("tm")
+
+
+class TableCase:
+    """A slot is marked active by a task that arrives for it, and ends."""
+
+    def __init__(self, case: Case) -> None:
+        only_known_words("given", case["given"], {"kind", "slots"})
+        self._table = SlotTable(_HERE, case["given"]["slots"])
+        self._now = 0
+        self._effects: list[SlotTableEffect] = []
+        self._step: list[SlotTableEffect] = []
+        self._timers: dict[AllocationId, int] = {}
+        self._timeout_ms: dict[AllocationId, int] = {}
+        self._timed_out: list[AllocationId] = []
+        self._probes = 0
+        self._result: object = None
+
+    def do(self, step: Mapping[str, Any]) -> None:
+        """One step of the case."""
+        only_known_words("step", step, {"do", "want", "index", "job", "allocation", "timeout_ms", "task", "ms"})
+        self._step = []
+        self._result = None
+        allocation = AllocationId(step.get("allocation", ""))
+        match step["do"]:
+            case "allocate":
+                self._timeout_ms[allocation] = step.get("timeout_ms", 1_000_000)
+                job = JobId(step["job"])
+                slot = slot_id(_HERE, step["index"])
+                self._tell(AllocationRequested(slot_id=slot, job_id=job, allocation_id=allocation))
+                self._result = any(isinstance(effect, ConfirmAllocation) for effect in self._step)
+            case "mark_active":
+                self._result = self._mark_active(self._job_of(allocation), allocation)
+            case "try_mark_active":
+                self._result = self._mark_active(step["job"], allocation)
+            case "add_task":
+                self._submit(self._job_of(allocation), allocation, step["task"])
+                self._result = any(isinstance(effect, RunTask) for effect in self._step)
+            case "remove_task" | "task_ends":
+                self._tell(TaskEnded(attempt=ExecutionAttemptId(step["task"])))
+            case "free":
+                self._tell(SlotFreeRequested(allocation_id=allocation))
+                freed = [effect for effect in self._step if isinstance(effect, AnnounceFreeSlot)]
+                self._result = int(freed[0].slot_id.rpartition("/")[2]) if freed else "not free yet"
+            case "close":
+                self._tell(TableClosed())
+            case "advance":
+                self._now += step["ms"]
+                for due in [each for each, at in self._timers.items() if at <= self._now]:
+                    self._timed_out.append(due)
+                    self._tell(SlotTimedOut(allocation_id=due))
+            case unknown:
+                raise UnknownWordError(unknown)
+
+    def holds(self, word: str, wanted: Any) -> bool:
+        """Whether what the case wants is so."""
+        held = [status for status in self._table.report().slots if status.allocation_id is not None]
+        states = self._table.slot_states
+        match word:
+            case "result":
+                return self._result == wanted
+            case "active":
+                active: dict[str, list[str]] = defaultdict(list)
+                for status in held:
+                    if states[status.slot_id] is TaskSlotState.ACTIVE:
+                        active[str(status.job_id)].append(str(status.allocation_id))
+                return {job: sorted(active[job]) for job in wanted} == {job: sorted(wanted[job]) for job in wanted}
+            case "allocated":
+                return sorted(_index(status.slot_id) for status in held) == sorted(wanted)
+            case "free":
+                free = [_index(slot) for slot, state in states.items() if state is TaskSlotState.FREE]
+                return free == sorted(wanted)
+            case "allocated_for":
+                mine = {job: sorted(_index(each.slot_id) for each in held if each.job_id == job) for job in wanted}
+                return mine == {job: sorted(indexes) for job, indexes in wanted.items()}
+            case "failed_tasks":
+                stopped = [effect.attempt for effect in self._step if isinstance(effect, StopTask)]
+                return sorted(stopped) == sorted(wanted)
+            case "free_slot_action":
+                freed = [effect.allocation_id for effect in self._step if isinstance(effect, AnnounceFreeSlot)]
+                return sorted(freed) == sorted(wanted)
+            case "closed":
+                return self._table.is_closed is wanted
+            case "timed_out":
+                return sorted(self._timed_out) == sorted(wanted)
+            case _:
+                raise UnknownWordError(word)
+
+    def _tell(self, event: SlotTableEvent) -> None:
+        effects = self._table.handle(event, self._now)
+        self._table.check()
+        self._step += effects
+        for effect in effects:
+            match effect:
+                case StartSlotTimer(allocation_id=allocation_id):
+                    self._timers[allocation_id] = self._now + self._timeout_ms[allocation_id]
+                case CancelSlotTimer(allocation_id=allocation_id):
+                    del self._timers[allocation_id]
+
+    def _job_of(self, allocation: AllocationId) -> str:
+        jobs = [each.job_id for each in self._table.report().slots if each.allocation_id == allocation]
+        return str(jobs[0]) if jobs else "nobody"
+
+    def _submit(self, job: str, allocation: AllocationId, task: str) -> None:
+        self._tell(TaskSubmitted(descriptor=descriptor(task, allocation=allocation, job=JobId(job))))
+
+    def _mark_active(self, job: str, allocation: AllocationId) -> bool:
+        self._probes += 1
+        probe = f"probe-{self._probes}"
+        before = len(self._step)
+        self._submit(job, allocation, probe)
+        is_run = any(isinstance(effect, RunTask) for effect in self._step[before:])
+        if is_run:
+            self._tell(TaskEnded(attempt=ExecutionAttemptId(probe)))
+        return is_run
+
+
+def _index(slot: str) -> int:
+    return int(slot.rpartition("/")[2])

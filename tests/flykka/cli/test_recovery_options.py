@@ -1,0 +1,74 @@
+"""What `flykka run` understands of restarts."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from flykka.cli.recovery_options import add_recovery_options
+from flykka.messages.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailoverStrategyKind,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
+)
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_recovery_options(parser.add_argument_group("the jobs"), "(default: what the app says")
+    return parser.parse_args(arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("none", NoRestartStrategyConfiguration()),
+        ("fixed-delay", FixedDelayRestartStrategyConfiguration()),
+        ("fixed-delay,attempts=3,delay=10s", FixedDelayRestartStrategyConfiguration(attempts=3, delay_ms=10_000)),
+        (
+            "failure-rate,failure_rate=2,failure_interval=5min",
+            FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=300_000, delay_ms=1_000),
+        ),
+        (
+            "exponential-delay,max_backoff=1min,jitter_factor=0",
+            ExponentialDelayRestartStrategyConfiguration(
+                initial_backoff_ms=1_000,
+                max_backoff_ms=60_000,
+                backoff_multiplier=2.0,
+                reset_backoff_threshold_ms=3_600_000,
+                jitter_factor=0.0,
+            ),
+        ),
+    ],
+)
+def test_a_restart_strategy_is_said_with_its_settings(text: str, meant: RestartStrategyConfiguration) -> None:
+    assert parsed("--restart-strategy", text).restart_strategy == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("often", "no restart strategy 'often'; there are none, fixed-delay, failure-rate, exponential-delay"),
+        ("none,delay=1s", "'delay=1s' is no setting of none; its settings: none"),
+        ("fixed-delay,attempts", "'attempts' is no setting of fixed-delay; its settings: attempts=..., delay=..."),
+        ("fixed-delay,attempts=many", "attempts of fixed-delay must be a number, not 'many'"),
+        ("fixed-delay,delay=soon", "soon"),
+        ("failure-rate,failure_rate=1", "needs failure_rate=... and failure_interval=..."),
+        ("exponential-delay,initial_backoff=2s,max_backoff=1s", "above the longest"),
+    ],
+)
+def test_a_restart_strategy_that_makes_no_sense_is_refused_with_what_would(text: str, said: str) -> None:
+    with pytest.raises(argparse.ArgumentError) as refused:
+        parsed("--restart-strategy", text)
+
+    assert said in str(refused.value)
+
+
+def test_the_failover_strategy_is_one_of_two() -> None:
+    assert parsed("--failover-strategy", "full").failover_strategy is FailoverStrategyKind.FULL
+    with pytest.raises(argparse.ArgumentError, match="individual"):
+        parsed("--failover-strategy", "individual")

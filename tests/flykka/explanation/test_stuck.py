@@ -1,0 +1,50 @@
+"""With threads: an actor that is stuck in its turn keeps nobody from the answer, and is the answer."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from flykka.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.job_graph import CheckpointingSettings, ShipStrategy
+from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from tests.actors.cast import Names
+from tests.actors.graph.graphs import graph_of, vertex
+
+PATIENCE = 30.0
+"""Seconds that a test waits for what it has brought about."""
+
+
+class StuckNames(Names):
+    """Has the Task of the sink wait, in its turn, for the gate to be opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stuck = threading.Event()
+        self.gate = threading.Event()
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        if descriptor.inputs:
+            self.is_stuck.set()
+            self.gate.wait(PATIENCE)
+        return super().bridge_props(descriptor)
+
+
+def test_a_task_that_is_stuck_is_the_answer(tmp_path: Path) -> None:
+    data_plane = StuckNames()
+    sink = vertex("sink", 1, reads=("source",), ship_strategy=ShipStrategy.HASH)
+    checkpointing = CheckpointingSettings(directory=str(tmp_path))
+    graph = replace(graph_of(vertex("source", 1, outputs=1), sink), checkpointing=checkpointing)
+
+    with LocalCluster(data_plane, ClusterSettings(slots_per_task_manager=1)) as cluster:
+        client = cluster.submit(graph)
+        assert data_plane.is_stuck.wait(PATIENCE)
+        why = client.why(timeout=3.0)
+        data_plane.gate.set()
+
+    assert "sink (1/1)" in why.answer
+    assert "it has not answered for 3 s" in why.answer
+    assert ("silent", "sink (1/1)") in why.facts
+    assert [each.state for each in why.attempts if each.name == "sink (1/1)"] == ["DEPLOYING"]

@@ -1,0 +1,116 @@
+"""What is said under a session that its receiver knows to be over is not handled."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.heartbeat import Heartbeat, HeartbeatDue
+from flykka.messages.ids import AllocationId, LeaderSessionId, SlotId, TaskManagerId
+from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.registration import (
+    AcknowledgeRegistration,
+    DisconnectJobMaster,
+    DisconnectTaskManager,
+    JobMasterRegistrationSuccess,
+    RegisterTaskManager,
+)
+from flykka.messages.slots import AllocateSlot, SlotRequestFailed
+from flykka.monitors.sessions import SessionMonitor
+from flykka.runtime.signals import Terminated
+from flykka.runtime.trace.records import Turn
+from tests.flykka.monitors.turns import JOB, JOB_MASTER, TASK_MANAGER, seen, turn
+
+RESOURCE_MANAGER = Ref("/user/resource-manager", 1)
+HERE = TaskManagerId("task-manager-1")
+LEADER, REGISTRATION = LeaderSessionId("leader"), LeaderSessionId("registration")
+ACKNOWLEDGED = AcknowledgeRegistration(
+    leader_session_id=LEADER,
+    heartbeat_interval_ms=1,
+    heartbeat_timeout_ms=2,
+    job_id=JOB,
+    registration_session=REGISTRATION,
+)
+REGISTERED = turn(
+    JOB_MASTER,
+    RegisterTaskManager(task_manager_id=HERE, task_manager=TASK_MANAGER),
+    (TASK_MANAGER, ACKNOWLEDGED),
+)
+SILENT = SerializedThrowable(type_name="HeartbeatTimeoutError", message="it was silent")
+OVER = ["is handled under registration, and that is over"]
+
+
+def heartbeat(session: LeaderSessionId = REGISTRATION, *, to: Ref = JOB_MASTER) -> Turn:
+    return turn(to, LeaderSessionMessage(leader_session_id=session, message=Heartbeat(task_manager_id=HERE)))
+
+
+def test_while_a_registration_holds_its_session_is_heard() -> None:
+    assert seen(SessionMonitor(), REGISTERED, heartbeat()) == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        turn(JOB_MASTER, Terminated(ref=TASK_MANAGER)),
+        turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER), (TASK_MANAGER, DisconnectJobMaster(job_id=JOB))),
+    ],
+    ids=["it has ended", "it was taken leave of"],
+)
+def test_when_it_is_over_its_session_is_not_heard(end: Turn) -> None:
+    assert seen(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER
+
+
+def test_who_registers_again_is_heard_again_under_another_session() -> None:
+    again = LeaderSessionId("again")
+    fresh = AcknowledgeRegistration(
+        leader_session_id=LEADER, heartbeat_interval_ms=1, heartbeat_timeout_ms=2, registration_session=again
+    )
+    registered_again = turn(
+        JOB_MASTER,
+        RegisterTaskManager(task_manager_id=HERE, task_manager=TASK_MANAGER),
+        (TASK_MANAGER, DisconnectJobMaster(job_id=JOB)),
+        (TASK_MANAGER, fresh),
+    )
+
+    said: tuple[Turn, ...] = (REGISTERED, registered_again, heartbeat(again), heartbeat())
+
+    assert seen(SessionMonitor(), *said) == OVER
+
+
+def test_a_silent_job_master_leads_on_for_who_takes_leave_of_it_and_registers_again_at_once() -> None:
+    slot = SlotId("task-manager-1/0")
+    allocate = AllocateSlot(
+        slot_id=slot,
+        job_id=JOB,
+        allocation_id=AllocationId("a"),
+        job_master=JOB_MASTER,
+        job_leader_session_id=LEADER,
+    )
+    allocated = turn(RESOURCE_MANAGER, Terminated(ref=RESOURCE_MANAGER), (TASK_MANAGER, allocate))
+    farewell = (JOB_MASTER, DisconnectTaskManager(task_manager_id=HERE, cause=SILENT, will_return=True))
+    back = (JOB_MASTER, RegisterTaskManager(task_manager_id=HERE, task_manager=TASK_MANAGER))
+    late = turn(TASK_MANAGER, LeaderSessionMessage(leader_session_id=LEADER, message=DisconnectJobMaster(job_id=JOB)))
+
+    left = turn(TASK_MANAGER, HeartbeatDue(), farewell)
+    came_back = turn(TASK_MANAGER, HeartbeatDue(), farewell, back)
+
+    assert seen(SessionMonitor(), allocated, left, late) == ["is handled under leader, and that is over"]
+    assert seen(SessionMonitor(), allocated, came_back, late) == []
+
+
+def test_others_go_on_to_hear_who_is_over_for_one_of_them() -> None:
+    gone = turn(JOB_MASTER, Terminated(ref=TASK_MANAGER))
+
+    assert seen(SessionMonitor(), REGISTERED, gone, heartbeat(to=RESOURCE_MANAGER)) == []
+
+
+def test_a_resource_manager_that_has_ended_is_not_heard_by_a_job_master() -> None:
+    success: Message = JobMasterRegistrationSuccess(leader_session_id=REGISTRATION)
+    registered = turn(RESOURCE_MANAGER, Terminated(ref=TASK_MANAGER), (JOB_MASTER, success))
+    late = SlotRequestFailed(allocation_id=AllocationId("a"), reason="it is late")
+    told = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
+
+    assert seen(SessionMonitor(), registered, told) == []
+    assert seen(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER

@@ -1,0 +1,52 @@
+"""A client that comes back to a job of the cluster, whoever has submitted it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.errors import UnknownJobError
+from flykka.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.ids import JobId
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import ALL_FILES, Names
+from tests.actors.graph.graphs import graph_of, vertex
+
+GRAPH = graph_of(vertex("source", outputs=1), vertex("sink", reads=("source",)))
+
+
+@pytest.fixture
+def data_plane() -> Names:
+    return Names()
+
+
+@pytest.fixture
+def cluster(data_plane: Names) -> Iterator[LocalCluster]:
+    with (
+        SeededSystem(4) as system,
+        LocalCluster(data_plane, ClusterSettings(slots_per_task_manager=2), system=system) as cluster,
+    ):
+        yield cluster
+
+
+def test_a_job_is_found_by_its_id_and_waited_for(cluster: LocalCluster, data_plane: Names) -> None:
+    submitted = cluster.submit(GRAPH, attached=False)
+    submitted.wait_submitted()
+
+    found = cluster.job(str(submitted.job_id))
+
+    assert (found.job_id, found.job_name) == (submitted.job_id, submitted.job_name)
+    assert found.wait(timeout=30).job_id == submitted.job_id
+    assert data_plane.sink.published == ALL_FILES
+
+
+def test_a_job_that_there_is_not_or_not_any_more_is_refused_by_name(cluster: LocalCluster) -> None:
+    with pytest.raises(UnknownJobError, match="no job 'nobody' runs on this cluster"):
+        cluster.job("nobody")
+
+    client = cluster.submit(GRAPH)
+    client.wait(timeout=30)
+
+    with pytest.raises(UnknownJobError, match="or it has ended"):
+        cluster.job(JobId(client.job_id))

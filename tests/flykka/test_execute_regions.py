@@ -1,0 +1,61 @@
+"""A job of two pipelines on Spark: where one fails, the other goes on with what it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, StreamExecutionEnvironment
+from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
+from flykka.messages.message import Message
+from tests.flykka.test_execute_operators import bids, env, write_bids
+
+__all__ = ["env"]
+
+
+class FailsOnce(RichFunction):
+    """The first attempt fails at its second batch."""
+
+    batches = 0
+    attempt = 0
+
+    def open(self, context: RuntimeContext) -> None:
+        self.attempt = context.attempt_number
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        self.batches += 1
+        if (self.attempt, self.batches) == (0, 2):
+            raise ConnectionError("the connection is lost")
+        return rows
+
+
+def test_a_pipeline_that_fails_starts_anew_and_the_other_keeps_its_attempts(
+    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    write_bids(tmp_path / "left", first=0, files=3)
+    write_bids(tmp_path / "right", first=5_000, files=3)
+    heard: list[Message] = []
+    left = bids(env, tmp_path / "left").transform(FailsOnce())
+    left.sink_to(FileSink.parquet(str(tmp_path / "left-output")))
+    right = bids(env, tmp_path / "right")
+    right.sink_to(FileSink.parquet(str(tmp_path / "right-output")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=1, delay="10ms"))
+
+    client = env.execute_async("two pipelines")
+    client.add_listener(heard.append)
+    client.wait(timeout=120)
+
+    statuses = [each.status for each in heard if isinstance(each, JobStatusChanged)]
+    attempts = {str(each.attempt).rsplit("_", 1)[1]: each for each in heard if isinstance(each, ExecutionStateChanged)}
+    again = {
+        each.task_name for each in heard if isinstance(each, ExecutionStateChanged) and each.attempt.endswith("_1")
+    }
+    assert statuses == [JobStatus.RUNNING, JobStatus.FINISHED]
+    assert attempts.keys() == {"0", "1"}
+    assert all("left" in name for name in again)
+    for side in ("left", "right"):
+        assertDataFrameEqual(
+            spark.read.parquet(str(tmp_path / f"{side}-output")), spark.read.parquet(str(tmp_path / side))
+        )

@@ -1,0 +1,240 @@
+"""Batch jobs on Spark: the output of the stream, kills of whoever keeps or reads results, and nothing left in Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import StreamExecutionEnvironment
+from flykka.messages.exchange import BufferResponse
+from flykka.messages.job import ExecutionStateChanged
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.messages.stage import CommitCheckpoint, RunStage, SnapshotState
+from flykka.messages.task import ExecutionState, KeepPartitions
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.faults import PlannedKill, kill_when
+from tests.integration import sales
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+Environment = Callable[..., StreamExecutionEnvironment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Right before the `count`-th message of a kind is handled below a TaskManager."""
+
+    name: str
+    kind: type[Message]
+    count: int = 1
+
+
+READER_DIES = (
+    Moment(name="while it reads", kind=RunStage, count=3),
+    Moment(name="at the checkpoint of the end", kind=SnapshotState),
+    Moment(name="before it publishes", kind=CommitCheckpoint),
+)
+KEEPER_DIES = (
+    Moment(name="before it keeps anything", kind=KeepPartitions),
+    Moment(name="while results are read", kind=BufferResponse, count=3),
+    Moment(name="before all is published", kind=CommitCheckpoint, count=2),
+)
+
+
+@pytest.fixture
+def left(spark: SparkSession) -> Callable[[], frozenset[int]]:
+    """The RDDs that Spark holds blocks of, beside those that there were before."""
+    before = persisted(spark)
+    return lambda: persisted(spark) - before
+
+
+def persisted(spark: SparkSession) -> frozenset[int]:
+    return frozenset(spark.sparkContext._jsc.getPersistentRDDs())
+
+
+def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
+    """As when the executors that hold them are killed."""
+    held = spark.sparkContext._jsc.getPersistentRDDs()
+    for rdd_id in rdd_ids:
+        held[rdd_id].unpersist(True)
+
+
+def run(env: StreamExecutionEnvironment, sales_files: Path, output: Path) -> list[ExecutionStateChanged]:
+    """Run the program of the kill tests as a batch; what became of its attempts, in order."""
+    heard: list[ExecutionStateChanged] = []
+
+    def hear(message: Message) -> None:
+        if isinstance(message, ExecutionStateChanged):
+            heard.append(message)
+
+    env.set_runtime_mode("BATCH")
+    client = sales.start(env, sales_files, output)
+    client.add_listener(hear)
+    client.wait(timeout=300)
+    return heard
+
+
+def is_source(name: str) -> bool:
+    return name.startswith("Source")
+
+
+def attempt_numbers(heard: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
+    """Of the attempts that were deployed."""
+    deployed = (each for each in heard if each.state is ExecutionState.DEPLOYING)
+    return {each.attempt.rsplit("_", 1)[1] for each in deployed if is_source(each.task_name) is of_source}
+
+
+def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
+    """Kill the task, and not its TaskManager, whose bridge is about to be told the message of the moment."""
+    tasks: list[str] = []
+
+    def matches(recipient: ActorRef, message: Message) -> bool:
+        is_moment = isinstance(message, moment.kind) and recipient.path.endswith("/bridge")
+        if is_moment:
+            tasks.append(recipient.path.removesuffix("/bridge"))
+        return is_moment
+
+    return kill_when(env.cluster.system, lambda: env.cluster.system.find(tasks[-1]), matches, moment.count)
+
+
+def kill_keeper_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
+    """Kill the TaskManager that is, or below which somebody is, about to handle the message of the moment."""
+    task_managers: list[str] = []
+
+    def matches(recipient: ActorRef, message: Message) -> bool:
+        is_moment = isinstance(message, moment.kind) and recipient.path.startswith("/user/task-manager-")
+        if is_moment:
+            task_managers.append("/".join(recipient.path.split("/")[:3]))
+        return is_moment
+
+    return kill_when(env.cluster.system, lambda: env.cluster.system.find(task_managers[-1]), matches, moment.count)
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Two processes that do nothing, as fast as they can."""
+    spawning = get_context("spawn")
+    processes = [spawning.Process(target=_spin, daemon=True) for _ in range(2)]
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is_whole(
+    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
+) -> None:
+    env = environment()
+
+    heard = run(env, sales_files, tmp_path / "output")
+
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    states = [(each.state, is_source(each.task_name)) for each in heard]
+    assert states.index((ExecutionState.FINISHED, True)) < states.index((ExecutionState.DEPLOYING, False))
+    env.close()
+    assert not left()
+
+
+@pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
+def test_a_reader_that_dies_begins_anew_and_who_has_finished_does_not(
+    spark: SparkSession,
+    environment: Environment,
+    sales_files: Path,
+    tmp_path: Path,
+    left: Callable[[], frozenset[int]],
+    moment: Moment,
+) -> None:
+    env = environment()
+    kill = kill_reader_at(env, moment)
+
+    heard = run(env, sales_files, tmp_path / "output")
+
+    assert kill.done
+    assert attempt_numbers(heard, of_source=True) == {"0"}
+    assert attempt_numbers(heard, of_source=False) == {"0", "1"}
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    env.close()
+    assert not left()
+
+
+@pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
+def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left_on_a_busy_machine(
+    spark: SparkSession,
+    environment: Environment,
+    sales_files: Path,
+    tmp_path: Path,
+    left: Callable[[], frozenset[int]],
+    moment: Moment,
+) -> None:
+    env = environment()
+    kill = kill_keeper_at(env, moment)
+
+    with busy_machine():
+        run(env, sales_files, tmp_path / "output")
+        env.close()
+        remains = left()
+
+    assert kill.done
+    assert not remains
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+
+
+def test_a_result_whose_blocks_are_gone_is_made_again(
+    spark: SparkSession, environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
+) -> None:
+    env = environment()
+    lost = threading.Event()
+
+    def lose(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        if isinstance(message, RunStage) and not lost.is_set():
+            # Whoever is told to read reads the first batch of all: what there is by now is what is kept for readers.
+            lost.set()
+            lose_blocks(spark, left())
+
+    env.cluster.system.add_delivery_hook(lose)
+
+    heard = run(env, sales_files, tmp_path / "output")
+
+    assert lost.is_set()
+    assert attempt_numbers(heard, of_source=True) == {"0", "1"}
+    assert attempt_numbers(heard, of_source=False) == {"0", "1"}
+    causes = [each.failure for each in heard if each.failure is not None]
+    assert {cause.type_name for cause in causes} == {"LostBatchError"}
+    assert all(cause.lost_partition is not None for cause in causes)
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.batch(spark, sales_files))
+    env.close()
+    assert not left()
+
+
+def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
+    environment: Environment, sales_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
+) -> None:
+    env = environment().set_runtime_mode("BATCH")
+    seen = kill_keeper_at(env, KEEPER_DIES[1])
+
+    with busy_machine():
+        client = sales.start(env, sales_files, tmp_path / "output")
+        assert seen.wait(timeout=120)
+        client.cancel()
+        env.close()
+        remains = left()
+
+    assert not remains

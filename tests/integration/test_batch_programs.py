@@ -1,0 +1,98 @@
+"""Programs with unions, side outputs and several sinks: batch jobs and streams give what plain Spark gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    FileSink,
+    FileSource,
+    JobClient,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.job import ExecutionStateChanged
+from flykka.messages.message import Message
+from flykka.messages.task import ExecutionState
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+SINKS = ("dear", "others", "daily")
+
+
+def start(env: StreamExecutionEnvironment, files: Path, folder: Path, *, parallelism: int) -> JobClient:
+    """All sales twice: the dear ones, the others, and what each shop has sold of these a day.
+
+    Every operator has another parallelism than those it reads from, as far as four slots allow it.
+    """
+    env.set_checkpoint_dir(str(folder / "checkpoints"))
+    in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+    source = FileSource.parquet(str(files)).files_per_batch(6)
+    north = env.from_source(source, in_order, "north").set_parallelism(parallelism)
+    south = env.from_source(source, in_order, "south").set_parallelism(1)
+    paid = north.union(south).transform(lambda rows: rows.where("amount IS NOT NULL")).set_parallelism(parallelism + 1)
+    others, dear = paid.side_output("amount > 900")
+    dear.sink_to(FileSink.parquet(str(folder / "dear"))).set_parallelism(1)
+    others.sink_to(FileSink.parquet(str(folder / "others"))).set_parallelism(parallelism)
+    days = others.key_by("shop").window(TumblingEventTimeWindows.of("1d"))
+    daily = days.aggregate(F.sum("amount").alias("total"), F.count("*").alias("sales")).set_parallelism(parallelism + 1)
+    daily.sink_to(FileSink.parquet(str(folder / "daily"))).set_parallelism(1)
+    return env.execute_async("sales in parts")
+
+
+def truth(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
+    """The same as plain batches."""
+    once = spark.read.parquet(str(files)).where("amount IS NOT NULL")
+    paid = once.union(once)
+    others = paid.where("amount <= 900")
+    daily = others.groupBy(F.window("at", "1 day"), "shop").agg(
+        F.sum("amount").alias("total"), F.count("*").alias("sales")
+    )
+    start, end = F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end")
+    return {
+        "dear": paid.where("amount > 900"),
+        "others": others,
+        "daily": daily.select(start, end, "shop", "total", "sales"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "parallelism", "in_turn"), [("STREAMING", 1, False), ("BATCH", 2, True), ("AUTOMATIC", 1, True)]
+)
+def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    mode: str,
+    parallelism: int,
+    in_turn: bool,
+) -> None:
+    env = environment().set_runtime_mode(mode)
+    heard: list[ExecutionStateChanged] = []
+
+    def hear(message: Message) -> None:
+        if isinstance(message, ExecutionStateChanged):
+            heard.append(message)
+
+    client = start(env, sales_files, tmp_path, parallelism=parallelism)
+    client.add_listener(hear)
+    client.wait(timeout=300)
+
+    states = [(each.state, each.task_name.startswith("Source")) for each in heard]
+    first_end, first_reader = (
+        states.index((ExecutionState.FINISHED, True)),
+        states.index((ExecutionState.RUNNING, False)),
+    )
+    assert (first_end < first_reader) is in_turn
+    expected = truth(spark, sales_files)
+    for name in SINKS:
+        seen = spark.read.parquet(str(tmp_path / name))
+        assert seen.count() == expected[name].count()
+        assert expected[name].exceptAll(seen).isEmpty()

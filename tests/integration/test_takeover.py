@@ -1,0 +1,84 @@
+"""Drivers that are killed one behind the other, or stopped for a while: the application ends with the same output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.flykka.high_availability.processes import Driver
+from tests.flykka.high_availability.zookeeper_server import ZooKeeperServer
+from tests.integration.takeover_app import ROWS
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+DEADLINE = 600
+"""Seconds for one driver: a machine that does much else needs minutes for what takes ten seconds."""
+
+KILLS = ("StateSnapshotted:1", "add", "MetadataWritten:2", "JobResultNoted:1", "between", "JobEnded:1")
+"""Before the first checkpoint; when its metadata is there and it is not complete; when it is complete and nothing is
+published; when the end of the first job is noted and nothing put away; between the jobs; behind the second one."""
+
+
+def run(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.integration.takeover_app", str(folder), str(folder / "store"), how]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False, env=os.environ)
+
+
+def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for how in KILLS:
+        killed = run(tmp_path, how)
+        assert killed.returncode == -signal.SIGKILL, f"{how}: {killed.stdout}{killed.stderr}"
+
+    ended = run(tmp_path)
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == ["first: had finished before", "second: had finished before"]
+    assert_each_row_once(spark, tmp_path)
+
+
+def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_completion_changes_nothing_any_more(
+    spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"
+    with driver(tmp_path, store, "pause:MetadataWritten:3") as sleeping:
+        assert sleeping.wait_said() == "pause:MetadataWritten:3: ends here"
+        with driver(tmp_path, store) as following:
+            assert following.wait_said() == "first: has finished"
+
+            sleeping.send(signal.SIGCONT)
+
+            assert following.wait_said() == "second: has finished"
+            assert following.wait_ended() == 0
+        # It had waited for the result of its job; that of the next one was there already.
+        assert sleeping.wait_said() == "first: has finished"
+        assert sleeping.wait_said() == "second: had finished before"
+        assert sleeping.wait_ended() == 0
+    assert "this driver leads no more: its jobs are suspended until it leads again" in capfd.readouterr().err
+    assert_each_row_once(spark, tmp_path)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
+    server = ZooKeeperServer(tmp_path / "server")
+    server.start()
+    yield server
+    server.kill()
+
+
+def driver(folder: Path, store: str, how: str = "") -> Driver:
+    return Driver(str(folder), store, how, module="tests.integration.takeover_app", patience=DEADLINE)
+
+
+def assert_each_row_once(spark: SparkSession, folder: Path) -> None:
+    for name in ("first", "second"):
+        numbers = [row.number for row in spark.read.parquet(str(folder / name)).collect()]
+        assert sorted(numbers) == list(range(ROWS))

@@ -1,0 +1,139 @@
+"""Actors of a simulation that are cut off: in one direction or both, from all or for some messages, late or never."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.messages.message import Message, message
+from flykka.monitors.recorder import MonitoringRecorder
+from flykka.runtime.actor import Actor
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.simulation.network import Cut, Direction
+from flykka.simulation.system import SimulatedSystem
+from tests.actors.peer import Utter
+
+
+@message("simulation_test.word")
+class Word(Message):
+    """actor -> actor: take this down."""
+
+    text: str
+
+
+@message("simulation_test.sign")
+class Sign(Message):
+    """actor -> actor: I am there."""
+
+
+class Talker(Actor):
+    """Takes down what it hears, and says what it is to say."""
+
+    def __init__(self, heard: list[str]) -> None:
+        self._heard = heard
+
+    def handle_message(self, message: Message) -> None:
+        match message:
+            case Utter(receiver=receiver, message=uttered):
+                receiver.tell(uttered)
+            case Word(text=text):
+                self._heard.append(text)
+            case Sign():
+                self._heard.append("sign")
+
+
+class Pair:
+    """Two actors, and what each has heard."""
+
+    def __init__(self, system: SimulatedSystem) -> None:
+        self.system = system
+        self.heard: dict[str, list[str]] = {"here": [], "there": []}
+        self.refs: dict[str, ActorRef] = {
+            name: system.spawn(Props(Talker, heard), name) for name, heard in self.heard.items()
+        }
+
+    def cut(self, direction: Direction = Direction.BOTH, **how: object) -> Cut:
+        cut = Cut(path="/user/there", direction=direction, **how)  # type: ignore[arg-type]
+        self.system.network.cuts.append(cut)
+        return cut
+
+    def say(self, who: str, to: str, message: Message) -> None:
+        self.refs[who].tell(Utter(receiver=self.refs[to], message=message))
+        self.system.advance(1)
+
+    def both_say(self, text: str) -> None:
+        self.say("here", "there", Word(text=text))
+        self.say("there", "here", Word(text=text))
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    with SimulatedSystem(1, "here", MonitoringRecorder(None, ())) as system:
+        yield Pair(system)
+
+
+@pytest.mark.parametrize(
+    ("direction", "comes_here", "comes_there"),
+    [(Direction.BOTH, [], []), (Direction.IN, ["a"], []), (Direction.OUT, [], ["a"])],
+)
+def test_who_is_cut_off_hears_nothing_or_is_not_heard(
+    pair: Pair, direction: Direction, comes_here: list[str], comes_there: list[str]
+) -> None:
+    pair.cut(direction)
+
+    pair.both_say("a")
+
+    assert pair.heard == {"here": comes_here, "there": comes_there}
+
+
+def test_what_was_told_meanwhile_comes_late_and_in_order(pair: Pair) -> None:
+    cut = pair.cut()
+    pair.both_say("a")
+    pair.both_say("b")
+
+    pair.system.network.heal(cut)
+    pair.both_say("c")
+
+    assert pair.heard == {"here": ["a", "b", "c"], "there": ["a", "b", "c"]}
+    assert pair.system.network.is_perfect
+
+
+def test_only_some_messages_may_be_late(pair: Pair) -> None:
+    pair.cut(only=frozenset({Sign}))
+
+    pair.say("here", "there", Sign())
+    pair.say("here", "there", Word(text="a"))
+
+    assert pair.heard["there"] == ["a"]
+
+
+def test_nobody_is_cut_off_from_who_is_exempt(pair: Pair) -> None:
+    pair.cut(exempt=("/user/here",))
+
+    pair.both_say("a")
+
+    assert pair.heard == {"here": ["a"], "there": ["a"]}
+
+
+def test_what_nobody_has_told_comes_through(pair: Pair) -> None:
+    pair.cut()
+
+    pair.refs["there"].tell(Word(text="from outside"))
+    pair.system.advance(1)
+
+    assert pair.heard["there"] == ["from outside"]
+
+
+def test_what_is_late_for_an_actor_that_has_ended_is_a_dead_letter(pair: Pair) -> None:
+    letters: list[DeadLetter] = []
+    pair.system.event_stream.subscribe(letters.append, DeadLetter)
+    cut = pair.cut()
+    pair.say("here", "there", Word(text="a"))
+
+    pair.system.kill(pair.refs["there"])
+    pair.system.network.heal(cut)
+
+    assert [letter.message for letter in letters] == [Word(text="a")]

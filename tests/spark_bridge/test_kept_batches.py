@@ -1,0 +1,143 @@
+"""Results that outlive their attempts: their rows stay in Spark until they are released, and not longer."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
+from flykka.messages.stage import StageFailed, StageFinished
+from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+BLOCKING = ResultPartitionType.BLOCKING
+
+
+def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -> tuple[Told, StageFinished]:
+    """An attempt of a source that has ended, and what it has made for two readers."""
+    write_rows(laboratory.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
+    vertex = laboratory.source()
+    source = laboratory.begin(vertex, number=number, readers=2, partition_type=BLOCKING).open()
+    made = source.read(laboratory.splits(vertex))
+    source.close(cancel=cancel)
+    return source, made
+
+
+def read(laboratory: Laboratory, source: Told, made: StageFinished, *, subtask: int = 0, number: int = 0) -> int:
+    """How many rows a subtask reads of what was made for it."""
+    vertex = laboratory.vertex("writer", laboratory.sink())
+    reader = laboratory.begin(vertex, reads=source, subtask=subtask, number=number).open()
+    rows = sum(stage.rows_in for stage in reader.run(made, subpartition=subtask))
+    reader.close(cancel=True)
+    return rows
+
+
+def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_likes(laboratory: Laboratory) -> None:
+    before = laboratory.persisted()
+    source, made = produced(laboratory)
+    (partition,) = source.attempt.descriptor.outputs
+
+    first = read(laboratory, source, made)
+    again = read(laboratory, source, made, number=1)
+    other = read(laboratory, source, made, subtask=1)
+    kept = laboratory.persisted() - before
+    laboratory.plane.release_partitions(laboratory.job_id, [partition.partition_id])
+
+    assert first == again
+    assert first + other == 10
+    assert kept
+    assert laboratory.persisted() <= before
+
+
+@pytest.mark.parametrize("strategy", [ShipStrategy.BROADCAST, ShipStrategy.REBALANCE])
+def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laboratory, strategy: ShipStrategy) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
+    vertex = laboratory.source()
+    source = laboratory.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()
+    made = source.read(laboratory.splits(vertex))
+    source.close()
+
+    rows = [read(laboratory, source, made, subtask=subtask, number=n) for n in range(2) for subtask in range(2)]
+
+    assert rows == ([2, 2, 2, 2] if strategy is ShipStrategy.BROADCAST else [2, 0, 2, 0])
+
+
+def test_an_attempt_that_is_cancelled_keeps_nothing(laboratory: Laboratory) -> None:
+    before = laboratory.persisted()
+
+    produced(laboratory, cancel=True)
+
+    assert laboratory.persisted() <= before
+
+
+def test_the_next_attempt_of_a_subtask_lets_go_of_what_the_one_before_has_kept(laboratory: Laboratory) -> None:
+    _, first = produced(laboratory)
+    _, second = produced(laboratory, number=1)
+
+    held = {output.batch.batch_id for output in (*first.outputs, *second.outputs)}
+    stats = laboratory.plane.stats()
+
+    assert stats.batches == len(second.outputs) == len(held) // 2
+
+
+def test_the_end_of_the_job_frees_what_was_kept(laboratory: Laboratory) -> None:
+    before = laboratory.persisted()
+    produced(laboratory)
+
+    laboratory.end()
+
+    assert laboratory.persisted() <= before
+
+
+def test_whoever_ends_a_job_beside_another_returns_when_it_has_ended(laboratory: Laboratory) -> None:
+    begun, may_go_on = Event(), Event()
+
+    def block(rows: DataFrame) -> DataFrame:
+        begun.set()
+        assert may_go_on.wait(PATIENCE_SECONDS)
+        return rows
+
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = laboratory.source(transform(block))
+    told = laboratory.begin(vertex, partition_type=BLOCKING).open()
+    told.tell_read(laboratory.splits(vertex))
+    assert begun.wait(PATIENCE_SECONDS)
+    had_ended: list[bool] = []
+
+    def end() -> None:
+        laboratory.end()
+        had_ended.append(told.attempt.end.wait(0))
+
+    first, second = Thread(target=end), Thread(target=end)
+    first.start()
+    told.expect(StageFailed)
+    second.start()
+    # Who does not wait for the other returns at once, and long before this.
+    second.join(0.5)
+    may_go_on.set()
+    for each in (first, second):
+        each.join(PATIENCE_SECONDS)
+
+    assert had_ended == [True, True]
+
+
+def test_a_closed_data_plane_keeps_nothing_of_what_comes_late(
+    spark: SparkSession, registry: CodeRegistry, laboratory: Laboratory
+) -> None:
+    plane = SparkDataPlane(spark, registry)
+    late = Laboratory(plane, registry, laboratory.folder)
+    before = late.persisted()
+    produced(late)
+
+    plane.close()
+    between = late.persisted()
+    produced(late, number=1)
+
+    assert between <= before
+    assert late.persisted() <= before
+    assert plane.stats().batches == 0

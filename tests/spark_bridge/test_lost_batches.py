@@ -1,0 +1,59 @@
+"""Rows that are gone with their executor: whoever needs them fails, and says whose they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.checkpoint import CheckpointOptions
+from flykka.messages.exchange import WATERMARK_MIN
+from flykka.messages.stage import RunStage, SnapshotState, StageFailed, StageFinished
+from tests.spark_bridge.laboratory import Laboratory, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def lose_all_rows(laboratory: Laboratory) -> None:
+    """As when the executors that hold them are killed."""
+    rdds = laboratory.plane.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
+    while rdds.hasNext():
+        rdds.next().unpersist(True)
+
+
+def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(laboratory: Laboratory) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    source_vertex = laboratory.source()
+    source = laboratory.begin(source_vertex).open()
+    reader = laboratory.begin(
+        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()), reads=source
+    ).open()
+    (output,) = source.read(laboratory.splits(source_vertex)).outputs
+
+    lose_all_rows(laboratory)
+    reader.tell(RunStage(stage=1, gate=0, batch=output.batch, watermark_ms=WATERMARK_MIN))
+    failed = reader.expect(StageFailed)
+
+    (partition,) = source.attempt.descriptor.outputs
+    assert failed.cause.type_name == "LostBatchError"
+    assert failed.cause.lost_partition == partition.partition_id
+    assert failed.cause.message.endswith(
+        f"are gone with the executor that held them (result partition {partition.partition_id})"
+    )
+    assert not failed.cause.suppress_restarts
+
+
+def test_an_attempt_whose_state_is_gone_fails_and_does_not_only_decline_its_checkpoint(laboratory: Laboratory) -> None:
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    source_vertex = laboratory.source()
+    source = laboratory.begin(source_vertex).open()
+    windows = laboratory.begin(
+        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()), reads=source
+    ).open()
+    windows.run(source.read(laboratory.splits(source_vertex)))
+
+    lose_all_rows(laboratory)
+    windows.tell(SnapshotState(stage=2, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=WATERMARK_MIN))
+    windows.expect(StageFinished)
+    failed = windows.expect(StageFailed)
+
+    assert failed.cause.type_name == "LostBatchError"
+    assert failed.cause.lost_partition is None

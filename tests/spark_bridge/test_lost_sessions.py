@@ -1,0 +1,55 @@
+"""Sessions that are stopped and JVMs that die while a job runs: it goes on, or it ends and says why. Nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import HOUSE
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ALL = "[0, 1, 2, 3, 4, 5]"
+
+
+def lost(whose: str, folder: Path) -> tuple[list[str], str]:
+    """What came of the jobs, and what was written beside that."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.spark_bridge.lost_sessions", whose, str(folder)],
+        cwd=HOUSE,
+        capture_output=True,
+        text=True,
+        timeout=420,
+        check=False,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return [line.removeprefix("> ") for line in ran.stdout.splitlines() if line.startswith("> ")], ran.stderr
+
+
+def test_a_session_that_flykka_started_is_started_anew_and_the_job_goes_on_and_without_a_jvm_it_fails_at_once(
+    tmp_path: Path,
+) -> None:
+    told, beside = lost("ours", tmp_path)
+
+    assert told[:2] == [
+        f"stopped by the program FINISHED {ALL} UTC",
+        f"stopped from outside FINISHED {ALL} UTC",
+    ]
+    (killed,) = told[2:]
+    assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it all that this program has")
+    assert beside.count("the Spark session was stopped while the job ran: another one was started in its place") == 2
+    assert "cannot free" not in beside
+
+
+def test_a_session_of_the_programs_own_is_not_started_anew_and_the_job_says_why_it_ends(tmp_path: Path) -> None:
+    (told,), _ = lost("theirs", tmp_path)
+
+    assert told.startswith(
+        "stopped SessionStoppedError the Spark session was stopped while the job ran; it is the program's own, so"
+        " flykka starts no other one: leave it running until the job has ended"
+    )
