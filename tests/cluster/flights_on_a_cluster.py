@@ -1,0 +1,88 @@
+"""The flights demo on a standalone cluster of Spark, of which one worker dies half-way: run by a test, in a process.
+
+`python flights_on_a_cluster.py MASTER WORKER_PID FOLDER`: when the second checkpoint has completed, the worker and its
+executor are killed. The last line is what the demo says of the output, or what differs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+from flykka import Console, RestartStrategies, StreamExecutionEnvironment
+from flykka.messages.job import CheckpointCompleted, JobRestored
+from flykka.messages.message import Message
+from tests.cluster.standalone import switch_off
+
+FILES = 10
+KILL_AFTER_CHECKPOINTS = 2
+
+
+class WorkerKiller:
+    """Switches a worker off when two checkpoints have completed, and sees that the job is restored and goes on."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._completed = 0
+        self._restored = False
+        self.killed: str | None = None
+        self.completed_after = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        match message:
+            case JobRestored():
+                self._restored = self.killed is not None
+            case CheckpointCompleted() if self._restored:
+                self.completed_after.set()
+            case CheckpointCompleted():
+                self._completed += 1
+                if self._completed == KILL_AFTER_CHECKPOINTS:
+                    print("--- killing a worker", flush=True)
+                    switch_off(self._worker)
+                    self.killed = "a worker"
+            case _:
+                pass
+
+
+def flights_demo() -> ModuleType:
+    """The example, which is a program and no module of the package."""
+    path = Path(__file__).parents[2] / "examples" / "flights.py"
+    spec = importlib.util.spec_from_file_location("flights_example", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(master: str, worker: int, folder: Path) -> int:
+    """Run it; the exit code of the demo's own verdict."""
+    demo = flights_demo()
+    vars(demo).update(FILES=FILES, SECONDS_BETWEEN_FILES=0.1)
+    prepared, arrivals, output = (folder / name for name in ("prepared", "arrivals", "output"))
+    prepared.mkdir()
+    arrivals.mkdir()
+    files = demo.write_files(prepared)
+    with StreamExecutionEnvironment.get_execution_environment(master, 2, demo.SLOTS) as env:
+        env.enable_checkpointing("500ms").set_checkpoint_dir(folder / "checkpoints")
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=5, delay="0s"))
+        demo.define_job(env, arrivals, output, parallelism=2)
+        console, killer = Console(), WorkerKiller(worker)
+
+        def hear(message: Message) -> None:
+            console(message)
+            killer(message)
+
+        threading.Thread(target=demo.let_arrive, args=(files, arrivals, killer), name="feeder", daemon=True).start()
+        client = env.execute_async("flights")
+        client.add_listener(hear)
+        client.wait()
+        streamed = env.spark.read.parquet(str(output)).collect()
+        return int(demo.verdict(streamed, demo.batch_result(env.spark, files).collect(), killer))
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))

@@ -1,0 +1,55 @@
+"""The demo where Spark has machines of its own: one of them goes, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.standalone import standalone_cluster
+from tests.house.sources import HOUSE
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+# Processes that live some seconds: they are not to be optimised for hours.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DEFAULTS = f"""
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+spark.driver.extraJavaOptions {SHORT_LIVED}
+spark.executor.extraJavaOptions {SHORT_LIVED}
+spark.executor.memory 512m
+spark.sql.shuffle.partitions 2
+"""
+
+
+def test_the_flights_are_counted_exactly_once_though_a_worker_of_spark_is_killed_half_way(tmp_path: Path) -> None:
+    configuration = tmp_path / "conf"
+    configuration.mkdir()
+    (configuration / "spark-defaults.conf").write_text(DEFAULTS, encoding="utf-8")
+
+    with standalone_cluster(tmp_path / "cluster", SHORT_LIVED) as cluster:
+        ran = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tests.cluster.flights_on_a_cluster",
+                cluster.url,
+                str(cluster.workers[0].pid),
+                str(tmp_path),
+            ],
+            cwd=HOUSE,
+            env={**os.environ, "SPARK_CONF_DIR": str(configuration), "SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            timeout=420,
+            check=False,
+        )
+
+    said = ran.stdout.splitlines()
+    assert said[-1:] == ["exactly once: 19486 rows, equal to the batch result"], ran.stdout + ran.stderr
+    assert "LostBatchError: " in ran.stdout, ran.stdout
+    assert "restored from checkpoint" in ran.stdout, ran.stdout

@@ -1,0 +1,134 @@
+"""Whoever reads the output folder while the job is struck again and again: each row once, and none too early."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.recovery import sales
+from benchmarks.recovery.moments import Moment, Strike
+from benchmarks.recovery.strikes import Kind, Striker
+from flykka import FileSink, FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment
+from flykka.messages.coordination import MetadataWritten, RestoreState
+from flykka.messages.message import Message
+from flykka.messages.ref import Ref
+from flykka.runtime.ref import ActorRef
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+KINDS = (Kind.TASK_MANAGER, Kind.TASK, Kind.BRIDGE, Kind.STAGE, Kind.COORDINATOR, Kind.JOB_MASTER)
+"""In the order in which they strike. Storage is not among them: without its folder nobody reads."""
+
+FILES_BETWEEN = 3
+"""So many more files arrive between two strikes."""
+
+END = "_SUCCESS"
+CHECKPOINT_OF = re.compile(r"-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f-]+\.")
+SECONDS = 120.0
+
+
+class CompleteCheckpoints:
+    """The ids that a coordinator has found durable, or a JobMaster was given to start from."""
+
+    def __init__(self) -> None:
+        self.ids: set[int] = set()
+
+    def on_delivery(self, _recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        match message:
+            case MetadataWritten(checkpoint_id=checkpoint_id):
+                self.ids.add(checkpoint_id)
+            case RestoreState(checkpoint=checkpoint) if checkpoint is not None:
+                self.ids.add(checkpoint.checkpoint_id)
+
+
+class ContinuousReader(threading.Thread):
+    """Reads the folder again and again; what it finds wrong is in `complaints`."""
+
+    def __init__(self, output: Path, complete: CompleteCheckpoints) -> None:
+        super().__init__(name="reader")
+        self.complaints: list[str] = []
+        self.looks = 0
+        self.rows: dict[str, list[int]] = {}
+        self._output = output
+        self._complete = complete
+        self._end = threading.Event()
+
+    def run(self) -> None:
+        while not self._end.wait(0.01):
+            self.look()
+
+    def end(self) -> None:
+        self._end.set()
+        self.join()
+
+    def look(self) -> None:
+        there = {path.name for path in self._output.glob("*.parquet")}
+        self.complaints += [f"{name} is gone" for name in self.rows.keys() - there]
+        for name in sorted(there - self.rows.keys()):
+            self.rows[name] = pq.ParquetFile(self._output / name).read(["sale"])["sale"].to_pylist()
+            found = CHECKPOINT_OF.search(name)
+            assert found is not None, f"the name {name} tells no checkpoint"
+            if int(found["checkpoint"]) not in self._complete.ids:
+                self.complaints.append(f"{name} is there before its checkpoint is complete")
+        times = Counter(sale for sales_of in self.rows.values() for sale in sales_of)
+        self.complaints += [f"sale {sale} is there {number} times" for sale, number in times.items() if number > 1]
+        self.looks += 1
+
+
+def start(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
+    """Every sale that arrives is written down, by two subtasks."""
+    env.enable_checkpointing("50ms", tolerable_failures=1_000).set_checkpoint_dir(str(sales.checkpoints(folder)))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("20ms", until=END)
+    stream = env.from_source(source, uid="sales").rebalance()
+    stream.sink_to(FileSink.parquet(str(sales.each(folder)))).uid("each").set_parallelism(2)
+    return env.execute_async("sales")
+
+
+def arrive(arrivals: Path, numbers: range) -> None:
+    for number in numbers:
+        first = number * 100
+        unfinished = arrivals / f".sales-{number:03}.parquet"
+        sales.table().iloc[first : first + 100].to_parquet(unfinished, coerce_timestamps="us", index=False)
+        unfinished.rename(arrivals / f"sales-{number:03}.parquet")
+
+
+def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is_struck(
+    environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
+) -> None:
+    arrivals = tmp_path / "arrivals"
+    arrivals.mkdir()
+    arrive(arrivals, range(FILES_BETWEEN))
+    env = environment()
+    complete = CompleteCheckpoints()
+    env.cluster.system.add_delivery_hook(complete.on_delivery)
+    reader = ContinuousReader(sales.each(tmp_path), complete)
+    reader.start()
+    try:
+        client = start(env, arrivals, tmp_path)
+        striker = Striker(env, tmp_path, random.Random(1))
+        for number, kind in enumerate(KINDS, start=1):
+            moment = Moment(message="CommitCheckpoint" if number % 2 else "StageFinished", count=1 + number // 2)
+            strike = Strike(env.cluster.system, moment, partial(striker.strike, kind))
+            arrive(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
+            assert strike.wait(SECONDS), f"there was nothing to strike: {kind}"
+        (arrivals / END).touch()
+        client.wait(SECONDS)
+        striker.end()
+    finally:
+        reader.end()
+    reader.look()
+
+    assert reader.complaints == []
+    assert reader.looks > len(KINDS)
+    assert sorted(sale for rows in reader.rows.values() for sale in rows) == list(
+        range((len(KINDS) + 1) * FILES_BETWEEN * 100)
+    )
