@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
+from benchmarks.engine_process import EngineProcess
 from benchmarks.engines import EngineName
 from benchmarks.memory import PeakMemory
-
-
-class EngineFailedError(Exception):
-    """The process of an engine ended; what it said last is in the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +28,8 @@ class Contestant:
         """`heap` is the memory of the JVM, as Java's options have it: `4g`."""
         self.engine = engine
         self.rows_per_batch = rows_per_batch
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process that writes it
-        command = [sys.executable, "-m", "benchmarks.worker", engine, str(rows_per_batch), str(rows_per_file)]
-        # Where every session, ours and those of flykka, is started from.
-        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {heap} pyspark-shell"}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
-        )
+        arguments = (engine, str(rows_per_batch), str(rows_per_file))
+        self._process = EngineProcess(str(self), "benchmarks.worker", arguments, heap)
 
     def run(self, source: Path, output: Path, scratch: Path) -> Run:
         """Run the query once. `output` must not be there yet.
@@ -51,54 +38,21 @@ class Contestant:
             EngineFailedError: the process ended instead of answering.
         """
         with PeakMemory(self._process.pid) as memory:
-            self._ask(json.dumps([str(source), str(output), str(scratch)]))
-            answer = json.loads(self._answer())
+            answer = self._process.ask(json.dumps([str(source), str(output), str(scratch)]))
         return Run(seconds=answer["seconds"], checkpoints=answer["checkpoints"], peak_bytes=memory.bytes)
 
     def wait_ready(self) -> None:
         """Wait until the engine has started. Raises `EngineFailedError` where it does not."""
-        self._answer()
+        self._process.wait_ready()
 
     def __str__(self) -> str:
         return f"{self.engine}, {self.rows_per_batch:,} rows per batch"
 
     def __enter__(self) -> Contestant:
+        self._process.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._input.close()
-        if raised is not None:
-            # Nobody waits for what it is doing.
-            self._process.terminate()
-        self._process.wait()
-        self._output.close()
-        self._log.close()
-
-    def _ask(self, request: str) -> None:
-        try:
-            print(request, file=self._input, flush=True)
-        except BrokenPipeError as ended:
-            raise self._failed() from ended
-
-    def _answer(self) -> str:
-        line = self._output.readline()
-        if not line:
-            raise self._failed()
-        return line
-
-    def _failed(self) -> EngineFailedError:
-        code = self._process.wait()
-        self._log.seek(0)
-        return EngineFailedError(f"{self} ended with exit code {code}:\n{self._log.read()[-4_000:]}")
-
-    @property
-    def _input(self) -> IO[str]:
-        assert self._process.stdin is not None
-        return self._process.stdin
-
-    @property
-    def _output(self) -> IO[str]:
-        assert self._process.stdout is not None
-        return self._process.stdout
+        self._process.__exit__(kind, raised, trace)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.comparison import WrongResultError
-from benchmarks.contestant import EngineFailedError
+from benchmarks.engine_process import EngineFailedError
 from benchmarks.engines import EngineName
 from benchmarks.race import Race, TooFewCheckpointsError
 from benchmarks.results import Runs, as_json, as_table

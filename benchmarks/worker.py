@@ -6,29 +6,27 @@ It says `ready`, then runs what each line of its input asks for and answers in a
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from contextlib import closing
 from pathlib import Path
 
+from benchmarks.engine_process import answering
 from benchmarks.engines import EngineName, started
 
 
 def main() -> None:
     """Serve the requests."""
     name, rows_per_batch, rows_per_file = sys.argv[1:]
-    # Answers have a channel of their own: whatever else is printed here, by Java too, goes where errors go.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers = answering()
     with closing(started(EngineName(name), int(rows_per_batch), int(rows_per_file))) as engine:
-        print("ready", file=answers, flush=True)
+        print("ready", file=answers)
         for line in sys.stdin:
             source, output, scratch = (Path(path) for path in json.loads(line))
             begun = time.perf_counter()
             checkpoints = engine.run(source, output, scratch)
             seconds = time.perf_counter() - begun
-            print(json.dumps({"seconds": seconds, "checkpoints": checkpoints}), file=answers, flush=True)
+            print(json.dumps({"seconds": seconds, "checkpoints": checkpoints}), file=answers)
 
 
 if __name__ == "__main__":

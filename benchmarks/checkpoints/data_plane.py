@@ -8,7 +8,7 @@ from itertools import count
 from threading import Event
 
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.ids import JobId, OperatorId
+from flykka.messages.ids import JobId, OperatorId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator, OperatorKind
 from flykka.messages.message import Message
 from flykka.messages.source import SplitsDiscovered
@@ -126,6 +126,9 @@ class InstantDataPlane:
 
     def end_attempts(self, job_id: JobId) -> None:
         """They have ended with their actors."""
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Nothing is kept."""
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """There is nothing."""

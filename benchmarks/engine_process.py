@@ -1,0 +1,106 @@
+"""A process in which something is measured. A line is asked, a line of JSON answered; its input's end is its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from types import TracebackType
+from typing import IO, Any
+
+
+class EngineFailedError(Exception):
+    """The process of an engine ended; what it said last is in the message."""
+
+
+class EngineProcess:
+    """`python -m` this module, with these arguments, from its start until the `with` block is left."""
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str], heap: str) -> None:
+        """`name` is what it is called where it fails; `heap` the memory of the JVM, as Java's options have it: `4g`."""
+        self._name = name
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process that writes it
+        # Where every session, ours and those of flykka, is started from.
+        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--driver-memory {heap} pyspark-shell"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=environment,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the process itself; Java is its child."""
+        return self._process.pid
+
+    def wait_ready(self) -> None:
+        """Wait until the engine has started. Raises `EngineFailedError` where it does not."""
+        self._line()
+
+    def ask(self, request: str) -> Any:
+        """The answer to one request.
+
+        Raises:
+            EngineFailedError: the process ended instead of answering.
+        """
+        try:
+            print(request, file=self._input, flush=True)
+        except BrokenPipeError as ended:
+            raise self._failed() from ended
+        return json.loads(self._line())
+
+    def read(self) -> Any:
+        """What the process says without being asked. Raises as `ask` does."""
+        return json.loads(self._line())
+
+    def kill(self) -> None:
+        """End it as when its machine is switched off."""
+        self._process.kill()
+
+    def __enter__(self) -> EngineProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._input.close()
+        if raised is not None:
+            # Nobody waits for what it is doing.
+            self._process.terminate()
+        self._process.wait()
+        self._output.close()
+        self._log.close()
+
+    def _line(self) -> str:
+        line = self._output.readline()
+        if not line:
+            raise self._failed()
+        return line
+
+    def _failed(self) -> EngineFailedError:
+        code = self._process.wait()
+        self._log.seek(0)
+        return EngineFailedError(f"{self._name} ended with exit code {code}:\n{self._log.read()[-4_000:]}")
+
+    @property
+    def _input(self) -> IO[str]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def _output(self) -> IO[str]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+
+def answering() -> IO[str]:
+    """The channel for answers, in the process itself: whatever else is printed, by Java too, goes where errors go."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers

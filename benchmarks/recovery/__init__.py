@@ -1,0 +1,1 @@
+"""What failures cost: whether rows are lost or doubled, and how long it takes until the work goes on."""

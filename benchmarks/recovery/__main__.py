@@ -1,0 +1,76 @@
+"""What failures cost: `python -m benchmarks.recovery`.
+
+First kills: a job with two sinks runs again and again, each time something else is struck at a moment that is drawn
+from a seed, and what a reader finds in both outputs is compared with the truth. Then times: of a job with a state of
+100,000 keys a TaskManager is killed, in turns with a query of Structured Streaming that is stopped and started, and
+from the death of a driver another one takes over. The exit code is 1 where a row was lost or doubled, or a job failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.engine_process import EngineFailedError
+from benchmarks.recovery.kills import Kill, Kills, NoMomentError, WrongWithoutKillError
+from benchmarks.recovery.results import as_json, as_text
+from benchmarks.recovery.strikes import Kind
+from benchmarks.recovery.times import Times, measured
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; the exit code."""
+    options = _parser().parse_args(arguments)
+    say = partial(print, file=sys.stderr, flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="flykka-recovery-")) if options.keep is None else options.keep
+    kills: list[Kill] = []
+    try:
+        times = Times()
+        if options.turns or options.takeovers:
+            times = measured(folder / "times", options.turns, options.takeovers, options.heap, say)
+        if options.kills:
+            kills += Kills(folder / "kills", options.seed, options.kills, options.only, say).run()
+    except (EngineFailedError, NoMomentError, WrongWithoutKillError) as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    found = as_json(kills, times)
+    print(json.dumps(found, indent=2) if options.json else as_text(found, options.seed))
+    wrong = [kill for kill in kills if not kill.is_right]
+    for kill in wrong:
+        print(f"wrong: {kill} (what it has written is in {folder / 'kills' / f'kill-{kill.number}'})", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.recovery", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, not text")
+    parser.add_argument("--kills", type=_count, default=208, metavar="N", help="how many kills (default 208)")
+    parser.add_argument("--seed", type=int, default=7, metavar="N", help="what the moments are drawn from (default 7)")
+    parser.add_argument("--only", type=_kinds, default=tuple(Kind), metavar="KIND,...", help=", ".join(Kind))
+    parser.add_argument("--turns", type=_count, default=20, metavar="N", help="timed recoveries and restarts")
+    parser.add_argument("--takeovers", type=_count, default=3, metavar="N", help="timed takeovers")
+    parser.add_argument("--heap", default="2g", metavar="SIZE", help="memory of each JVM that is timed (default 2g)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="a new folder for all that is written")
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def _kinds(text: str) -> tuple[Kind, ...]:
+    return tuple(Kind(part) for part in text.split(","))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What a reader of the output folders finds, beside the truth. Read without Spark, whose work is judged here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from benchmarks.recovery import sales
+
+_HOURLY = ["window_start", "shop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Rows too few and rows too many, over both outputs; of a sum that is wrong, the sales that it is wrong by."""
+
+    lost: int = 0
+    duplicated: int = 0
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted(lost=self.lost + other.lost, duplicated=self.duplicated + other.duplicated)
+
+
+def counted(folder: Path, truth: pd.DataFrame) -> Counted:
+    """What is missing below `folder`, and what is there too often."""
+    return _each(_read(sales.each(folder)), truth) + _sums(_read(sales.hourly(folder)), truth)
+
+
+def _each(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
+    times = _times(found, "sale").reindex(truth["sale"], fill_value=0)
+    foreign = len(found) - int(times.sum())
+    wrong = _wrong_amounts(found, truth)
+    return Counted(lost=int((times == 0).sum()) + wrong, duplicated=int((times - 1).clip(lower=0).sum()) + foreign)
+
+
+def _times(found: pd.DataFrame, column: str) -> pd.Series[int]:
+    return found[column].value_counts() if column in found else pd.Series(dtype="int64")
+
+
+def _wrong_amounts(found: pd.DataFrame, truth: pd.DataFrame) -> int:
+    """Rows that are there and say something else."""
+    if found.empty:
+        return 0
+    both = found.merge(truth, on="sale", suffixes=("", "_true"))
+    return int(((both["amount"] != both["amount_true"]) | (both["shop"] != both["shop_true"])).sum())
+
+
+def _sums(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
+    right = truth.assign(window_start=truth["at"].dt.floor("h")).groupby(_HOURLY)["amount"].agg(["size", "sum"])
+    if found.empty:
+        return Counted(lost=int(right["size"].sum()))
+    summed = found.groupby(_HOURLY)[["sales", "total"]].sum()
+    beside = right.join(summed, how="outer").fillna(0)
+    difference = beside["sales"] - beside["size"]
+    # As many sales as there are, and not the same ones: some were lost, and others took their place.
+    swapped = int(((difference == 0) & (beside["total"] != beside["sum"])).sum())
+    rows_too_many = len(found) - len(summed)
+    return Counted(
+        lost=int(-difference.clip(upper=0).sum()) + swapped,
+        duplicated=int(difference.clip(lower=0).sum()) + rows_too_many,
+    )
+
+
+def _read(output: Path) -> pd.DataFrame:
+    parts = [pq.ParquetFile(path).read().to_pandas() for path in sorted(output.glob("*.parquet"))]
+    rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    for column in rows.columns.intersection(["at", "window_start"]):
+        # Spark writes timestamps that are read without a time zone; they are in UTC.
+        rows[column] = pd.to_datetime(rows[column], utc=True)
+    return rows

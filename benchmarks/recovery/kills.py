@@ -1,0 +1,127 @@
+"""The kills: each a run of the job in which something is struck once, and what its readers find afterwards.
+
+Every kind is struck as often as any other, at moments drawn from a seed. A run whose moment never came, for a run may
+say a little more or less than another, does not count, and another moment is drawn.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+from benchmarks.recovery import sales
+from benchmarks.recovery.counting import Counted, counted
+from benchmarks.recovery.driver import run_killed
+from benchmarks.recovery.moments import Moment, Observed, Strike, drawn
+from benchmarks.recovery.strikes import Kind, Striker
+from flykka import StreamExecutionEnvironment
+from flykka.errors import FlykkaError
+
+RUN_S_AT_MOST = 180.0
+"""A run that takes longer hangs."""
+
+_DRAWS_AT_MOST = 20
+
+
+class WrongWithoutKillError(Exception):
+    """The output was wrong before anything was struck."""
+
+
+class NoMomentError(Exception):
+    """No moment that was drawn has come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """One kill that has happened, and what became of it: `end` is empty where the job came to its end."""
+
+    number: int
+    kind: Kind
+    moment: Moment
+    found: Counted
+    end: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing of it can be seen in the output."""
+        return self.found == Counted() and not self.end
+
+    def __str__(self) -> str:
+        found = f"lost {self.found.lost}, duplicated {self.found.duplicated}"
+        return f"kill {self.number}: {self.kind} at {self.moment}: {found}{self.end and f', {self.end}'}"
+
+
+class Kills:
+    """A campaign: `tried` kills of `kinds`, one after the other, drawn from `seed`."""
+
+    def __init__(self, folder: Path, seed: int, tried: int, kinds: tuple[Kind, ...], say: Callable[[str], object]):
+        """Below `folder` lie the input, and the output of the run at hand; that of one that went wrong stays."""
+        self._folder = folder
+        self._chance = random.Random(seed)
+        self._turns = islice(cycle(kinds), tried)
+        self._say = say
+        self._truth = sales.table()
+
+    def run(self) -> Iterator[Kill]:
+        """Each kill when it has happened.
+
+        Raises:
+            WrongWithoutKillError: not even a run in which nothing is struck is right.
+            NoMomentError: the moments that are drawn do not come.
+        """
+        self._input = sales.write(self._folder / "input")
+        observed = self._observed()
+        self._say(f"a run without a kill: {sum(observed.values()):,} messages of {len(observed)} kinds")
+        for number, kind in enumerate(self._turns):
+            yield self._kill(number, kind, observed)
+
+    def _observed(self) -> dict[str, int]:
+        folder = self._new_folder("observed")
+        with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
+            observed = Observed(env.cluster.system)
+            sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
+        found = counted(folder, self._truth)
+        if found != Counted():
+            raise WrongWithoutKillError(f"without a kill: lost {found.lost}, duplicated {found.duplicated}")
+        return dict(observed.messages)
+
+    def _kill(self, number: int, kind: Kind, observed: dict[str, int]) -> Kill:
+        for _ in range(_DRAWS_AT_MOST):
+            moment = drawn(self._chance, observed)
+            folder = self._new_folder(f"kill-{number}")
+            if kind is Kind.DRIVER:
+                was_struck, end = run_killed(self._input, folder, moment, RUN_S_AT_MOST)
+            else:
+                was_struck, end = self._run_struck(kind, moment, folder)
+            if was_struck:
+                kill = Kill(number=number, kind=kind, moment=moment, found=counted(folder, self._truth), end=end)
+                self._say(str(kill))
+                if kill.is_right:
+                    shutil.rmtree(folder)
+                return kill
+            shutil.rmtree(folder)
+        raise NoMomentError(f"kill {number}: none of {_DRAWS_AT_MOST} moments of {kind} has come")
+
+    def _run_struck(self, kind: Kind, moment: Moment, folder: Path) -> tuple[bool, str]:
+        """Whether it was struck, and how the job ended if not well."""
+        end = ""
+        with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
+            striker = Striker(env, folder, random.Random(self._chance.random()))
+            strike = Strike(env.cluster.system, moment, lambda: striker.strike(kind))
+            try:
+                sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
+            except (FlykkaError, TimeoutError) as failure:
+                end = f"{type(failure).__name__}: {failure}".partition("\n")[0]
+            striker.end()
+        return strike.done, end
+
+    def _new_folder(self, name: str) -> Path:
+        folder = self._folder / name
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        return folder

@@ -1,0 +1,95 @@
+"""The moments of a run: the n-th message of a kind, about to be handled. Drawn from what a run without faults said."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.messages.leader import LeaderSessionMessage
+
+if TYPE_CHECKING:
+    from flykka.messages.message import Message
+    from flykka.messages.ref import Ref
+    from flykka.runtime.ref import ActorRef
+    from flykka.runtime.system import ActorSystem
+
+MOST_OF_A_KIND = 30
+"""Of frequent messages one of the first is as good as one of the last, and is there in every run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Right before the `count`-th message of the class with this name is handled, by whomever."""
+
+    message: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.count}"
+
+
+class Observed:
+    """How many messages of each class a system has handled so far."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.messages: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        system.add_delivery_hook(self._on_delivery)
+
+    def _on_delivery(self, _recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        with self._lock:
+            self.messages[_name(message)] += 1
+
+
+class Strike:
+    """Does something once, when its moment has come; on the thread that was about to handle the message."""
+
+    def __init__(self, system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> None:
+        """`act` says whether there was something to strike; if not, the next such message is waited for."""
+        self._moment = moment
+        self._act = act
+        self._seen = 0
+        self._is_taken = False
+        self._lock = threading.Lock()
+        self._struck = threading.Event()
+        self._remove = system.add_delivery_hook(self._on_delivery)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has happened."""
+        return self._struck.is_set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for it; whether it has happened."""
+        return self._struck.wait(timeout)
+
+    def _on_delivery(self, _recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        if _name(message) != self._moment.message:
+            return
+        with self._lock:
+            self._seen += 1
+            if self._seen < self._moment.count or self._is_taken:
+                return
+            self._is_taken = True
+        # Others go on to handle their messages while this one strikes.
+        if self._act():
+            self._remove()
+            self._struck.set()
+        else:
+            self._is_taken = False
+
+
+def drawn(chance: random.Random, observed: Mapping[str, int]) -> Moment:
+    """Each kind of message is as likely as any other, however rare it is."""
+    message = chance.choice(sorted(observed))
+    return Moment(message=message, count=chance.randint(1, min(observed[message], MOST_OF_A_KIND)))
+
+
+def _name(message: Message) -> str:
+    while isinstance(message, LeaderSessionMessage):
+        message = message.message
+    return type(message).__name__

@@ -1,0 +1,69 @@
+"""The query as one of Structured Streaming's, which is stopped and started again and again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from benchmarks.query import plain_session
+from benchmarks.recovery import totals
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+_LOOK_S = 0.005
+SECONDS_AT_MOST = 120.0
+
+
+class StreamingTotals:
+    """The query runs from its making on; its input is what has arrived in `folder / "input"`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._spark = plain_session()
+        self._query = self._started()
+
+    def settle(self) -> None:
+        """Wait until all that has arrived is processed, and so is in a checkpoint."""
+        self._query.processAllAvailable()
+
+    def recover(self) -> float:
+        """Stop the query and start it again; seconds until it has finished a batch."""
+        before = self._committed()
+        begun = time.monotonic()
+        self._query.stop()
+        self._query = self._started()
+        while self._committed() == before:
+            if time.monotonic() - begun > SECONDS_AT_MOST:
+                raise TimeoutError("no batch was finished behind the restart")
+            time.sleep(_LOOK_S)
+        return time.monotonic() - begun
+
+    def close(self) -> None:
+        """End the query and the session."""
+        self._query.stop()
+        self._spark.stop()
+
+    def _started(self) -> StreamingQuery:
+        rows = self._spark.readStream.schema(totals.SCHEMA).option("maxFilesPerTrigger", 1)
+        window = F.window(totals.EVENT_TIME, totals.WINDOW)
+        summed = (
+            rows.parquet(str(self._folder / "input"))
+            .withWatermark(totals.EVENT_TIME, totals.WATERMARK_DELAY)
+            .groupBy(window, totals.KEY)
+            .agg(*totals.aggregates())
+        )
+        return (
+            summed.writeStream.format("parquet")
+            .outputMode("append")
+            .option("checkpointLocation", str(self._folder / "checkpoints"))
+            .start(str(self._folder / "output"))
+        )
+
+    def _committed(self) -> int:
+        """The number of the last batch that is complete."""
+        commits = (self._folder / "checkpoints" / "commits").glob("[0-9]*")
+        return max((int(path.name) for path in commits), default=-1)

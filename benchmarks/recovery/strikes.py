@@ -1,0 +1,112 @@
+"""What can be struck in a run, and how: always hard, as when a power switch is thrown."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.recovery import sales
+from benchmarks.recovery.outage import Outage
+from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
+from flykka.actors.job_master import JobMaster
+from flykka.actors.task import Task
+from flykka.actors.task_manager import TaskManager
+
+if TYPE_CHECKING:
+    from flykka import StreamExecutionEnvironment
+    from flykka.runtime.actor import Actor
+
+_OUTAGE_S = 0.3
+_STAGE_COMES_WITHIN_S = 1.0
+_LOOK_S = 0.002
+
+
+class Kind(StrEnum):
+    """What is struck. All but the driver's process are struck from within that process."""
+
+    TASK_MANAGER = "task_manager"
+    TASK = "task"
+    BRIDGE = "bridge"
+    JOB_MASTER = "job_master"
+    COORDINATOR = "coordinator"
+    STAGE = "stage"
+    STORAGE = "storage"
+    DRIVER = "driver"
+
+
+_ACTORS: dict[Kind, type[Actor]] = {
+    Kind.TASK_MANAGER: TaskManager,
+    Kind.TASK: Task,
+    Kind.BRIDGE: Task,
+    Kind.JOB_MASTER: JobMaster,
+    Kind.COORDINATOR: CheckpointCoordinator,
+}
+
+
+class Striker:
+    """Strikes one environment; which of several is drawn from `chance`."""
+
+    def __init__(self, env: StreamExecutionEnvironment, folder: Path, chance: random.Random) -> None:
+        self._env = env
+        self._folder = folder
+        self._chance = chance
+        self._ends: list[Callable[[], object]] = []
+
+    def strike(self, kind: Kind) -> bool:
+        """Strike now; False where there is nothing of the kind at this moment."""
+        match kind:
+            case Kind.STAGE:
+                return self._cancel_a_stage()
+            case Kind.STORAGE:
+                return self._take_a_folder_away()
+            case _:
+                return self._kill_an_actor(kind)
+
+    def end(self) -> None:
+        """Wait for what a strike has begun."""
+        for end in self._ends:
+            end()
+
+    def _kill_an_actor(self, kind: Kind) -> bool:
+        system = self._env.cluster.system
+        living = (cell for cell in system.cells.living() if cell.props.actor_class is _ACTORS[kind])
+        paths = sorted(cell.ref.path for cell in living)
+        if kind is Kind.BRIDGE:
+            paths = [f"{path}/bridge" for path in paths]
+        doomed = system.find(self._chance.choice(paths)) if paths else None
+        if doomed is None:
+            return False
+        system.kill(doomed)
+        return True
+
+    def _cancel_a_stage(self) -> bool:
+        """The Spark job that runs now, or the next one: it fails as when a stage has failed too often."""
+        canceller = threading.Thread(target=self._cancel_running_job, name="canceller")
+        canceller.start()
+        self._ends.append(canceller.join)
+        return True
+
+    def _cancel_running_job(self) -> None:
+        context = self._env.spark.sparkContext
+        tracker = context.statusTracker()
+        ends = time.monotonic() + _STAGE_COMES_WITHIN_S
+        while time.monotonic() < ends:
+            if tracker.getActiveJobsIds():
+                context.cancelAllJobs()
+                return
+            time.sleep(_LOOK_S)
+
+    def _take_a_folder_away(self) -> bool:
+        folders = (sales.checkpoints(self._folder), sales.each(self._folder), sales.hourly(self._folder))
+        there = [folder for folder in folders if folder.is_dir()]
+        if not there:
+            return False
+        outage = threading.Timer(_OUTAGE_S, Outage(self._chance.choice(there)).end)
+        outage.start()
+        self._ends.append(outage.join)
+        return True

@@ -1,0 +1,64 @@
+"""A driver that is killed, and another that has waited for it: how long until it goes on with the work.
+
+    python -m benchmarks.recovery.takeover FOLDER
+
+is such a driver. It says when it has settled (`true`), and when its keyed vertex has finished its first batch (a number
+of seconds, on the clock that all processes of a machine share).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.engine_process import EngineProcess, answering
+from benchmarks.recovery import totals
+from benchmarks.recovery.flykka_totals import FlykkaTotals
+
+_WAITING_S = 8.0
+"""So long the second driver starts its Spark and then waits, which nothing of it tells outside."""
+
+
+def taken_over_in(folder: Path, heap: str) -> float:
+    """Seconds from the end of the leading driver to the first batch that the waiting one has finished.
+
+    Raises:
+        EngineFailedError: one of the drivers ended by itself.
+    """
+    (folder / "input").mkdir(parents=True)
+    totals.write(folder / "input", 0)
+    with _driver(folder, heap) as leader:
+        assert leader.read() is True
+        with _driver(folder, heap) as waiting:
+            time.sleep(_WAITING_S)
+            totals.write(folder / "input", 1)
+            begun = time.monotonic()
+            leader.kill()
+            first_batch_at: float = waiting.read()
+            waiting.kill()
+    return first_batch_at - begun
+
+
+def _driver(folder: Path, heap: str) -> EngineProcess:
+    return EngineProcess("a driver", "benchmarks.recovery.takeover", (str(folder),), heap)
+
+
+def main(folder: str) -> None:
+    """Be a driver until somebody ends the process."""
+    answers = answering()
+    place = Path(folder)
+    was_first = not (place / "checkpoints").exists()
+    query = FlykkaTotals(place, high_availability=place / "high-availability")
+    if was_first:
+        query.settle()
+        print(json.dumps(True), file=answers)
+    else:
+        print(json.dumps(query.batches.wait_for_another(frozenset())), file=answers)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

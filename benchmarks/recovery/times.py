@@ -1,0 +1,57 @@
+"""Recoveries and restarts in turns, so that whatever else the machine does falls on both; then the takeovers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.engine_process import EngineProcess
+from benchmarks.engines import EngineName
+from benchmarks.recovery.takeover import taken_over_in
+
+WARM_UP_TURNS = 3
+"""Turns that do not count: the JVM's compilers are at work."""
+
+_SIDES = (EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """In seconds, as they were measured."""
+
+    recoveries: list[float] = field(default_factory=list)
+    restarts: list[float] = field(default_factory=list)
+    takeovers: list[float] = field(default_factory=list)
+
+
+def measured(folder: Path, turns: int, takeovers: int, heap: str, say: Callable[[str], object]) -> Times:
+    """So many turns that count of both sides, and so many takeovers.
+
+    Raises:
+        EngineFailedError: a process ended instead of answering.
+    """
+    times = Times()
+    arguments = {name: (name, str(folder / name)) for name in _SIDES}
+    with (
+        EngineProcess("flykka", "benchmarks.recovery.worker", arguments[EngineName.FLYKKA], heap) as flykka,
+        EngineProcess(
+            "Structured Streaming", "benchmarks.recovery.worker", arguments[EngineName.STRUCTURED_STREAMING], heap
+        ) as streaming,
+    ):
+        flykka.wait_ready()
+        streaming.wait_ready()
+        for turn in range(WARM_UP_TURNS + turns):
+            # File 0 is there from the start.
+            arriving = json.dumps(turn + 1)
+            recovery, restart = flykka.ask(arriving), streaming.ask(arriving)
+            say(f"turn {turn + 1}: recovery {recovery:.2f} s, restart {restart:.2f} s")
+            if turn >= WARM_UP_TURNS:
+                times.recoveries.append(recovery)
+                times.restarts.append(restart)
+    for number in range(takeovers):
+        seconds = taken_over_in(folder / f"takeover-{number}", heap)
+        say(f"takeover {number + 1}: {seconds:.2f} s")
+        times.takeovers.append(seconds)
+    return times

@@ -1,0 +1,189 @@
+"""The benchmark of recovery: what counts as lost and as doubled, where kills are placed, and what is printed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.recovery import sales
+from benchmarks.recovery.__main__ import main
+from benchmarks.recovery.counting import Counted, counted
+from benchmarks.recovery.kills import Kill, Kills
+from benchmarks.recovery.moments import MOST_OF_A_KIND, Moment, Observed, Strike, drawn
+from benchmarks.recovery.outage import Outage
+from benchmarks.recovery.results import as_json, as_text
+from benchmarks.recovery.strikes import Kind
+from benchmarks.recovery.times import Times
+from flykka.runtime.testing.systems import TestSeededSystem
+from tests.runtime.players import Say, player
+
+TRUTH = sales.table()
+HOURS = (
+    TRUTH.assign(window_start=TRUTH["at"].dt.floor("h"))
+    .groupby(["window_start", "shop"], as_index=False)
+    .agg(sales=("sale", "size"), total=("amount", "sum"))
+)
+
+
+def written(folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS) -> Counted:
+    """What is counted where the sinks have written this."""
+    for output, rows in ((sales.each(folder), each), (sales.hourly(folder), hourly)):
+        output.mkdir(parents=True)
+        rows.to_parquet(output / "part.parquet", index=False)
+    return counted(folder, TRUTH)
+
+
+def changed(column: str, by: list[int]) -> pd.DataFrame:
+    """The sums of all hours, the first ones changed by so much."""
+    return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
+
+
+def test_the_truth_is_right(tmp_path: Path) -> None:
+    assert written(tmp_path) == Counted()
+
+
+def test_a_row_that_is_missing_is_lost(tmp_path: Path) -> None:
+    assert written(tmp_path, each=TRUTH.drop(index=[3, 4])) == Counted(lost=2)
+
+
+def test_a_row_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+    assert written(tmp_path, each=pd.concat([TRUTH, TRUTH.head(3)])) == Counted(duplicated=3)
+
+
+def test_a_row_that_says_something_else_is_lost(tmp_path: Path) -> None:
+    wrong = TRUTH.assign(amount=TRUTH["amount"].where(TRUTH["sale"] != 5, 0))
+
+    assert written(tmp_path, each=wrong) == Counted(lost=1)
+
+
+def test_a_row_that_never_was_is_duplicated(tmp_path: Path) -> None:
+    foreign = TRUTH.head(1).assign(sale=len(TRUTH))
+
+    assert written(tmp_path, each=pd.concat([TRUTH, foreign])) == Counted(duplicated=1)
+
+
+def test_sums_tell_the_sales_that_they_are_wrong_by(tmp_path: Path) -> None:
+    assert written(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
+
+
+def test_a_sum_of_as_many_other_sales_is_wrong(tmp_path: Path) -> None:
+    assert written(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
+
+
+def test_an_hour_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+    found = written(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
+
+    assert found.lost == 0
+    assert found.duplicated == 1 + HOURS["sales"].iloc[0]
+
+
+def test_where_nothing_is_all_is_lost(tmp_path: Path) -> None:
+    assert counted(tmp_path, TRUTH) == Counted(lost=2 * len(TRUTH))
+
+
+def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:
+    chance = random.Random(1)
+
+    moments = [drawn(chance, {"Often": 10_000, "Once": 1}) for _ in range(1_000)]
+
+    assert 400 < sum(moment.message == "Once" for moment in moments) < 600
+    assert max(moment.count for moment in moments) == MOST_OF_A_KIND
+    assert all(moment.count == 1 for moment in moments if moment.message == "Once")
+
+
+def test_a_strike_is_before_its_message_and_happens_once(seeded_system: TestSeededSystem) -> None:
+    log: list[str] = []
+    actor = seeded_system.spawn(player(log), "actor")
+    observed = Observed(seeded_system)
+
+    def act() -> bool:
+        log.append("struck")
+        return True
+
+    strike = Strike(seeded_system, Moment(message="Say", count=2), act)
+    for word in ("one", "two", "three"):
+        actor.tell(Say(text=word))
+    seeded_system.run_until_idle()
+
+    assert log == ["actor start", "actor one", "struck", "actor two", "actor three"]
+    assert strike.done
+    assert observed.messages["Say"] == 3
+
+
+def test_a_strike_waits_until_there_is_something_to_strike(seeded_system: TestSeededSystem) -> None:
+    tries: list[int] = []
+    actor = seeded_system.spawn(player([]), "actor")
+
+    def act() -> bool:
+        tries.append(len(tries))
+        return len(tries) == 2
+
+    strike = Strike(seeded_system, Moment(message="Say", count=1), act)
+    for word in ("one", "two", "three"):
+        actor.tell(Say(text=word))
+        seeded_system.run_until_idle()
+
+    assert tries == [0, 1]
+    assert strike.done
+
+
+def test_a_folder_that_is_away_cannot_be_written_and_comes_back_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "output"
+    folder.mkdir()
+    (folder / "part").write_text("rows")
+
+    outage = Outage(folder)
+    with pytest.raises(FileExistsError):
+        folder.mkdir()
+    with pytest.raises(NotADirectoryError):
+        (folder / "part").read_text()
+    outage.end()
+
+    assert (folder / "part").read_text() == "rows"
+
+
+def test_the_json_sums_up_kills_and_times() -> None:
+    moment = Moment(message="Say", count=1)
+    kills = [
+        Kill(number=0, kind=Kind.TASK, moment=moment, found=Counted()),
+        Kill(number=1, kind=Kind.TASK, moment=moment, found=Counted(lost=2, duplicated=1), end="it failed"),
+    ]
+    found = as_json(kills, Times(recoveries=[1.0, 3.0, 2.0], restarts=[4.0], takeovers=[5.0, 7.0]))
+
+    assert [kill.is_right for kill in kills] == [True, False]
+    assert found == {
+        "exactly_once_kills": {"tried": 2, "lost": 2, "duplicated": 1, "ended_badly": 1, "by_kind": {"task": 2}},
+        "recovery_s": {"median": 2.0, "p95": 3.0},
+        "structured_streaming_restart_s": 4.0,
+        "driver_takeover_s": 6.0,
+    }
+    assert "2 rows lost, 1 duplicated" in as_text(found, seed=7)
+
+
+def test_what_was_not_measured_is_not_said() -> None:
+    found = as_json([], Times())
+
+    assert found["recovery_s"] == {"median": None, "p95": None}
+    assert "Structured Streaming" not in as_text(found, seed=7)
+
+
+def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--only", "moon"])
+
+    assert "moon" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_kills_strike_what_they_say_and_find_the_output_right(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), said.append).run())
+
+    assert [kill.kind for kill in kills] == [Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE]
+    assert all(kill.is_right for kill in kills), kills
+    assert len(said) == 4
