@@ -1,0 +1,66 @@
+"""The page on failures: whoever follows it sees what it shows, `...` and what differs from run to run aside."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from flykka.explanation.sockets import FOLDER_VARIABLE
+from tests.examples.walk import Walk, steps
+from tests.house.sources import HOUSE
+
+PAGE = HOUSE / "docs" / "failures.md"
+
+DIFFERS = re.compile(
+    r"\b[0-9a-f]{32}\b|part-output-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
+    r"|(?:/[\w.-]+)+(?=/(?:checkpoints|prices)\b)|\d[\d.,]*(?: min \d+)? ?(?:ms|s|B|KiB)\b|\d+ rows\b|\bnew\b.*"
+)
+"""Ids, the folder, lengths of time and sizes, and the how manieth checkpoint or stage it was."""
+
+
+def shows(page: str, printed: str) -> bool:
+    """Whether the page's lines are printed in their order, with others only where it has a line of dots."""
+    wanted = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
+    return re.fullmatch("".join(wanted), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
+
+
+def masked(text: str) -> str:
+    """The text without what differs; how far a number was indented for its unit does too."""
+    return re.sub(r" +", " ", DIFFERS.sub("#", text))
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+    walk = Walk(tmp_path, HOUSE / "examples" / "failures")
+    # The path of a socket must be short, and others may run jobs here.
+    with TemporaryDirectory(prefix="why-") as sockets:
+        os.chmod(sockets, 0o700)
+        walk.environment[FOLDER_VARIABLE] = sockets
+
+        for step in steps(PAGE):
+            printed = walk.run(step.command)
+
+            assert shows(step.printed, printed), f"$ {step.command}\n{printed}\nthe page says:\n{step.printed}"
+
+
+@pytest.mark.parametrize(
+    ("page", "printed", "is_shown"),
+    [
+        ("a\n", "a\n", True),
+        ("a\n", "b\n", False),
+        ("a\n...\nd\n", "a\nb\nc\nd\n", True),
+        ("a\n...\nd\n", "a\nd\n", True),
+        ("a\n...\n", "a\nb\nc\n", True),
+        ("a\n...\n", "a\n", True),
+        ("...\nd\n", "b\nc\n", False),
+        ("for 41 s\n", "for 2.5 s\n", True),
+        ("checkpoint 3 failed\n", "checkpoint 12 failed\n", True),
+        ("a.b\n", "axb\n", False),
+    ],
+)
+def test_dots_stand_for_lines_and_times_for_others(page: str, printed: str, is_shown: bool) -> None:
+    assert shows(page, printed) is is_shown
