@@ -30,7 +30,8 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.errors import JobCancelledError
-from flykka.messages.job import CheckpointCompleted, JobStatus, JobStatusChanged
+from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome
+from flykka.messages.job import CheckpointCompleted
 from flykka.messages.message import Message
 from tests.integration import arrivals
 from tests.integration.test_continuing import wait_checkpoint
@@ -82,7 +83,7 @@ def lose_a_task_manager(env: StreamExecutionEnvironment, client: JobClient) -> N
     def listen(said: Message) -> None:
         # What was said before is told too.
         match said:
-            case JobStatusChanged(status=JobStatus.RESTARTING):
+            case ExceptionHistoryChanged(entry=entry) if entry.outcome is FailureOutcome.RESTARTING:
                 restarting.set()
             case CheckpointCompleted() if restarting.is_set():
                 completed.set()

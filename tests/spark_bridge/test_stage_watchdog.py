@@ -8,7 +8,7 @@ from threading import Event
 from typing import cast
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.bridge import WorkProgress
 from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
@@ -189,6 +189,7 @@ def test_where_spark_does_not_answer_it_is_told_what_is_at_work_without_its_task
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that_waits_are_not(
+    spark: SparkSession,
     laboratory: Laboratory,
 ) -> None:
     begun, may_go_on = Event(), Event()
@@ -205,10 +206,13 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     assert told.attempt.progress() == ()
     told.tell_read(laboratory.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
+    # Whoever counts the tasks hears of their ends behind whoever waits for the job.
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     (work,) = told.attempt.progress()
     may_go_on.set()
     told.expect(StageFinished)
+    told.close()
 
     assert work.what.startswith("stage 1 of ")
     assert work.jobs >= 1
