@@ -116,8 +116,8 @@ class Kills:
                 sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
             except (FlykkaError, TimeoutError) as failure:
                 end = f"{type(failure).__name__}: {failure}".partition("\n")[0]
-            striker.end()
-        return strike.done, end
+            has_met = striker.end()
+        return bool(end) or (strike.done and has_met), end
 
     def _new_folder(self, name: str) -> Path:
         folder = self._folder / name

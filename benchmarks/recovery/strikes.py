@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flykka.runtime.actor import Actor
 
 _OUTAGE_S = 0.3
-_STAGE_COMES_WITHIN_S = 1.0
+_STAGE_COMES_WITHIN_S = 5.0
 _LOOK_S = 0.002
 
 
@@ -56,6 +56,7 @@ class Striker:
         self._folder = folder
         self._chance = chance
         self._ends: list[Callable[[], object]] = []
+        self._missed = False
 
     def strike(self, kind: Kind) -> bool:
         """Strike now; False where there is nothing of the kind at this moment."""
@@ -67,10 +68,11 @@ class Striker:
             case _:
                 return self._kill_an_actor(kind)
 
-    def end(self) -> None:
-        """Wait for what a strike has begun."""
+    def end(self) -> bool:
+        """Wait for what a strike has begun; whether it has met anything."""
         for end in self._ends:
             end()
+        return not self._missed
 
     def _kill_an_actor(self, kind: Kind) -> bool:
         system = self._env.cluster.system
@@ -100,6 +102,7 @@ class Striker:
                 context.cancelAllJobs()
                 return
             time.sleep(_LOOK_S)
+        self._missed = True
 
     def _take_a_folder_away(self) -> bool:
         folders = (sales.checkpoints(self._folder), sales.each(self._folder), sales.hourly(self._folder))

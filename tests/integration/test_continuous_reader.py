@@ -122,7 +122,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
             assert strike.wait(SECONDS), f"there was nothing to strike: {kind}"
         (arrivals / END).touch()
         client.wait(SECONDS)
-        striker.end()
+        assert striker.end()
     finally:
         reader.end()
     reader.look()
