@@ -18,12 +18,15 @@ from flykka.actors.task import Task
 from flykka.actors.task_manager import TaskManager
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
+
     from flykka import StreamExecutionEnvironment
     from flykka.runtime.actor import Actor
 
 _OUTAGE_S = 0.3
 _STAGE_COMES_WITHIN_S = 5.0
 _LOOK_S = 0.002
+_OF_AN_ATTEMPT = "Some(flykka-"
 
 
 class Kind(StrEnum):
@@ -95,12 +98,13 @@ class Striker:
 
     def _cancel_running_job(self) -> None:
         context = self._env.spark.sparkContext
-        tracker = context.statusTracker()
+        tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
         ends = time.monotonic() + _STAGE_COMES_WITHIN_S
         while time.monotonic() < ends:
-            if tracker.getActiveJobsIds():
-                context.cancelAllJobs()
-                return
+            for job in tracker.getActiveJobsIds():
+                # The script has Spark jobs of its own, which look for the schema of its input.
+                if str(store.job(job).jobGroup()).startswith(_OF_AN_ATTEMPT) and _is_cancelled(context, job):
+                    return
             time.sleep(_LOOK_S)
         self._missed = True
 
@@ -113,3 +117,11 @@ class Striker:
         outage.start()
         self._ends.append(outage.join)
         return True
+
+
+def _is_cancelled(context: SparkContext, job: int) -> bool:
+    """Cancel a Spark job: whether it has failed by that, for it may have come to its end before."""
+    context._jsc.sc().cancelJob(job)
+    while (info := context.statusTracker().getJobInfo(job)) is not None and info.status == "RUNNING":
+        time.sleep(_LOOK_S)
+    return info is not None and info.status == "FAILED"

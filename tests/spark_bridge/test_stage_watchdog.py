@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.bridge import WorkProgress
 from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
+from flykka.messages.ids import JobId
 from flykka.messages.job_graph import OperatorKind
 from flykka.messages.message import Message
 from flykka.messages.stage import StageFailed, StageFinished
@@ -193,6 +194,8 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     laboratory: Laboratory,
 ) -> None:
     begun, may_go_on = Event(), Event()
+    # Spark counts by their names what ran in it, also for the tests before this one.
+    laboratory.job_id = JobId("hangs")
 
     def wait_behind_a_job(rows: DataFrame) -> DataFrame:
         rows.count()
