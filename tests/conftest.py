@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: no search for garbage looks at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

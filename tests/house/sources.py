@@ -1,18 +1,37 @@
-"""The house's own sources, read as syntax trees: where they lie and what they import."""
+"""The house's own sources: where they lie, what they import, and how long what is in them is.
+
+Each is parsed once, and its syntax tree is not kept: a thousand of them would be millions of objects, and every search
+for garbage would look at all of those as long as the tests run.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2]
 ROOMS = ("messages", "runtime", "actors", "spark_bridge")
 SHARED_BY_MACHINES = ("errors", "ignore")
 BESIDE_THE_ROOMS = ("flykka", "tests", "examples", "benchmarks", "scripts")
+
+
+class Import(NamedTuple):
+    """One imported name, in full: `from a import b` gives `a.b`."""
+
+    line: int
+    name: str
+
+
+class Function(NamedTuple):
+    """A function or method, and over how many lines it goes."""
+
+    line: int
+    name: str
+    lines: int
 
 
 @dataclass(frozen=True)
@@ -24,15 +43,25 @@ class Source:
     def __str__(self) -> str:
         return self.path.as_posix()
 
-    @cached_property
+    @property
     def text(self) -> str:
         """What is written in it."""
         return (HOUSE / self.path).read_text(encoding="utf-8")
 
-    @cached_property
+    @property
     def tree(self) -> ast.Module:
-        """Its syntax."""
+        """Its syntax, parsed anew each time."""
         return ast.parse(self.text, filename=str(self.path))
+
+    @property
+    def imports(self) -> tuple[Import, ...]:
+        """Everything imported, inside functions too."""
+        return _parsed(self)[0]
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """Everything defined with `def`, inside classes and functions too."""
+        return _parsed(self)[1]
 
     @property
     def room(self) -> str:
@@ -44,21 +73,28 @@ class Source:
         """What lies in a folder inside the room of the actors, and what all of that shares; the rest are shells."""
         return self.room == "actors" and (len(self.path.parts) > 2 or self.path.stem in SHARED_BY_MACHINES)
 
-    def imports(self) -> Iterator[tuple[int, str]]:
-        """Line and full name of everything imported, inside functions too; `from a import b` gives `a.b`."""
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Import(names=names):
-                    yield from ((node.lineno, alias.name) for alias in names)
-                case ast.ImportFrom(module=module, names=names, level=level):
-                    base = "." * level + (module or "")
-                    yield from ((node.lineno, f"{base}.{alias.name}") for alias in names)
+
+@cache
+def _parsed(source: Source) -> tuple[tuple[Import, ...], tuple[Function, ...]]:
+    imports: list[Import] = []
+    functions: list[Function] = []
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Import(names=names):
+                imports += (Import(node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = "." * level + (module or "")
+                imports += (Import(node.lineno, f"{base}.{alias.name}") for alias in names)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                functions.append(Function(node.lineno, name, (node.end_lineno or node.lineno) - node.lineno + 1))
+    return tuple(imports), tuple(functions)
 
 
-def sources() -> list[Source]:
+@cache
+def sources() -> tuple[Source, ...]:
     """Every Python file of the house, each once: the links inside `flykka` are not followed."""
     found: list[Source] = []
     for folder in (*ROOMS, *BESIDE_THE_ROOMS):
         for parent, _, names in os.walk(HOUSE / folder, followlinks=False):
             found += [Source((Path(parent) / name).relative_to(HOUSE)) for name in names if name.endswith(".py")]
-    return sorted(found, key=str)
+    return tuple(sorted(found, key=str))
