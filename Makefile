@@ -1,11 +1,12 @@
 # Each target makes what it needs: an environment of its own in .venv, and a Java for Spark.
 #
-#   make demo     the main job on real data, with a TaskManager killed on the way
-#   make test     the tests
-#   make check    format, lint, types, import contracts, then the tests: what a change has to pass
-#   make bench    speed beside Spark's own streaming
-#   make simulate two thousand clusters in virtual time, and some again under other hash seeds
-#   make clean    back to a fresh clone
+#   make demo       the main job on real data, with a TaskManager killed on the way
+#   make test       the tests
+#   make test-long  those that take minutes: pages of docs/, notebooks and benchmarks as a whole, kills without end
+#   make check      format, lint, types, import contracts, then the tests: what a change has to pass
+#   make bench      speed beside Spark's own streaming
+#   make simulate   two thousand clusters in virtual time, and some again under other hash seeds
+#   make clean      back to a fresh clone
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,13 +16,16 @@ READY := $(VENV)/.ready
 WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := check
-.PHONY: demo test check lint bench simulate clean
+.PHONY: demo test test-long check lint bench simulate clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/python examples/flights.py $(ARGS)
 
 test: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m pytest --durations=10 --durations-min=0.25 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+
+test-long: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m long --durations=0 --durations-min=0.25 $(ARGS)
 
 check: lint test
 

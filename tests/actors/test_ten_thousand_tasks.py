@@ -85,6 +85,7 @@ def test_ten_times_the_tasks_are_ten_times_the_work_and_no_more(step: Callable[[
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_ten_thousand_tasks_run_take_a_checkpoint_and_are_cancelled(tmp_path: Path) -> None:
     with SeededSystem(1, serialize_messages=False) as system:
         job = Job(system, tmp_path, 10_000)

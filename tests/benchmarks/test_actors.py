@@ -95,6 +95,7 @@ def test_a_latch_opens_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_json_has_what_programs_look_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "--repeat", "1", "--scale", "0", "--population", "100"]) == 0
 

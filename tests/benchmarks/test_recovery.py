@@ -179,6 +179,7 @@ def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.long
 def test_kills_strike_what_they_say_and_find_the_output_right(tmp_path: Path) -> None:
     said: list[str] = []
 

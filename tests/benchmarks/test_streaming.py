@@ -11,6 +11,7 @@ from benchmarks.streaming import main
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_benchmark_compares_all_engines_and_prints_json(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

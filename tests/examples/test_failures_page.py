@@ -34,6 +34,7 @@ def masked(text: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
     walk = Walk(tmp_path, HOUSE / "examples" / "failures")
     # The path of a socket must be short, and others may run jobs here.

@@ -31,6 +31,7 @@ def run(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False, env=os.environ)
 
 
+@pytest.mark.long
 def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:

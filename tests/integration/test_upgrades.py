@@ -131,7 +131,7 @@ def cancel(client: JobClient, _folder: Path) -> Path:
     return Path(cancelled.value.checkpoint_path)
 
 
-@pytest.mark.parametrize("end", [stop_with_savepoint, cancel])
+@pytest.mark.parametrize("end", [stop_with_savepoint, pytest.param(cancel, marks=pytest.mark.long)])
 def test_a_job_goes_on_whatever_its_shape(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -31,6 +31,7 @@ def check(notebook: NotebookNode) -> None:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_notebook_runs_and_its_job_is_exactly_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 

@@ -46,6 +46,7 @@ def test_when_a_kernel_is_killed_nothing_of_it_runs_on(tmp_path: Path) -> None:
     assert checkpoints(tmp_path)
 
 
+@pytest.mark.long
 def test_a_restarted_kernel_continues_from_the_last_checkpoint(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         processes = run_job(kernel, tmp_path)

@@ -46,6 +46,7 @@ def test_a_session_that_flykka_started_is_started_anew_and_the_job_goes_on_and_w
     assert "cannot free" not in beside
 
 
+@pytest.mark.long
 def test_a_session_of_the_programs_own_is_not_started_anew_and_the_job_says_why_it_ends(tmp_path: Path) -> None:
     (told,), _ = lost("theirs", tmp_path)
 
