@@ -243,7 +243,7 @@ class JobMaster(Actor):
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.take(message):
-            if isinstance(event, events.RestoreStateReady):
+            if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
                 self._tell_of_restore(event.checkpoint_id)
             self._decide([event])
 

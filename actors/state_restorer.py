@@ -1,7 +1,9 @@
 """The part of a JobMaster that hands a checkpoint out to those who start from it: attempts and sources.
 
-With all of the job its sources go back to the checkpoint as well. With a part of the job only those readers do that
-start anew: what they had read beyond the checkpoint is handed out again (Flink's SourceCoordinator.subtaskReset).
+With all of the job its sources go back to the checkpoint as well, also where the tasks that had asked failed before
+they were answered: those ask again, each for itself, and sources that had never begun would have nothing for them. With
+a part of the job only those readers do that start anew: what they had read beyond the checkpoint is handed out again
+(Flink's SourceCoordinator.subtaskReset).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class StateRestorer:
     def take(self, message: RestoreState | RestoreStateFailed) -> Sequence[RestoreStateReady | GlobalFailureReported]:
         """What the ExecutionGraph has to know; nothing where those who asked are over, for others have asked again."""
         tasks = self._graph.restoring(message.version)
-        if not tasks:
+        if tasks is None:
             return ()
         if isinstance(message, RestoreStateFailed):
             return [_hopeless(message.cause)]

@@ -151,8 +151,8 @@ class ExecutionGraph:
         """The attempt, where it is the current one of its subtask."""
         return self._attempts.get(attempt)
 
-    def restoring(self, version: int) -> tuple[Subtask, ...]:
-        """The tasks that wait for the state of this version; none where it is over or was answered."""
+    def restoring(self, version: int) -> tuple[Subtask, ...] | None:
+        """The tasks that still wait for the state of this version; None where it is over or was answered."""
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:

@@ -141,10 +141,10 @@ class TaskScheduling:
             self._deployments.readable(task_of(execution))
         return self.deploy_when_ready(now)
 
-    def restoring(self, version: int) -> tuple[Subtask, ...]:
-        """The tasks that wait for the state of this version; none where it is over or was answered."""
+    def restoring(self, version: int) -> tuple[Subtask, ...] | None:
+        """The tasks that still wait for the state of this version; None where it is over or was answered."""
         restore = self._restores.get(version)
-        return tuple(restore.tasks) if restore is not None else ()
+        return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
         """Whether this version that waits for its state is that of all of the job."""
@@ -166,8 +166,11 @@ class TaskScheduling:
     def give_up(self, task: Subtask) -> None:
         """The attempt of a task has ended or is about to: it is not to be deployed, whatever it waited for."""
         self._deployments.leave(task)
-        for restore in self._restores.values():
+        for version, restore in tuple(self._restores.items()):
             restore.tasks.pop(task, None)
+            # That of the whole job is its sources' state too: they wait for it whatever becomes of their readers.
+            if not restore.tasks and not restore.is_whole:
+                del self._restores[version]
 
     def give_up_all(self) -> None:
         """Nobody is to be deployed."""

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.coordination import CheckpointsRecovered, RestoreState
 from flykka.messages.job import (
     CheckpointCompleted,
     JobResultSuccess,
     JobStatus,
     TaskManagerLost,
 )
+from flykka.messages.job_graph import FailoverStrategyKind
 from flykka.messages.message import Message
 from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots, RequestSlot
@@ -86,6 +88,8 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
         RegisterJobMaster,
         OfferSlots,
         AcceptSlots,
+        CheckpointsRecovered,
+        RestoreState,
         SubmitTask,
         UpdateTaskExecutionState,
         RequestSplits,
@@ -95,14 +99,15 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
         NotifyEndOfData,
     ],
 )
+@pytest.mark.parametrize("failover_strategy", FailoverStrategyKind)
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
-    moment: type[Message], seed: int, tmp_path: Path
+    moment: type[Message], failover_strategy: FailoverStrategyKind, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
-        stage.submit()
+        stage.submit(failover_strategy=failover_strategy)
 
         stage.run(seconds=15)
 

@@ -14,6 +14,7 @@ from flykka import StreamExecutionEnvironment
 from flykka.messages.checkpoint import NotifyCheckpointComplete
 from flykka.messages.exchange import BufferResponse, CheckpointBarrier
 from flykka.messages.message import Message
+from flykka.messages.slots import AcceptSlots
 from flykka.messages.stage import CommitCheckpoint, SnapshotState, StageFinished, StateSnapshotted
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import PlannedKill, kill_when
@@ -36,6 +37,8 @@ class Moment:
 
 
 MOMENTS = (
+    # It is killed before anybody was told what the job starts from: the sources have not begun.
+    Moment(name="before its slots are accepted", matches=lambda said: isinstance(said, AcceptSlots)),
     Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageFinished), interval=NEVER),
     Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2),
     Moment(

@@ -18,14 +18,16 @@ from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_requests import ReturnSlot
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import (
-    FixedDelayRestartStrategyConfiguration,
-)
+from flykka.messages.job_graph import FailoverStrategyKind, FixedDelayRestartStrategyConfiguration
 from flykka.messages.task import ExecutionState
 from tests.actors.graph.graphs import failure, graph_of, vertex
 from tests.actors.graph.running import Running
 
 FIRST, SECOND = "default/0", "default/1"
+
+IN_REGIONS = graph_of(
+    vertex("source", 2, outputs=1), vertex("sink", 1, reads=("source",)), failover=FailoverStrategyKind.REGION
+)
 
 
 def statuses(running: Running) -> list[JobStatus]:
@@ -157,6 +159,33 @@ def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
     running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
 
     assert running.made(Deploy) == []
+
+
+def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_asked_for_it_has_failed() -> None:
+    running = Running(IN_REGIONS)
+    running.schedule()
+    running.give_slots()
+
+    running.lose_slots(*running.wanted())
+
+    assert running.graph.restoring(1) == ()
+    assert running.graph.restores_all(1)
+    running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
+    assert running.graph.restoring(1) is None
+
+
+def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_that_had_asked_for_it() -> None:
+    running = Running(IN_REGIONS)
+    running.deploy()
+    running.lose_slots(*running.wanted())
+    running.tell(RestartDue(version=2))
+    running.give_slots()
+    asked = running.graph.restoring(2)
+
+    running.lose_slots(*running.wanted())
+
+    assert asked
+    assert running.graph.restoring(2) is None
 
 
 def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> None:
