@@ -28,13 +28,15 @@ class MovableClock(Clock, Protocol):
 class SeededDispatcher(Dispatcher):
     """Whoever could run next is equally likely to; the same seed draws the same order.
 
-    Blocking work is drawn among the cells and runs inline. Time stands still while anything can run.
+    Blocking work is drawn among the cells and runs inline, when up to `blocking_ms` of time have passed. Time stands
+    still while anything can run.
     """
 
     throughput = 1
 
-    def __init__(self, seed: int, clock: MovableClock) -> None:
+    def __init__(self, seed: int, clock: MovableClock, blocking_ms: int = 0) -> None:
         self.clock: MovableClock = clock
+        self._blocking_ms = blocking_ms
         self.driver = self
         self._random = random.Random(seed)
         self._ready: list[Runnable] = []
@@ -50,8 +52,12 @@ class SeededDispatcher(Dispatcher):
                 call()
 
     def run_blocking(self, work: Runnable) -> None:
-        """Let this be drawn."""
-        self.execute(work)
+        """Let this be drawn, now or when as much time has passed as was drawn for it."""
+        takes_ms = self._random.randint(0, self._blocking_ms) if self._blocking_ms else 0
+        if takes_ms == 0:
+            self.execute(work)
+        else:
+            self.clock.schedule(self.clock.now_ms() + takes_ms, lambda: self.execute(work))
 
     @property
     def loop(self) -> VirtualLoop:

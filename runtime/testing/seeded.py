@@ -38,6 +38,9 @@ class SeededSystem(ActorSystem):
     With `strict`, a turn that does what no seed could repeat fails with `NondeterminismError`, and so does whoever has
     it run: reads the real clock, draws from the module `random`, sleeps, opens a file, begins a thread. Turns take
     several times as long then.
+
+    Blocking work takes up to `blocking_ms` of virtual time, drawn for each piece of it, so that it ends behind what
+    slower disks and services would let pass first. Without, it takes none.
     """
 
     def __init__(
@@ -50,9 +53,10 @@ class SeededSystem(ActorSystem):
         recorder: Recorder | None = None,
         default_ask_timeout: float = 10.0,
         strict: bool = False,
+        blocking_ms: int = 0,
     ) -> None:
         self.manual_clock = ManualClock(start_ms)
-        self.schedule = (StrictDispatcher if strict else SeededDispatcher)(seed, self.manual_clock)
+        self.schedule = (StrictDispatcher if strict else SeededDispatcher)(seed, self.manual_clock, blocking_ms)
         super().__init__(
             name,
             seed=seed,

@@ -18,7 +18,7 @@ from flykka.messages.job_graph import FailoverStrategyKind
 from flykka.messages.message import Message
 from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots, RequestSlot
-from flykka.messages.source import RequestSplits
+from flykka.messages.source import RequestSplits, SplitsDiscovered
 from flykka.messages.task import (
     NotifyEndOfData,
     SubmitTask,
@@ -88,8 +88,6 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
         RegisterJobMaster,
         OfferSlots,
         AcceptSlots,
-        CheckpointsRecovered,
-        RestoreState,
         SubmitTask,
         UpdateTaskExecutionState,
         RequestSplits,
@@ -99,17 +97,45 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
         NotifyEndOfData,
     ],
 )
-@pytest.mark.parametrize("failover_strategy", FailoverStrategyKind)
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
-    moment: type[Message], failover_strategy: FailoverStrategyKind, seed: int, tmp_path: Path
+    moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
-        stage.submit(failover_strategy=failover_strategy)
+        stage.submit()
 
         stage.run(seconds=15)
+
+        assert kill.done
+        assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("failover_strategy", FailoverStrategyKind)
+@pytest.mark.parametrize(
+    "moment", [OfferSlots, AcceptSlots, CheckpointsRecovered, RestoreState, SplitsDiscovered, AcknowledgeCheckpoint]
+)
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "/user/resource-manager",
+        "/user/job-manager/job-job",
+        "/user/job-manager/job-job/checkpoint-coordinator",
+        "/user/task-manager-1",
+        "/user/task-manager-2",
+    ],
+)
+def test_whoever_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
+    victim: str, moment: type[Message], failover_strategy: FailoverStrategyKind, tmp_path: Path
+) -> None:
+    with SeededSystem(blocking_ms=300) as system:
+        stage = Stage(system, tmp_path)
+        kill = kill_when(system, victim, is_a(moment))
+        stage.submit(failover_strategy=failover_strategy)
+
+        stage.run(seconds=30)
 
         assert kill.done
         assert stage.statuses()[-1] is JobStatus.FINISHED
