@@ -10,7 +10,7 @@ import pytest
 from tests.notebook.kernel import Kernel, wait_until
 from tests.notebook.programs import ENVIRONMENT, EVEN_NUMBERS, JOB, checkpoints, end_input, output, write_input
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 # A function in Python: there are Python workers too.
 JOB_WITH_WORKERS = JOB.replace('.where("number % 2 = 0")', '.map_in_pandas(even, "number long")').replace(
@@ -46,7 +46,6 @@ def test_when_a_kernel_is_killed_nothing_of_it_runs_on(tmp_path: Path) -> None:
     assert checkpoints(tmp_path)
 
 
-@pytest.mark.long
 def test_a_restarted_kernel_continues_from_the_last_checkpoint(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         processes = run_job(kernel, tmp_path)
