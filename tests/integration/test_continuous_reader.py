@@ -6,7 +6,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.recovery import sales
+from benchmarks.recovery.driver import run_killed
 from benchmarks.recovery.moments import Moment, Strike
 from benchmarks.recovery.strikes import Kind, Striker
 from flykka import FileSink, FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment
@@ -49,10 +50,24 @@ class CompleteCheckpoints:
                 self.ids.add(checkpoint.checkpoint_id)
 
 
+class CompleteOnDisk:
+    """The ids up to that of the newest checkpoint with its metadata; when a job is over, and has put all away, any."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._newest = 0
+
+    def __contains__(self, checkpoint_id: object) -> bool:
+        there = [int(path.parent.name.removeprefix("chk-")) for path in self._folder.glob("*/chk-*/_metadata")]
+        is_over = self._newest > 0 and not there
+        self._newest = max([self._newest, *there])
+        return is_over or (isinstance(checkpoint_id, int) and checkpoint_id <= self._newest)
+
+
 class ContinuousReader(threading.Thread):
     """Reads the folder again and again; what it finds wrong is in `complaints`."""
 
-    def __init__(self, output: Path, complete: CompleteCheckpoints) -> None:
+    def __init__(self, output: Path, complete: Container[int]) -> None:
         super().__init__(name="reader")
         self.complaints: list[str] = []
         self.looks = 0
@@ -76,7 +91,7 @@ class ContinuousReader(threading.Thread):
             self.rows[name] = pq.ParquetFile(self._output / name).read(["sale"])["sale"].to_pylist()
             found = CHECKPOINT_OF.search(name)
             assert found is not None, f"the name {name} tells no checkpoint"
-            if int(found["checkpoint"]) not in self._complete.ids:
+            if int(found["checkpoint"]) not in self._complete:
                 self.complaints.append(f"{name} is there before its checkpoint is complete")
         times = Counter(sale for sales_of in self.rows.values() for sale in sales_of)
         self.complaints += [f"sale {sale} is there {number} times" for sale, number in times.items() if number > 1]
@@ -110,7 +125,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
     env = environment()
     complete = CompleteCheckpoints()
     env.cluster.system.add_delivery_hook(complete.on_delivery)
-    reader = ContinuousReader(sales.each(tmp_path), complete)
+    reader = ContinuousReader(sales.each(tmp_path), complete.ids)
     reader.start()
     try:
         client = start(env, arrivals, tmp_path)
@@ -132,3 +147,21 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
     assert sorted(sale for rows in reader.rows.values() for sale in rows) == list(
         range((len(KINDS) + 1) * FILES_BETWEEN * 100)
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("message", ["CommitCheckpoint", "MetadataWritten", "StageFinished"])
+def test_nor_does_it_while_the_driver_is_killed_and_another_goes_on(tmp_path: Path, message: str) -> None:
+    source = sales.write(tmp_path / "input")
+    reader = ContinuousReader(sales.each(tmp_path), CompleteOnDisk(sales.checkpoints(tmp_path)))
+    reader.start()
+    try:
+        was_struck, end = run_killed(source, tmp_path, Moment(message=message, count=4), SECONDS)
+    finally:
+        reader.end()
+    reader.look()
+
+    assert was_struck
+    assert end == ""
+    assert reader.complaints == []
+    assert sorted(sale for rows in reader.rows.values() for sale in rows) == sales.table()["sale"].tolist()
