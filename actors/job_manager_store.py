@@ -133,7 +133,8 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
     data_plane.release_job(job_id, keep_staged=kept is not None and end.status is not JobStatus.FINISHED)
     if kept is None or kept != latest:
         storage.delete_job(job_id)
-    return put_away_job(store, end)
+    store.remove_job(job_id)
+    return JobPutAway(end=end)
 
 
 def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:

@@ -53,7 +53,7 @@ class EngineProcess:
             print(request, file=self._input, flush=True)
         except BrokenPipeError as ended:
             raise self._failed() from ended
-        return json.loads(self._line())
+        return self.read()
 
     def read(self) -> Any:
         """What the process says without being asked. Raises as `ask` does."""

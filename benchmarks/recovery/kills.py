@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.recovery import sales
 from benchmarks.recovery.counting import Counted, counted
 from benchmarks.recovery.driver import run_killed
-from benchmarks.recovery.moments import Moment, Observed, Strike, drawn
+from benchmarks.recovery.moments import Moment, Observed, drawn, strike_at
 from benchmarks.recovery.strikes import Kind, Striker
 from flykka import StreamExecutionEnvironment
 from flykka.errors import FlykkaError
@@ -111,7 +111,7 @@ class Kills:
         end = ""
         with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
             striker = Striker(env, folder, random.Random(self._chance.random()))
-            strike = Strike(env.cluster.system, moment, lambda: striker.strike(kind))
+            strike = strike_at(env.cluster.system, moment, lambda: striker.strike(kind))
             try:
                 sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
             except (FlykkaError, TimeoutError) as failure:

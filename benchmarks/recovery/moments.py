@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.messages.leader import LeaderSessionMessage
+from flykka.runtime.testing.faults import PlannedFault
 
 if TYPE_CHECKING:
     from flykka.messages.message import Message
@@ -45,42 +46,9 @@ class Observed:
             self.messages[_name(message)] += 1
 
 
-class Strike:
-    """Does something once, when its moment has come; on the thread that was about to handle the message."""
-
-    def __init__(self, system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> None:
-        """`act` says whether there was something to strike; if not, the next such message is waited for."""
-        self._moment = moment
-        self._act = act
-        self._seen = 0
-        self._is_taken = False
-        self._lock = threading.Lock()
-        self._struck = threading.Event()
-        self._remove = system.add_delivery_hook(self._on_delivery)
-
-    @property
-    def done(self) -> bool:
-        """Whether it has happened."""
-        return self._struck.is_set()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for it; whether it has happened."""
-        return self._struck.wait(timeout)
-
-    def _on_delivery(self, _recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        if _name(message) != self._moment.message:
-            return
-        with self._lock:
-            self._seen += 1
-            if self._seen < self._moment.count or self._is_taken:
-                return
-            self._is_taken = True
-        # Others go on to handle their messages while this one strikes.
-        if self._act():
-            self._remove()
-            self._struck.set()
-        else:
-            self._is_taken = False
+def strike_at(system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> PlannedFault:
+    """Do something once, when the moment has come; `act` says whether there was something to strike."""
+    return PlannedFault(system, lambda _, message: _name(message) == moment.message, act, moment.count)
 
 
 def drawn(chance: random.Random, observed: Mapping[str, int]) -> Moment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
@@ -28,7 +28,7 @@ from flykka.messages.stage import (
     StateSnapshotted,
 )
 from flykka.messages.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
-from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.faults import PlannedFault
 from flykka.simulation.injections import Injections
 from flykka.simulation.scenario import Fault
 from flykka.simulation.system import SimulatedSystem
@@ -77,7 +77,7 @@ class FaultPlan:
         self._system = system
         self._injections = injections
         self._planned: list[tuple[int, Fault]] = []
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[PlannedFault] = []
         self._last_ms = 0
 
     @property
@@ -89,7 +89,7 @@ class FaultPlan:
         """Place what is to happen to the next job, in the place of what has not happened to the last."""
         self._injections.turn_to(job_graph, client)
         while self._waiting:
-            self._waiting.pop()()
+            self._waiting.pop().cancel()
         self._planned = []
         for fault in faults:
             if fault.before is None:
@@ -109,20 +109,13 @@ class FaultPlan:
         self._system.advance(max(0, until - self._now))
 
     def _before(self, kind: type[Message], fault: Fault) -> None:
-        left = fault.count
+        def inject() -> bool:
+            self._waiting.remove(planned)
+            self._injections.inject(fault)
+            return True
 
-        def on_delivery(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-            nonlocal left
-            if type(message) is not kind:
-                return
-            left -= 1
-            if left == 0:
-                self._waiting.remove(remove)
-                remove()
-                self._injections.inject(fault)
-
-        remove = self._system.add_delivery_hook(on_delivery)
-        self._waiting.append(remove)
+        planned = PlannedFault(self._system, lambda _, message: type(message) is kind, inject, fault.count)
+        self._waiting.append(planned)
 
     @property
     def _now(self) -> int:

@@ -13,7 +13,58 @@ if TYPE_CHECKING:
     from flykka.runtime.system import ActorSystem
 
 
-class PlannedKill:
+class PlannedFault:
+    """Something that is done once, when its moment has come, on the thread that is about to handle the message."""
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        matches: Callable[[ActorRef, Message], bool],
+        act: Callable[[], bool],
+        count: int,
+    ) -> None:
+        """The moment is the `count`-th message that `matches`.
+
+        `act` says whether there was anything to do it to; if not, it is tried again before the next such message.
+        """
+        self._matches = matches
+        self._act = act
+        self._left = count
+        self._is_taken = False
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._remove = system.add_delivery_hook(self._on_delivery)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has happened."""
+        return self._done.is_set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for it; whether it has happened."""
+        return self._done.wait(timeout)
+
+    def cancel(self) -> None:
+        """Do it no more."""
+        self._remove()
+
+    def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+        if not self._matches(recipient, message):
+            return
+        with self._lock:
+            self._left -= 1
+            if self._left > 0 or self._is_taken:
+                return
+            self._is_taken = True
+        # Others go on to handle their messages meanwhile.
+        if self._act():
+            self._remove()
+            self._done.set()
+        else:
+            self._is_taken = False
+
+
+class PlannedKill(PlannedFault):
     """A kill that waits for its moment. `victim` is a path, or a function that finds the ref in that moment."""
 
     def __init__(
@@ -25,37 +76,14 @@ class PlannedKill:
     ) -> None:
         self._system = system
         self._victim = victim
-        self._matches = matches
-        self._left = count
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-        self._remove = system.add_delivery_hook(self._on_delivery)
+        # Last: from here on its moment may come.
+        super().__init__(system, matches, self._kill, count)
 
-    @property
-    def done(self) -> bool:
-        """Whether the kill has happened."""
-        return self._done.is_set()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for the kill; whether it has happened."""
-        return self._done.wait(timeout)
-
-    def cancel(self) -> None:
-        """Do not kill any more."""
-        self._remove()
-
-    def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
-        if not self._matches(recipient, message):
-            return
-        with self._lock:
-            self._left -= 1
-            if self._left != 0:
-                return
-        self._remove()
+    def _kill(self) -> bool:
         victim = self._system.find(self._victim) if isinstance(self._victim, str) else self._victim()
         assert victim is not None, f"the moment of the kill has come, but there is no {self._victim}"
         self._system.kill(victim)
-        self._done.set()
+        return True
 
 
 def kill_when(

@@ -12,7 +12,7 @@ from benchmarks.recovery import sales
 from benchmarks.recovery.__main__ import main
 from benchmarks.recovery.counting import Counted, counted
 from benchmarks.recovery.kills import Kill, Kills
-from benchmarks.recovery.moments import MOST_OF_A_KIND, Moment, Observed, Strike, drawn
+from benchmarks.recovery.moments import MOST_OF_A_KIND, Moment, Observed, drawn, strike_at
 from benchmarks.recovery.outage import Outage
 from benchmarks.recovery.results import as_json, as_text
 from benchmarks.recovery.strikes import Kind
@@ -103,7 +103,7 @@ def test_a_strike_is_before_its_message_and_happens_once(seeded_system: TestSeed
         log.append("struck")
         return True
 
-    strike = Strike(seeded_system, Moment(message="Say", count=2), act)
+    strike = strike_at(seeded_system, Moment(message="Say", count=2), act)
     for word in ("one", "two", "three"):
         actor.tell(Say(text=word))
     seeded_system.run_until_idle()
@@ -121,7 +121,7 @@ def test_a_strike_waits_until_there_is_something_to_strike(seeded_system: TestSe
         tries.append(len(tries))
         return len(tries) == 2
 
-    strike = Strike(seeded_system, Moment(message="Say", count=1), act)
+    strike = strike_at(seeded_system, Moment(message="Say", count=1), act)
     for word in ("one", "two", "three"):
         actor.tell(Say(text=word))
         seeded_system.run_until_idle()

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.recovery import sales
 from benchmarks.recovery.driver import run_killed
-from benchmarks.recovery.moments import Moment, Strike
+from benchmarks.recovery.moments import Moment, strike_at
 from benchmarks.recovery.strikes import Kind, Striker
 from flykka import FileSink, FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment
 from flykka.messages.coordination import MetadataWritten, RestoreState
@@ -132,7 +132,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
         striker = Striker(env, tmp_path, random.Random(1))
         for number, kind in enumerate(KINDS, start=1):
             moment = Moment(message="CommitCheckpoint" if number % 2 else "StageFinished", count=1 + number // 2)
-            strike = Strike(env.cluster.system, moment, partial(striker.strike, kind))
+            strike = strike_at(env.cluster.system, moment, partial(striker.strike, kind))
             arrive(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
             assert strike.wait(SECONDS), f"there was nothing to strike: {kind}"
         (arrivals / END).touch()
