@@ -1,0 +1,152 @@
+"""Every recipe of docs/recipes.md runs as it stands there, over a few rows, and gives what the page promises."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.house.sources import HOUSE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+PAGE = (HOUSE / "docs" / "recipes.md").read_text(encoding="utf-8")
+SECTION = re.compile(r"^## (?P<title>.*?)\n(?P<text>.*?)(?=^## |\Z)", re.M | re.S)
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+PREAMBLE = SNIPPET.findall(PAGE[: PAGE.index("\n## ")])[0]
+RECIPES = {found["title"]: SNIPPET.findall(found["text"]) for found in SECTION.finditer(PAGE)}
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    # The JVM was started elsewhere: a relative path in a recipe is of the folder that the test is in.
+    context = spark.sparkContext
+    assert context._jvm is not None
+    hadoop = context._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(context._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory()
+    files.setWorkingDirectory(hadoop.Path(str(tmp_path)))
+    yield tmp_path
+    files.setWorkingDirectory(before)
+
+
+def cook(title: str, **arrivals: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """Run a recipe over these rows, a file of each folder; what it has defined."""
+    for name, rows in arrivals.items():
+        Path(name).mkdir()
+        Path(name, "first.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        Path(name, "_SUCCESS").touch()
+    (recipe,) = RECIPES[title]
+    defined: dict[str, Any] = {}
+
+    exec(PREAMBLE, defined)
+    with defined["env"]:
+        exec(recipe, defined)
+    return defined
+
+
+def at(time: str) -> str:
+    return f"2026-01-01T{time}Z"
+
+
+def written(spark: SparkSession, folder: str, *columns: str) -> Rows:
+    return sorted(map(tuple, spark.read.parquet(folder).selectExpr(*columns).collect()))
+
+
+def test_every_recipe_with_code_is_run_here() -> None:
+    tested = Path(__file__).read_text(encoding="utf-8")
+
+    untested = [title for title, snippets in RECIPES.items() if snippets and f'cook("{title}"' not in tested]
+
+    assert untested == []
+
+
+def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: SparkSession, folder: Path) -> None:
+    events = [
+        {"id": "a", "time": at("10:00:00"), "amount": 1},
+        {"id": "b", "time": at("10:01:00"), "amount": 2},
+        {"id": "a", "time": at("10:02:00"), "amount": 1},
+    ]
+
+    cook("De-duplicate", events=events)
+
+    assert written(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
+
+
+def test_totals_add_a_checkpoint_once(spark: SparkSession, folder: Path) -> None:
+    cities = ("rome", "oslo", "rome")
+    sales = [{"city": city, "time": at("10:00:00"), "amount": 2.5} for city in cities]
+
+    defined = cook("Running totals", sales=sales)
+    repeated = spark.createDataFrame([("rome", 100.0)], "city string, amount double")
+    defined["add"](repeated, 1)
+
+    with sqlite3.connect("totals.db") as database:
+        assert database.execute("select * from totals order by city").fetchall() == [("oslo", 2.5), ("rome", 5.0)]
+
+
+def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Path) -> None:
+    visits = [{"user": "ann", "time": at(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")]
+
+    defined = cook("Sessions", visits=visits)
+
+    found = defined["sessions"](spark.read.parquet("activity")).orderBy("start").collect()
+    assert [(row.start.minute, row.end.minute, row.pages) for row in found] == [(0, 21, 3), (0, 1, 1)]
+
+
+def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None:
+    shown = [{"ad": ad, "time": at("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
+    clicks = [{"ad": ad, "time": at("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
+
+    cook("Clicks and the impressions they belong to", impressions=shown, clicks=clicks)
+
+    assert written(spark, "clicked", "ad", "minute(clicked)", "clicks") == [("clicked", 5, 2)]
+
+
+def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folder: Path) -> None:
+    orders = [{"item": item, "time": at("10:00:00")} for item in "aaaabbbccd"]
+
+    cook("Top n", orders=orders)
+
+    assert written(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
+
+
+def test_a_sensor_that_said_nothing_is_found(spark: SparkSession, folder: Path) -> None:
+    (folder / "sensors.csv").write_text("door\nroof\n", encoding="utf-8")
+
+    cook("The silent sensor", readings=[{"sensor": "door", "time": at("10:01:00"), "value": 1}])
+
+    assert written(spark, "silent", "sensor", "minute(window_start)") == [("roof", 0)]
+
+
+def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, folder: Path) -> None:
+    (folder / "prices").mkdir()
+    (folder / "prices" / "today.json").write_text('{"item": "tea", "price": 3.5}', encoding="utf-8")
+    purchases = [{"item": item, "time": at("10:00:00"), "pieces": 2} for item in ("tea", "gold")]
+
+    cook("A dimension that changes", purchases=purchases)
+
+    assert written(spark, "purchases priced", "item", "price") == [("gold", None), ("tea", 3.5)]
+
+
+def test_a_row_is_in_the_database_once_though_it_is_put_twice(spark: SparkSession, folder: Path) -> None:
+    logs = [{"service": "shop", "time": at(f"10:00:0{second}"), "status": 500} for second in range(3)]
+
+    defined = cook("A database", logs=logs)
+    again = spark.sql("select timestamp '2026-01-01 10:00:00' as window_start, 'shop' as service, 3 as n")
+    defined["put"](again, 1)
+
+    with sqlite3.connect("errors.db") as database:
+        assert database.execute("select service, n from errors").fetchall() == [("shop", 3)]
