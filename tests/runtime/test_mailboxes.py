@@ -169,7 +169,7 @@ class Counting(Actor):
             self.context.sender.tell(message)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__ + getattr(kind, "overflow", ""))
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_on_threads_each_message_is_handled_or_lost_once_and_each_ask_ends(kind: MailboxType, end: str) -> None:
     heard: dict[int, list[int]] = defaultdict(list)

@@ -205,7 +205,7 @@ def by_letter(message: Message) -> int:
         (StablePriorityMailbox(by_letter), ["x", "y"]),
         (ControlAwareMailbox(), ["y", "x"]),
     ],
-    ids=str,
+    ids=lambda given: type(given).__name__,
 )
 def test_every_kind_of_mailbox_takes_the_stash_back(
     system: SeededSystem, mailbox: MailboxType, order: list[str]
