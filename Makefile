@@ -2,6 +2,7 @@
 #
 #   make demo       the main job on real data, with a TaskManager killed on the way
 #   make test       the tests
+#   make quick      those that need no Spark and are not slow, in a minute
 #   make test-long  those that take minutes: pages of docs/, notebooks and benchmarks as a whole, kills without end
 #   make check      format, lint, types, import contracts, then the tests: what a change has to pass
 #   make bench      speed beside Spark's own streaming
@@ -16,16 +17,20 @@ READY := $(VENV)/.ready
 WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 
 .DEFAULT_GOAL := check
-.PHONY: demo test test-long check lint bench simulate clean
+.PHONY: demo test quick test-long check lint bench simulate clean
 
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/python examples/flights.py $(ARGS)
 
+# Two processes, each with a Spark session of its own: one leaves a core idle for half of the time.
 test: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+
+quick: $(READY)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not slow and not long' $(ARGS)
 
 test-long: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m pytest -m long --durations=0 --durations-min=0.25 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest -m long --timeout 1200 --durations=0 --durations-min=0.25 $(ARGS)
 
 check: lint test
 

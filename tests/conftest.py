@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from flykka.explanation.sockets import FOLDER_VARIABLE
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -35,6 +37,15 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("temporary"))
     yield
     tempfile.tempdir = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_sockets() -> Iterator[None]:
+    """`flykka why` asks every process of the user's: those of other workers, and of the user, are left out."""
+    # A socket's path may have a hundred characters: pytest's own folders are too deep.
+    with tempfile.TemporaryDirectory(prefix="flykka-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, folder)
+        yield
 
 
 @pytest.fixture(scope="session")
