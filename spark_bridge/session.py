@@ -143,6 +143,12 @@ def session_is_there() -> bool:
     return SparkContext._active_spark_context is not None
 
 
+def jobs_run() -> int:
+    """How many Spark jobs without a job group have been run in this process, as far as Spark remembers them."""
+    context = SparkContext._active_spark_context
+    return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(None))
+
+
 def engine_session(session: SparkSession) -> SparkSession:
     """A session beside the user's, with the settings that our plans need.
 

@@ -35,7 +35,10 @@ def pytest_collection_finish() -> None:
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What outlives an environment on purpose, such as the flight record of a failed job, ends with the tests."""
     before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("temporary"))
+    # Nor is anything left in the cache of whoever runs the tests, or found there.
+    os.environ["FLYKKA_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     yield
+    del os.environ["FLYKKA_CACHE_DIR"]
     tempfile.tempdir = before
 
 

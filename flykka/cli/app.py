@@ -20,7 +20,7 @@ class App:
 
     def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
         self.path = path
-        self._arguments = list(arguments)
+        self.arguments = tuple(arguments)
 
     def problem(self) -> str | None:
         """Why it cannot be run at all; None where it can."""
@@ -38,7 +38,7 @@ class App:
     def run(self) -> None:
         """Run it as `__main__`, its folder first on the path. What it raises is raised, SystemExit too."""
         before = list(sys.argv), list(sys.path)
-        sys.argv[:] = [self.path, *self._arguments]
+        sys.argv[:] = [self.path, *self.arguments]
         sys.path.insert(0, str(Path(self.path).resolve().parent))
         try:
             runpy.run_path(self.path, run_name="__main__")

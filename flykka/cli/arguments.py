@@ -16,3 +16,10 @@ def at_least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def add_no_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the option of all commands that can do with the plan of an app as it was seen before."""
+    parser.add_argument(
+        "--no-cache", action="store_true", help="run the app up to its first execute(), also where its plan is kept"
+    )

@@ -11,6 +11,7 @@ from flykka.environment import StreamExecutionEnvironment
 from flykka.launch import Launch, LaunchOptions, launched
 from flykka.messages.job_graph import JobGraph
 from flykka.plan.program_plan import ProgramPlan, program_plan
+from flykka.spark_bridge.session import jobs_run
 
 
 class ProgramAbort(BaseException):
@@ -26,6 +27,9 @@ class DryRun(Launch):
     def __init__(self, options: LaunchOptions) -> None:
         super().__init__(options)
         self.made: tuple[ProgramPlan, JobGraph] | None = None
+        self.read_data = False
+        """Whether Spark has run anything for what is `made`: a program that is written down needs no row."""
+        self._jobs_before = jobs_run()
         self._environments: list[StreamExecutionEnvironment] = []
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
@@ -37,6 +41,7 @@ class DryRun(Launch):
         if self.made is None:
             job_graph = environment.get_job_graph(job_name)
             self.made = program_plan(environment.get_stream_graph(), job_graph), job_graph
+            self.read_data = jobs_run() > self._jobs_before
         raise ProgramAbort
 
     def forgotten_operators(self) -> int:
@@ -50,9 +55,8 @@ class DryRun(Launch):
                 last_first.callback(environment.close)
 
 
-def first_job(app: App, options: LaunchOptions, *, verbose: bool = False) -> tuple[ProgramPlan, JobGraph] | int:
+def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, JobGraph] | int:
     """The plan and the graph of the app's first job; where it makes none that is told, and the exit code is given."""
-    launch = DryRun(options)
     with ExitStack() as last_first:
         last_first.enter_context(launched(launch))
         last_first.callback(launch.close)

@@ -1,4 +1,4 @@
-"""`flykka plan`: an app up to its first `execute`, and what would be executed. With it everything is loaded."""
+"""`flykka plan`: an app up to its first `execute`, and what would be executed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console as RichConsole
 
 from flykka.cli.app import App
-from flykka.cli.dry_run import first_job
 from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.first_job import first_job
 from flykka.console.output import Output
 from flykka.launch import LaunchOptions
 from flykka.messages.job_graph import JobGraph
@@ -24,10 +24,17 @@ from flykka.plan.terminal import rendered
 
 
 def plan(
-    app: App, options: LaunchOptions, *, graphs: Sequence[str], form: str, output: str | None, verbose: bool
+    app: App,
+    options: LaunchOptions,
+    *,
+    graphs: Sequence[str],
+    form: str,
+    output: str | None,
+    verbose: bool,
+    cached: bool,
 ) -> int:
     """Draw what the app's first job would be; the exit code."""
-    made = first_job(app, options, verbose=verbose)
+    made = first_job(app, options, verbose=verbose, cached=cached)
     if isinstance(made, int):
         return made
     return _drawn(*made, graphs=graphs, form=form, output=output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from flykka.cli.app import App
-from flykka.cli.arguments import at_least_one
+from flykka.cli.arguments import add_no_cache, at_least_one
 from flykka.launch import LaunchOptions
 
 GRAPHS = ("stream", "job", "execution")
@@ -18,6 +18,15 @@ subtasks in their slots (execution graph).
 
 The app runs up to its first execute(). What it prints goes to stderr. Spark is
 started, for sources and operators are tried when they are written down.
+
+A plan that was drawn before is drawn again without running the app, in a second,
+and stderr says so. It is the same plan as long as the app, its arguments, the
+modules that it imports, the files that it opens, the environment variables that
+these name and the installed packages are the same; a plan for which Spark has read
+data, to infer a schema say, is not kept. What else an app may look at (the clock, a
+database, whether a path is there) is not noticed: --no-cache looks again. `flykka
+run` never uses a kept plan. They are in $FLYKKA_CACHE_DIR, else in flykka/ below
+$XDG_CACHE_HOME, else in ~/.cache/flykka, and may be removed at any time.
 """
 
 _EPILOG = """\
@@ -62,6 +71,7 @@ def add_plan_command(subparsers: argparse._SubParsersAction[argparse.ArgumentPar
         type=at_least_one,
         help="of every operator that has none of its own (default: what the app says, else 1)",
     )
+    add_no_cache(parser)
     parser.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
     return parser
 
@@ -72,7 +82,15 @@ def _perform(options: argparse.Namespace) -> int:
         options.parser.error(problem)
     launch = LaunchOptions(master=options.master, parallelism=options.parallelism)
     graphs = tuple(graph for graph in GRAPHS if graph in (options.graph or GRAPHS))
-    # What follows takes a second to load, and a wrong command line should not have to wait for it.
+    # What follows takes a while to load, and a wrong command line should not have to wait for it.
     from flykka.cli.plan import plan
 
-    return plan(app, launch, graphs=graphs, form=options.format, output=options.output, verbose=options.verbose)
+    return plan(
+        app,
+        launch,
+        graphs=graphs,
+        form=options.format,
+        output=options.output,
+        verbose=options.verbose,
+        cached=not options.no_cache,
+    )

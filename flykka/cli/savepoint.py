@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from flykka.cli.arguments import at_least_one
+from flykka.cli.arguments import add_no_cache, at_least_one
 
 _EPILOG = """\
 PATH is the folder of a savepoint or of a checkpoint, or its _metadata file; an
@@ -42,6 +42,10 @@ against the savepoint, operator by operator, and not started. An operator is
 matched, added, removed, renamed (another uid than that of state which looks like
 its own) or incompatible (another kind, other windows, keys or aggregates, another
 maximum parallelism). The same is looked at by `flykka run --from-savepoint`.
+
+An app that `flykka plan` or this command has seen before is not run again as long
+as nothing has changed that it is known to read (see `flykka plan --help`); stderr
+says so, and --no-cache looks again. A run never rests on it.
 """
 
 _USAGE = "flykka savepoint check PATH APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
@@ -85,6 +89,7 @@ def add_savepoint_commands(subparsers: argparse._SubParsersAction[argparse.Argum
     )
     check.add_argument("--parallelism", metavar="N", type=at_least_one, help="as for `flykka run`")
     check.add_argument("--master", metavar="URL", help="as for `flykka run`")
+    add_no_cache(check)
     check.add_argument("--json", action="store_true", help="everything, as one JSON object")
     check.set_defaults(run=_check, arguments=[], parser=check)
 
@@ -110,4 +115,4 @@ def _check(arguments: argparse.Namespace) -> int:
         parallelism=arguments.parallelism,
         allow_non_restored_state=arguments.allow_non_restored_state,
     )
-    return check(arguments.path, app, options, as_json=arguments.json)
+    return check(arguments.path, app, options, as_json=arguments.json, cached=not arguments.no_cache)

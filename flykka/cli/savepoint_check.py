@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.app import App
-from flykka.cli.dry_run import first_job
 from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.first_job import first_job
 from flykka.console.formats import NOTHING, format_bytes
 from flykka.console.output import Output
 from flykka.errors import CheckpointError
@@ -33,7 +33,7 @@ _STYLES = {
 }
 
 
-def check(path: str, app: App, options: LaunchOptions, *, as_json: bool) -> int:
+def check(path: str, app: App, options: LaunchOptions, *, as_json: bool, cached: bool) -> int:
     """Hold the first job of the app against the savepoint at `path`, and say what came of it; the exit code."""
     try:
         # First: it is known at once, and an app takes seconds.
@@ -41,7 +41,7 @@ def check(path: str, app: App, options: LaunchOptions, *, as_json: bool) -> int:
     except CheckpointError as unreadable:
         print(f"flykka savepoint: {unreadable}", file=sys.stderr)
         return FAILED
-    made = first_job(app, options)
+    made = first_job(app, options, cached=cached)
     if isinstance(made, int):
         return made
     _, job_graph = made

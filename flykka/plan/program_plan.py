@@ -1,12 +1,10 @@
 """What is drawn of a program: operators, vertices, and tasks in their slots.
 
 Taken from the graphs that `execute` would submit, and from the machines that would run them, so that what is drawn is
-what would happen.
+what would happen. Values, so that a plan that was made once can be kept.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from flykka.actors.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.graph.slot_wishes import slot_request
@@ -16,10 +14,11 @@ from flykka.actors.scheduling.execution_slot_allocator import ExecutionSlotAlloc
 from flykka.actors.scheduling.slot_requests import RequestSlots
 from flykka.messages.ids import JobVertexId, OperatorId
 from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
+from flykka.messages.message import Value, value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanNode:
+@value("plan.node")
+class PlanNode(Value):
     """A box: the operators in it, in how many subtasks it runs, and what else there is to say."""
 
     key: str
@@ -30,8 +29,8 @@ class PlanNode:
     facts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanEdge:
+@value("plan.edge")
+class PlanEdge(Value):
     """An arrow between two boxes, and how rows go along it."""
 
     source: str
@@ -39,8 +38,8 @@ class PlanEdge:
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanGraph:
+@value("plan.graph")
+class PlanGraph(Value):
     """One of the graphs; the nodes are in topological order."""
 
     title: str
@@ -49,8 +48,8 @@ class PlanGraph:
     edges: tuple[PlanEdge, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSlot:
+@value("plan.slot")
+class PlanSlot(Value):
     """A slot and the tasks that share it."""
 
     group: str
@@ -58,8 +57,8 @@ class PlanSlot:
     tasks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
+@value("plan.wiring")
+class Wiring(Value):
     """Which subtasks of a vertex read which of another one."""
 
     source: str
@@ -69,8 +68,8 @@ class Wiring:
     """For each reading subtask the subtasks that it reads; empty where each reads all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramPlan:
+@value("plan.program_plan")
+class ProgramPlan(Value):
     """Everything there is to draw of one job."""
 
     name: str
