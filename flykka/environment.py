@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -142,8 +142,9 @@ class StreamExecutionEnvironment(JobSettings):
             high_availability=store_settings(high_availability),
         )
         launch = current_launch()
-        adopted = session_is_there()
-        session = spark_session(launch.master(master))
+        adopted, where = session_is_there(), launch.master(master)
+        with nullcontext() if adopted else launch.starting_spark(where):
+            session = spark_session(where)
         environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
         launch.environment_made(environment)
         follow_cells(environment)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,10 @@ class Launch:
     def master(self, said: str) -> str:
         """Where Spark runs, for an app that said `said`."""
         return self.options.master or said
+
+    def starting_spark(self, master: str) -> AbstractContextManager[None]:
+        """Spark is being started at `master` while this is entered: it takes seconds in which nothing else happens."""
+        return nullcontext()
 
     def cluster_settings(self, said: ClusterSettings) -> ClusterSettings:
         """The cluster of an environment, for an app that said `said`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from rich.console import Console as RichConsole
 
 from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.interrupts import Interrupts, Wish
+from flykka.console.elapsed import spark_start
 from flykka.console.job_console import JobConsole
 from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
@@ -17,7 +18,6 @@ from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, LaunchOptions
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
-from flykka.spark_bridge.session import session_is_there
 
 Continue = Callable[[str], str]
 """The command line that goes on from the checkpoint of this path."""
@@ -34,6 +34,7 @@ class AppRun(Launch):
 
     def __init__(self, options: LaunchOptions, output: RichConsole, continue_with: Continue) -> None:
         super().__init__(options)
+        self._output = output
         self._continue_with = continue_with
         self._console = JobConsole(output, self._epilogue)
         self.interrupts = Interrupts(self.running, self._console.say)
@@ -49,12 +50,9 @@ class AppRun(Launch):
             raise NoMoreJobsError
         super().settle(settings)
 
-    def master(self, said: str) -> str:
-        """As `Launch.master`. That Spark is being started is told: it takes seconds in which nothing else happens."""
-        master = super().master(said)
-        if not session_is_there():
-            self.say(f"starting Spark at {master}")
-        return master
+    def starting_spark(self, master: str) -> AbstractContextManager[None]:
+        """Tell that Spark is being started, and for how long."""
+        return spark_start(self._output, master)
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """Note an environment, to close it if the app does not."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, redirect_stdout
+
+from rich.console import Console as RichConsole
 
 from flykka.cli.app import App
 from flykka.cli.exit_codes import CANCELLED, FAILED
+from flykka.console.elapsed import spark_start
 from flykka.environment import StreamExecutionEnvironment
 from flykka.launch import Launch, LaunchOptions, launched
 from flykka.messages.job_graph import JobGraph
@@ -31,6 +34,10 @@ class DryRun(Launch):
         """Whether Spark has run anything for what is `made`: a program that is written down needs no row."""
         self._jobs_before = jobs_run()
         self._environments: list[StreamExecutionEnvironment] = []
+
+    def starting_spark(self, master: str) -> AbstractContextManager[None]:
+        """Tell that Spark is being started, and for how long, on stderr."""
+        return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
 
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """Note an environment, to close it if the app does not."""

@@ -26,6 +26,15 @@ with StreamExecutionEnvironment.get_execution_environment() as env:
     Path("ran").touch()
 """
 
+READS_FILES = """
+from flykka import ConsoleSink, FileSource, StreamExecutionEnvironment
+
+print("said by the app")
+with StreamExecutionEnvironment.get_execution_environment() as env:
+    env.from_source(FileSource.json("numbers.json", schema=SCHEMA), uid="numbers").sink_to(ConsoleSink())
+    env.execute("numbers")
+"""
+
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -68,6 +77,22 @@ def test_a_plan_that_cannot_be_written_says_where(
 
     assert code == 1
     assert capsys.readouterr().err.endswith("flykka: nowhere/plan.txt cannot be written: No such file or directory\n")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("schema", "is_kept"), [("'n long'", True), ("None", False)], ids=["declared", "inferred"])
+def test_a_plan_is_kept_unless_spark_has_read_data_for_it(
+    schema: str, *, is_kept: bool, spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("numbers.json").write_text('{"n": 1}')
+    Path(app).write_text(READS_FILES.replace("SCHEMA", schema))
+
+    codes = [main(["plan", app, "--graph", "job", *words]) for words in (["--no-cache"], [])]
+
+    told = capsys.readouterr().err
+    assert codes == [0, 0]
+    assert (f"{app} as seen at" in told) is is_kept
+    assert told.count("said by the app") == (1 if is_kept else 2)
 
 
 @pytest.mark.slow

@@ -1,0 +1,54 @@
+"""What takes seconds is said when it begins, counted on a terminal, and said again when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from rich.console import Console as RichConsole
+
+from flykka.console.elapsed import elapsed
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def clock(*seconds: float) -> Callable[[], float]:
+    """Shows these, one after the other, and then the last one for ever."""
+    shown = list(seconds)
+    return lambda: shown.pop(0) if len(shown) > 1 else shown[0]
+
+
+def test_in_plain_output_there_is_a_line_at_the_beginning_and_one_at_the_end() -> None:
+    file = StringIO()
+
+    with elapsed(RichConsole(file=file), "starting Spark", "Spark is up", clock(100.0, 104.23)):
+        begun = file.getvalue()
+
+    assert begun == "starting Spark\n"
+    assert file.getvalue() == "starting Spark\nSpark is up after 4.2 s\n"
+
+
+def test_on_a_terminal_the_seconds_are_counted_in_a_line_that_goes() -> None:
+    file = _Terminal()
+    output = RichConsole(file=file, force_terminal=True, color_system=None, width=60)
+
+    with elapsed(output, "starting Spark", "Spark is up", clock(100.0, 103.1)):
+        counted = file.getvalue()
+
+    assert "starting Spark  3 s" in counted
+    *_, last = file.getvalue().split("\x1b[2K")
+    assert last.endswith("Spark is up after 3.1 s\n")
+    assert "starting Spark" not in last
+
+
+def test_what_fails_is_not_said_to_be_done() -> None:
+    file = StringIO()
+
+    with pytest.raises(ValueError, match="no Java"), elapsed(RichConsole(file=file), "starting Spark", "Spark is up"):
+        raise ValueError("no Java")
+
+    assert file.getvalue() == "starting Spark\n"
