@@ -14,6 +14,7 @@ import stat
 import sys
 import sysconfig
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -68,10 +69,13 @@ class AppInputs:
         """What was read and is still there, by path; None where some of it has changed since the beginning."""
         found = []
         for path in sorted(self._paths):
-            if _is_of_the_app(path) and (digest := digest_of(path)):
+            if not _is_of_the_app(path) or not (digest := digest_of(path)):
+                continue
+            with suppress(FileNotFoundError):
+                # It may have been read before it was written, or after that.
                 if os.stat(path).st_mtime_ns >= self._began_ns:
                     return None
-                found.append(AppInput(path=path, digest=digest))
+            found.append(AppInput(path=path, digest=digest))
         return tuple(found)
 
 
@@ -117,14 +121,15 @@ _is_hooked = False
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _current is None:
+    noting = _current
+    if noting is None:
         return
     if event == "open":
         path, _, flags = arguments
         if isinstance(path, str | bytes) and isinstance(flags, int) and not flags & _WRITES:
-            _current.note(os.fsdecode(path))
+            noting.note(os.fsdecode(path))
     elif event in _LISTED:
         (path,) = arguments
         # What is listed to find modules holds much besides: the modules themselves count.
         if isinstance(path, str | bytes) and (folder := os.fsdecode(path)) not in sys.path:
-            _current.note(folder)
+            noting.note(folder)
