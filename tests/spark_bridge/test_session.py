@@ -91,8 +91,7 @@ def test_a_new_session_leaves_the_interrupt_key_and_the_users_java_options_alone
     ran = fresh(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
-    # The JVM itself says this, whatever the logging, of a module that Spark asks for.
-    assert [line for line in ran.stderr.splitlines() if "incubator modules" not in line] == []
+    assert ran.stderr == ""
 
 
 @pytest.mark.slow
