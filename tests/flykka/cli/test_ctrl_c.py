@@ -20,7 +20,7 @@ def test_a_ctrl_c_stops_the_job_shows_how_to_continue_and_leaves_no_process(arri
         *("-m", "flykka", "run", str(path), str(arrivals), str(output), "--checkpoint-dir", str(checkpoints))
     )
     try:
-        terminal.read_until("#2 in ")
+        terminal.read_until("checkpoint 1 completed")
         processes = psutil.Process(terminal.process.pid).children(recursive=True)
         names = {process.name() for process in processes}
         terminal.press_ctrl_c()

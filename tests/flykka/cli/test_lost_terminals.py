@@ -21,7 +21,7 @@ def test_a_job_stops_with_a_checkpoint_though_nobody_sees_it(arrivals: Path, tmp
     words = ("-m", "flykka", "run", str(path), str(arrivals), str(output), "--checkpoint-dir", str(checkpoints))
     terminal = Terminal(*words, nohup=nohup)
     try:
-        terminal.read_until("#2 in ")
+        terminal.read_until("checkpoint 1 completed")
         processes = psutil.Process(terminal.process.pid).children(recursive=True)
         terminal.hang_up()
         if nohup:
