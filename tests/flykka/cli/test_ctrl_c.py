@@ -29,7 +29,7 @@ def test_a_ctrl_c_stops_the_job_shows_how_to_continue_and_leaves_no_process(arri
     finally:
         terminal.close()
 
-    said = ["stopping: taking a last checkpoint", "job FINISHED", "job 'copy' FINISHED in", "the app goes on"]
+    said = ["stopping: taking a last checkpoint", "job STOPPED", "job 'copy' STOPPED in", "the app goes on"]
     places = [terminal.shown.find(text) for text in said]
     (kept,) = checkpoints.glob("*/chk-*")
     assert code == 0
