@@ -43,6 +43,8 @@ class Interrupts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.wish = Wish.GO_ON
+        self.asked = threading.Event()
+        """Set when the first signal has come."""
         self._running = running
         self._say = say
         self._clock = clock
@@ -77,6 +79,7 @@ class Interrupts:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGINT and self._is_known(number):
             return
+        self.asked.set()
         if self.wish is Wish.CANCEL or not self._running():
             raise KeyboardInterrupt
         self.wish = Wish(self.wish.value + 1)

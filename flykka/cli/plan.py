@@ -35,8 +35,8 @@ def plan(
 
 def _drawn(made: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], form: str, output: str | None) -> int:
     if form == "text" and output is None:
-        with lasting_output() as console:
-            console.print(rendered(made, graphs))
+        with lasting_output():
+            RichConsole(force_jupyter=False).print(rendered(made, graphs))
         return OK
     text = _text(made, job_graph, graphs, form)
     if output is None:

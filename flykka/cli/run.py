@@ -30,8 +30,10 @@ class _Outcome:
 
 def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str], verbose: bool) -> int:
     """Run the app, show its jobs, say what came of it; the exit code."""
-    with lasting_output() as output:
-        outcome = _outcome(app, AppRun(options, output, continue_with), output, verbose=verbose)
+    output = RichConsole(force_jupyter=False)
+    app_run = AppRun(options, output, continue_with)
+    with lasting_output(app_run.interrupts.asked):
+        outcome = _outcome(app, app_run, output, verbose=verbose)
         # Only now: whatever was to be said by others has been said.
         if outcome.last_words:
             print(outcome.last_words, file=sys.stderr, flush=True)

@@ -55,8 +55,8 @@ def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, options: Laun
         told = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
         print(json.dumps({**told, **asdict(compared)}, indent=2))
     else:
-        with lasting_output() as output:
-            _show(output, checkpoint, job_graph, compared)
+        with lasting_output():
+            _show(RichConsole(force_jupyter=False), checkpoint, job_graph, compared)
     return FAILED if compared.problems else OK
 
 

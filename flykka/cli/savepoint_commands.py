@@ -34,8 +34,8 @@ def inspect(path: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(_as_json(checkpoint, operators, missing), indent=2))
     else:
-        with lasting_output() as output:
-            _show(output, checkpoint, operators)
+        with lasting_output():
+            _show(RichConsole(force_jupyter=False), checkpoint, operators)
     if missing is not None:
         print(f"flykka savepoint: {missing}", file=sys.stderr)
         return FAILED

@@ -33,6 +33,8 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
 IN_ITS_TERMINAL = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+# It is ignored where the tests run in the background of a shell.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 if sys.argv[1] == "nohup":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 os.execv(sys.argv[2], sys.argv[2:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 
 import pytest
@@ -16,9 +17,8 @@ TALKATIVE = """
 import logging, os, subprocess, sys
 from flykka.console.output import lasting_output
 input()
-with lasting_output() as output:
+with lasting_output():
     for number in range(3):
-        output.print(number)
         print(number, flush=True)
         print("a warning", file=sys.stderr)
         logging.warning("another one")
@@ -57,6 +57,31 @@ def test_a_program_goes_on_when_its_terminal_has_gone() -> None:
     assert program.returncode == 7
 
 
+HURRIED = """
+import threading
+from flykka.console.output import lasting_output
+hurry = threading.Event()
+hurry.set()
+with lasting_output(hurry):
+    for number in range(10_000):
+        print("more than a terminal or a pipe holds")
+raise SystemExit(7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opened", [os.openpty, os.pipe], ids=["terminal", "pipe"])
+def test_a_program_that_is_to_end_waits_only_so_long_for_a_reader(opened: Callable[[], tuple[int, int]]) -> None:
+    ours, theirs = opened()
+    try:
+        ended = subprocess.run([sys.executable, "-c", HURRIED], cwd=HOUSE, stdout=theirs, timeout=60, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert ended.returncode == 7
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_program_goes_on_when_the_disk_is_full() -> None:
@@ -72,7 +97,7 @@ def test_a_character_that_the_encoding_does_not_know_is_written_as_its_number(mo
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="ascii"))
 
-    with lasting_output() as output:
-        output.print("job in Zürich")
+    with lasting_output():
+        print("job in Zürich")
 
     assert written.getvalue() == rb"job in Z\xfcrich" + b"\n"
