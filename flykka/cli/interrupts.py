@@ -48,7 +48,7 @@ class Interrupts:
         self._running = running
         self._say = say
         self._clock = clock
-        self._asked: float | None = None
+        self._requested: float | None = None
         self._noted: SimpleQueue[Wish] = SimpleQueue()
         self._before: dict[signal.Signals, object] = {}
 
@@ -87,9 +87,11 @@ class Interrupts:
 
     def _is_known(self, number: int) -> bool:
         """Whether this was asked for already. A terminal that goes away may say so more than once, and asks to stop."""
-        before, self._asked = self._asked, self._clock()
-        is_repeated = before is not None and self._asked - before < _ONE_REQUEST_SECONDS
-        return is_repeated or (number == signal.SIGHUP and self.wish is not Wish.GO_ON)
+        now = self._clock()
+        if self._requested is not None and now - self._requested < _ONE_REQUEST_SECONDS:
+            return True
+        self._requested = now
+        return number == signal.SIGHUP and self.wish is not Wish.GO_ON
 
     def _perform(self) -> None:
         while (wish := self._noted.get()) is not Wish.GO_ON:
