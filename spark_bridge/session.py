@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from flykka.spark_bridge import python_daemon
 from flykka.spark_bridge.deferred_interrupts import DeferredInterrupts
 from flykka.spark_bridge.errors import SessionError
+from flykka.spark_bridge.gateway import ensure_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,9 @@ def spark_session(
         builder = builder.config(key, text)
     with DeferredInterrupts() as interrupts:
         try:
-            SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+            conf = SparkConf().setAll(list(settings.items()))
+            ensure_gateway(conf)
+            SparkContext.getOrCreate(conf)
             # The context has installed its own handler, and the session takes another second.
             interrupts.defer()
             session = builder.getOrCreate()

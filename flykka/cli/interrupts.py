@@ -1,9 +1,10 @@
-"""Ctrl-C: once stops the jobs that run, twice cancels them; SIGTERM is as good as a Ctrl-C."""
+"""Ctrl-C: once stops the jobs that run, twice cancels them; SIGTERM is as good as a Ctrl-C, and SIGHUP stops only."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from queue import SimpleQueue
@@ -14,7 +15,10 @@ from flykka.jobs.job_client import JobClient
 from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobType
 from flykka.runtime.errors import ActorDeadError
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_ONE_REQUEST_SECONDS = 1.0
+"""`timeout` sends SIGTERM to the process and to its group, a service manager SIGTERM and SIGHUP: one request each."""
 
 
 class Wish(Enum):
@@ -26,16 +30,25 @@ class Wish(Enum):
 
 
 class Interrupts:
-    """Handles the two signals from `__enter__` to `__exit__`, in the main thread.
+    """Handles the signals from `__enter__` to `__exit__`, in the main thread.
 
     While no job runs, and when even the cancellation is interrupted, a signal is a KeyboardInterrupt, as in any Python
     program. Else the handler only takes note: it may have interrupted somebody who holds a lock.
     """
 
-    def __init__(self, running: Callable[[], Sequence[JobClient]], say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        running: Callable[[], Sequence[JobClient]],
+        say: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.wish = Wish.GO_ON
+        self.asked = threading.Event()
+        """Set when the first signal has come."""
         self._running = running
         self._say = say
+        self._clock = clock
+        self._requested: float | None = None
         self._noted: SimpleQueue[Wish] = SimpleQueue()
         self._before: dict[signal.Signals, object] = {}
 
@@ -64,10 +77,21 @@ class Interrupts:
             self._begin(self.wish, client)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGINT and self._is_known(number):
+            return
+        self.asked.set()
         if self.wish is Wish.CANCEL or not self._running():
             raise KeyboardInterrupt
         self.wish = Wish(self.wish.value + 1)
         self._noted.put(self.wish)
+
+    def _is_known(self, number: int) -> bool:
+        """Whether this was asked for already. A terminal that goes away may say so more than once, and asks to stop."""
+        now = self._clock()
+        if self._requested is not None and now - self._requested < _ONE_REQUEST_SECONDS:
+            return True
+        self._requested = now
+        return number == signal.SIGHUP and self.wish is not Wish.GO_ON
 
     def _perform(self) -> None:
         while (wish := self._noted.get()) is not Wish.GO_ON:

@@ -13,7 +13,7 @@ from rich.console import Console as RichConsole
 from flykka.cli.app import App
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.first_job import first_job
-from flykka.console.output import Output
+from flykka.console.output import lasting_output
 from flykka.launch import LaunchOptions
 from flykka.messages.job_graph import JobGraph
 from flykka.plan.document import document
@@ -42,7 +42,8 @@ def plan(
 
 def _drawn(made: ProgramPlan, job_graph: JobGraph, *, graphs: Sequence[str], form: str, output: str | None) -> int:
     if form == "text" and output is None:
-        Output().print(rendered(made, graphs))
+        with lasting_output():
+            RichConsole(force_jupyter=False).print(rendered(made, graphs))
         return OK
     text = _text(made, job_graph, graphs, form)
     if output is None:

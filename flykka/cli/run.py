@@ -7,13 +7,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from rich.console import Console as RichConsole
+
 from flykka.cli.app import App
 from flykka.cli.app_run import AppRun, NoMoreJobsError
 from flykka.cli.diverted_stderr import diverted_stderr
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.interrupts import Wish
 from flykka.console.live import can_be_live
-from flykka.console.output import Output
+from flykka.console.output import lasting_output
 from flykka.errors import JobExecutionError
 from flykka.launch import LaunchOptions, launched
 
@@ -28,8 +30,17 @@ class _Outcome:
 
 def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str], verbose: bool) -> int:
     """Run the app, show its jobs, say what came of it; the exit code."""
-    output = Output()
+    output = RichConsole(force_jupyter=False)
     app_run = AppRun(options, output, continue_with)
+    with lasting_output(app_run.interrupts.asked):
+        outcome = _outcome(app, app_run, output, verbose=verbose)
+        # Only now: whatever was to be said by others has been said.
+        if outcome.last_words:
+            print(outcome.last_words, file=sys.stderr, flush=True)
+    return outcome.code
+
+
+def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -> _Outcome:
     with ExitStack() as last_first:
         if can_be_live(output) and sys.stderr.isatty():
             last_first.enter_context(diverted_stderr(app_run.say))
@@ -38,10 +49,7 @@ def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str]
         last_first.callback(app_run.close)
         outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
         app_run.has_ended_in_order = outcome.code == OK
-    # Only now: whatever was to be said by others has been said.
-    if outcome.last_words:
-        print(outcome.last_words, file=sys.stderr, flush=True)
-    return outcome.code
+    return outcome
 
 
 def _raised(app: App, app_run: AppRun) -> BaseException | None:

@@ -37,7 +37,7 @@ while it runs:
   Ctrl-C once stops: the jobs take a last checkpoint, publish what it holds and
   finish; the checkpoint is kept, and the summary says how to continue from it.
   With a savepoint directory the last one is a savepoint.
-  Ctrl-C twice cancels. SIGTERM is as good as a Ctrl-C.
+  Ctrl-C twice cancels. SIGTERM is as good as a Ctrl-C; SIGHUP only stops.
 
 examples:
   flykka run delays.py

@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +15,7 @@ from flykka.cli.app import App
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.first_job import first_job
 from flykka.console.formats import NOTHING, format_bytes
-from flykka.console.output import Output
+from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
 from flykka.jobs.checkpoints import compatibility, find_checkpoint
 from flykka.jobs.state_compatibility import OperatorMatch, StateCompatibility
@@ -54,12 +55,14 @@ def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, options: Laun
         told = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
         print(json.dumps({**told, **asdict(compared)}, indent=2))
     else:
-        _show(checkpoint, job_graph, compared)
+        with lasting_output():
+            _show(RichConsole(force_jupyter=False), checkpoint, job_graph, compared)
     return FAILED if compared.problems else OK
 
 
-def _show(checkpoint: CompletedCheckpoint, job_graph: JobGraph, compared: StateCompatibility) -> None:
-    output = Output()
+def _show(
+    output: RichConsole, checkpoint: CompletedCheckpoint, job_graph: JobGraph, compared: StateCompatibility
+) -> None:
     output.print(_table(compared))
     for problem in compared.problems:
         output.print(Text(f"- {problem}"), soft_wrap=True)

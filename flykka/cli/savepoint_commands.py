@@ -9,12 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.console.formats import NOTHING, format_bytes, format_count
-from flykka.console.output import Output
+from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
 from flykka.jobs.checkpoints import missing_state, read_checkpoint
 from flykka.jobs.savepoint_summary import OperatorSummary, operator_summaries
@@ -33,7 +34,8 @@ def inspect(path: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(_as_json(checkpoint, operators, missing), indent=2))
     else:
-        _show(checkpoint, operators)
+        with lasting_output():
+            _show(RichConsole(force_jupyter=False), checkpoint, operators)
     if missing is not None:
         print(f"flykka savepoint: {missing}", file=sys.stderr)
         return FAILED
@@ -57,8 +59,7 @@ def _as_json(
     }
 
 
-def _show(checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...]) -> None:
-    output = Output()
+def _show(output: RichConsole, checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...]) -> None:
     taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000, UTC)
     size = format_bytes(sum(operator.state_bytes for operator in operators))
     job = f"job {checkpoint.job_name!r} ({checkpoint.job_id})" if checkpoint.job_name else f"job {checkpoint.job_id}"

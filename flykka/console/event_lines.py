@@ -6,7 +6,8 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.actors.savepoint_name import is_savepoint
-from flykka.console.formats import format_bytes, format_cause
+from flykka.console.checkpoint_lines import CheckpointLine, CheckpointLines, completed_text
+from flykka.console.formats import STOPPED, format_cause
 from flykka.launch import current_launch
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
@@ -15,13 +16,13 @@ from flykka.messages.job import (
     CheckpointCompleted,
     ExecutionStateChanged,
     JobRestored,
+    JobResultSuccess,
     JobStatus,
     JobStatusChanged,
     TaskManagerLost,
 )
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState
-from flykka.runtime.durations import format_ms
 
 PLAIN = ""
 COMPLETED = "green"
@@ -31,6 +32,8 @@ FAILED = "red"
 
 class Console:
     """Prints a line for what a reader wants to know, with the seconds since the first message about the job.
+
+    Of checkpoints that go well, many share a line: see `CheckpointLines`. One that fails has a line of its own.
 
     On a terminal the lines to look for have a colour; anywhere else, and with NO_COLOR, they are plain text. With a
     `job_name` each line has it. In an app that `flykka run` has started a Console without an `output` is silent:
@@ -44,17 +47,26 @@ class Console:
         self._began_ms: int | None = None
         self._task_managers: set[TaskManagerId] = set()
         self._told: SerializedThrowable | None = None
+        self._finished_ms: int | None = None
+        self._checkpoints = CheckpointLines()
 
     def __call__(self, message: Message) -> None:
         """Write what the message tells, if it is worth a line."""
         match message:
+            case JobStatusChanged(status=JobStatus.FINISHED, timestamp_ms=at):
+                # Whether it has come to its end, or was stopped, its result says, which comes next.
+                self._finished_ms = at
+            case JobResultSuccess(checkpoint_path=kept) if self._finished_ms is not None:
+                self._line(self._finished_ms, f"job {JobStatus.FINISHED if kept is None else STOPPED}")
             case JobStatusChanged(status=status, timestamp_ms=at, cause=cause):
                 # FAILING and RESTARTING have one cause: it is told once.
                 style = FAILED if status in (JobStatus.FAILING, JobStatus.FAILED) else PLAIN
                 self._line(at, f"job {status}" + _because(None if cause == self._told else cause), style)
                 self._told = cause
-            case CheckpointCompleted(timestamp_ms=at):
-                self._line(at, _completed(message), COMPLETED)
+            case CheckpointCompleted(path=path, timestamp_ms=at) if is_savepoint(path):
+                self._line(at, completed_text(message), COMPLETED)
+            case CheckpointCompleted():
+                self._print_checkpoints(self._checkpoints.completed(message))
             case CheckpointAborted(checkpoint_id=checkpoint, reason=reason, timestamp_ms=at):
                 self._line(at, f"checkpoint {checkpoint} aborted: {reason}")
             case JobRestored(checkpoint_id=None, timestamp_ms=at):
@@ -82,6 +94,14 @@ class Console:
             self._line(execution.timestamp_ms, f"{task_manager} runs its first task, {execution.task_name}")
 
     def _line(self, at_ms: int, text: str, style: str = PLAIN) -> None:
+        self._print_checkpoints(self._checkpoints.interrupted())
+        self._print(at_ms, text, style)
+
+    def _print_checkpoints(self, line: CheckpointLine | None) -> None:
+        if line is not None:
+            self._print(line.timestamp_ms, line.text, COMPLETED)
+
+    def _print(self, at_ms: int, text: str, style: str) -> None:
         if self._began_ms is None:
             self._began_ms = at_ms
         line = Text(f"{(at_ms - self._began_ms) / 1_000:7.2f} s  ")
@@ -90,12 +110,6 @@ class Console:
         line.append(text, style)
         # One write for the whole line, however long: other threads print too.
         self._output.print(line, soft_wrap=True, highlight=False)
-
-
-def _completed(checkpoint: CheckpointCompleted) -> str:
-    size = f"{format_bytes(checkpoint.size_bytes)}, {format_bytes(checkpoint.incremental_bytes)} of it new"
-    what = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
-    return f"{what} {checkpoint.checkpoint_id} completed in {format_ms(checkpoint.duration_ms)}: {size}"
 
 
 def _because(cause: SerializedThrowable | None) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from flykka.jobs.job_details import JobDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
 NOTHING = "-"
+STOPPED = "STOPPED"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), ("min", 60_000, 1))
 
@@ -53,6 +55,11 @@ def format_lag(ms: int | None) -> str:
         if ms >= least * length_ms:
             return f"{ms // length_ms} {unit}"
     return format_ms(ms)
+
+
+def displayed_status(details: JobDetails) -> str:
+    """The status of a job; STOPPED where it has FINISHED, as Flink has it, because it was stopped with a checkpoint."""
+    return STOPPED if details.was_stopped else details.status
 
 
 def format_cause(cause: SerializedThrowable) -> str:

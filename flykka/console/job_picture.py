@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from rich.cells import cell_len
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderResult
-from rich.table import Table
 from rich.text import Text
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.console.formats import NOTHING, format_bytes, format_cause, format_count, format_event_time, format_lag
+from flykka.console.formats import (
+    NOTHING,
+    displayed_status,
+    format_bytes,
+    format_cause,
+    format_count,
+    format_event_time,
+    format_lag,
+)
 from flykka.jobs.job_details import (
     CheckpointStatistics,
     JobDetails,
@@ -44,20 +51,39 @@ _BAR = 5
 """Characters: one stands for a fifth of the time."""
 _NAME = 20
 """Characters that the name of a vertex has at least."""
-_MORE_NAME = 12
-"""So many more it has before the less important columns are shown."""
 _GAP = 2
+_WANTED = 6
+"""Columns as important as this are not given up for a name: it gets a line of its own where there is one."""
+_OTHER_LINES = 9
+"""Of a picture without its vertices, and some for what is printed above it."""
 _CHECKPOINTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the vertices, always `width` characters wide: what grows in one does not move the others."""
+    """A column of the vertices, always `width` characters wide: what grows in one does not move the others.
+
+    1 is the importance of the most important one.
+    """
 
     title: str
+    importance: int
     width: int
     cell: Callable[[JobVertexDetails], Text]
     right: bool = True
+
+    def heading(self) -> Text:
+        """Its title, as wide as the column."""
+        return self._aligned(Text(self.title))
+
+    def of(self, vertex: JobVertexDetails) -> Text:
+        """What it says of a vertex, as wide as the column."""
+        return self._aligned(self.cell(vertex))
+
+    def _aligned(self, cell: Text) -> Text:
+        cell.truncate(self.width)
+        cell.align("right" if self.right else "left", self.width)
+        return cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +91,52 @@ class JobPicture:
     """Draws the details of a job, as tall at its begin as at its end: nothing jumps."""
 
     details: JobDetails
+    jobs: int = 1
+    """How many pictures share the terminal."""
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
         # Apart from the lines above.
         yield Text()
         yield _cut(self._header(), ascii_only=ascii_only)
-        yield self._vertices(options.max_width, ascii_only=ascii_only)
+        yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
         yield _cut(self._checkpoints(), ascii_only=ascii_only)
         yield _cut(self._restarts(), ascii_only=ascii_only)
 
     def _header(self) -> Text:
         header = Text().append(self.details.name, "bold")
-        header.append(f"  {self.details.status}", _STATUS_STYLES.get(self.details.status, "bold"))
+        header.append(f"  {displayed_status(self.details)}", _STATUS_STYLES.get(self.details.status, "bold"))
         return header.append(f"  {format_ms(self.details.duration_ms)}")
 
-    def _vertices(self, width: int, *, ascii_only: bool) -> Table:
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=QUIET)
-        is_tracked = any(vertex.latency is not None for vertex in self.details.vertices)
-        columns = _fitting(width - _NAME, ascii_only=ascii_only, with_latency=is_tracked)
-        rest = width - sum(_GAP + column.width for column in columns)
-        table.add_column("vertex", no_wrap=True, overflow="crop" if ascii_only else "ellipsis", max_width=max(rest, 1))
-        for column in columns:
-            justify: Literal["left", "right"] = "right" if column.right else "left"
-            table.add_column(column.title, justify=justify, no_wrap=True, width=column.width)
+    def _vertices(self, width: int, height: int, *, ascii_only: bool) -> Iterator[Text]:
+        """A line for each vertex; two where its name and its figures do not fit beside each other, but into the height.
+
+        With neither, names are cut for the most important figures.
+        """
+        vertices = self.details.vertices
+        is_tracked = any(vertex.latency is not None for vertex in vertices)
+        columns = _columns(ascii_only=ascii_only, with_latency=is_tracked)
+        longest = max((cell_len(vertex.name) for vertex in vertices), default=0)
+        wanted = [column for column in columns if column.importance <= _WANTED]
+        if longest + sum(_GAP + column.width for column in wanted) <= width:
+            shown, name_width = _fitting(columns, width - longest), longest
+        elif 2 * len(vertices) + _OTHER_LINES <= height:
+            yield from self._in_two_lines(_fitting(columns, width), ascii_only=ascii_only)
+            return
+        else:
+            shown = _fitting(wanted, width - _NAME)
+            name_width = width - sum(_GAP + column.width for column in shown)
+        yield _row(Text("vertex"), name_width, (column.heading() for column in shown), QUIET)
+        for vertex in vertices:
+            name = Text(vertex.name)
+            name.truncate(name_width, overflow="crop" if ascii_only else "ellipsis")
+            yield _row(name, name_width, (column.of(vertex) for column in shown))
+
+    def _in_two_lines(self, shown: Sequence[_Column], *, ascii_only: bool) -> Iterator[Text]:
+        yield _row(Text(), 0, (column.heading() for column in shown), QUIET)
         for vertex in self.details.vertices:
-            table.add_row(Text(vertex.name), *(column.cell(vertex) for column in columns))
-        return table
+            yield _cut(Text(vertex.name), ascii_only=ascii_only)
+            yield _row(Text(), 0, (column.of(vertex) for column in shown))
 
     def _checkpoints(self) -> Text:
         line = Text().append("checkpoints  ", QUIET)
@@ -111,26 +156,43 @@ class JobPicture:
         return line if last.cause is None else line.append(f", the last after {format_cause(last.cause)}")
 
 
-def _fitting(width: int, *, ascii_only: bool, with_latency: bool) -> list[_Column]:
-    """The columns that find room, in their order; those that come first in importance are chosen first."""
-    tasks = _Column("tasks", 13, _tasks, right=False)
-    rows_in = _Column("rows in", 9, lambda vertex: Text(format_count(vertex.rows_in)))
-    rows_out = _Column("rows out", 9, lambda vertex: Text(format_count(vertex.rows_out)))
-    rate = _Column("rows/s", 9, lambda vertex: Text(format_count(vertex.rows_in_per_second)))
-    watermark = _Column("watermark", 19, _watermark, right=False)
-    lag = _Column("lag", 7, lambda vertex: Text(format_lag(vertex.watermark_lag_ms)))
-    busy = _Column("busy", _BAR + 5, lambda vertex: _shares(vertex.shares, ascii_only=ascii_only), right=False)
-    back_pressured = _Column("back-pressured", 14, _back_pressured)
-    queued = _Column("queued", 9, _queued)
+def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
+    """In their order on the screen, whether they find room or not."""
+    latency = _Column("latency", 7, 7, lambda vertex: Text(_latency(vertex)))
+    return [
+        _Column("tasks", 1, 13, _tasks, right=False),
+        _Column("rows in", 2, 9, lambda vertex: Text(format_count(vertex.rows_in))),
+        _Column("rows out", 9, 9, lambda vertex: Text(format_count(vertex.rows_out))),
+        _Column("rows/s", 3, 9, lambda vertex: Text(format_count(vertex.rows_in_per_second))),
+        _Column("watermark", 6, 19, _watermark, right=False),
+        _Column("lag", 5, 7, lambda vertex: Text(format_lag(vertex.watermark_lag_ms))),
+        *((latency,) if with_latency else ()),
+        _Column("busy", 4, _BAR + 5, lambda vertex: _shares(vertex.shares, ascii_only=ascii_only), right=False),
+        _Column("back-pressured", 8, 14, _back_pressured),
+        _Column("queued", 10, 9, _queued),
+    ]
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Those that find room, the most important ones first; none that is less important than one that does not."""
     chosen: list[_Column] = []
-    tracked = (_Column("latency", 7, lambda vertex: Text(_latency(vertex))),) if with_latency else ()
-    for column in (tasks, rows_in, rate, busy, *tracked, lag, watermark, back_pressured, rows_out, queued):
+    for column in sorted(columns, key=lambda column: column.importance):
         width -= _GAP + column.width
-        if width < (_MORE_NAME if column in (watermark, back_pressured, rows_out, queued) else 0):
+        if width < 0:
             break
         chosen.append(column)
-    order = (tasks, rows_in, rows_out, rate, watermark, lag, *tracked, busy, back_pressured, queued)
-    return [column for column in order if column in chosen]
+    return [column for column in columns if column in chosen]
+
+
+def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") -> Text:
+    """A name, and what stands behind it."""
+    row = Text(style=style, no_wrap=True, overflow="crop")
+    name.align("left", name_width)
+    row.append_text(name)
+    for cell in cells:
+        row.append(" " * _GAP)
+        row.append_text(cell)
+    return row
 
 
 def _cut(line: Text, *, ascii_only: bool) -> Text:
@@ -178,8 +240,8 @@ def _queued(vertex: JobVertexDetails) -> Text:
 
 
 def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
-    text = Text().append(f"{checkpoint.checkpoint_id}", "bold")
+    text = Text().append(f"#{checkpoint.checkpoint_id}", "bold")
     if checkpoint.status is CheckpointStatsStatus.FAILED:
         return text.append(f" {checkpoint.reason}", "red")
     size = f"{format_bytes(checkpoint.size_bytes)} ({format_bytes(checkpoint.incremental_bytes)} new)"
-    return text.append(f" {format_ms(checkpoint.duration_ms)}, {size}")
+    return text.append(f" in {format_ms(checkpoint.duration_ms)}, {size}")

@@ -52,7 +52,7 @@ class LiveScreen:
                 return
             if others:
                 self._jobs = others
-                self._output.print(JobPicture(job()))
+                self._output.print(JobPicture(job(), jobs=len(self._jobs)))
             else:
                 self._end()
 
@@ -68,4 +68,5 @@ class LiveScreen:
 
     def _pictures(self) -> RenderableType:
         # Without the lock: whoever holds it may be waiting for the thread that draws.
-        return Group(*(JobPicture(job()) for job in self._jobs))
+        jobs = self._jobs
+        return Group(*(JobPicture(job(), jobs=len(jobs)) for job in jobs))

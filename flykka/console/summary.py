@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from flykka.console.formats import format_bytes
+from flykka.console.formats import displayed_status, format_bytes
 from flykka.explanation.job_exceptions import failure_lines
 from flykka.jobs.job_details import JobDetails, JobVertexDetails
 from flykka.messages.job import JobStatus
@@ -21,7 +21,7 @@ _STYLES = {JobStatus.FINISHED: "bold green", JobStatus.FAILED: "bold red", JobSt
 
 def print_summary(output: RichConsole, details: JobDetails, more: Iterable[tuple[str, str]] = ()) -> None:
     """Print the summary of a job that has ended; `more` are further lines, each with its label."""
-    head = Text(f"job {details.name!r} ").append(details.status, _STYLES.get(details.status, "bold"))
+    head = Text(f"job {details.name!r} ").append(displayed_status(details), _STYLES.get(details.status, "bold"))
     head.append(f" in {format_ms(details.duration_ms)}")
     output.print(head, soft_wrap=True, highlight=False)
     for label, text in (*_lines(details), *more):

@@ -123,6 +123,11 @@ class JobDetails:
     number_of_exceptions: int = 0
     accumulators: AccumulatorResults = field(default_factory=AccumulatorResults)
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it was stopped with a checkpoint or a savepoint: it is FINISHED, but not at the end of its input."""
+        return self.status is JobStatus.FINISHED and self.kept_checkpoint is not None
+
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:
     """The state that stands for all subtasks of a vertex (Flink's ExecutionJobVertex.getAggregateJobVertexState)."""

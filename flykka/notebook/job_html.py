@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from html import escape
 
 from flykka.actors.graph.states import JOB_TERMINAL
-from flykka.console.formats import format_bytes, format_count
+from flykka.console.formats import displayed_status, format_bytes, format_count
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.notebook.job_text import has_failed, headline, lag, vertex_state, watermark, why
@@ -66,7 +66,8 @@ def job_html(details: JobDetails) -> str:
 def _head(details: JobDetails) -> str:
     return (
         f'<div class="head"><span class="name">{escape(details.name)}</span>'
-        f"<span>{status_dot(str(details.status))}</span><span>{escape(headline(details))}</span>"
+        f"<span>{status_dot(str(details.status), displayed_status(details))}</span>"
+        f"<span>{escape(headline(details))}</span>"
         f'<span class="quiet">{escape(details.job_id)}</span></div>'
     )
 

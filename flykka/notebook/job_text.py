@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from flykka.console.formats import format_bytes, format_cause, format_count, format_event_time, format_lag
+from flykka.console.formats import (
+    displayed_status,
+    format_bytes,
+    format_cause,
+    format_count,
+    format_event_time,
+    format_lag,
+)
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
@@ -12,7 +19,7 @@ from flykka.runtime.durations import format_ms
 
 def job_text(details: JobDetails) -> str:
     """The job as plain text: a line for itself, one per vertex, one for its last checkpoint and its last failure."""
-    lines = [f"job {details.name!r} {details.status}, {headline(details)}"]
+    lines = [f"job {details.name!r} {displayed_status(details)}, {headline(details)}"]
     lines += [f"  {vertex.name}: {', '.join(_facts(vertex))}" for vertex in details.vertices]
     if details.last_completed is not None:
         lines.append(f"  checkpoint {details.last_completed.checkpoint_id}: {_cost(details.last_completed)}")

@@ -54,6 +54,13 @@ def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() 
     assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
 
 
+def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+    stopped = job(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
+
+    assert "</span>STOPPED</span>" in job_html(stopped)
+    assert job_text(stopped).startswith(f"job {stopped.name!r} STOPPED")
+
+
 def test_late_rows_have_a_column_where_there_are_some() -> None:
     picture = shown(job(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 

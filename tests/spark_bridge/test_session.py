@@ -30,6 +30,18 @@ session.stop()
 print("as found")
 """
 
+TERMINATED = """
+import os, signal
+from pyspark import SparkContext
+from flykka.spark_bridge.session import spark_session
+session = spark_session("local[1]")
+jvm = SparkContext._gateway.proc.pid
+print("the same" if os.getsid(jvm) == os.getsid(0) else "another")
+os.kill(jvm, signal.SIGTERM)
+print(session.range(3).count())
+session.stop()
+"""
+
 LOG_LEVEL = """
 from flykka.spark_bridge.session import spark_session
 session = spark_session("local[1]")
@@ -91,8 +103,22 @@ def test_a_new_session_leaves_the_interrupt_key_and_the_users_java_options_alone
     ran = fresh(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
-    # The JVM itself says this, whatever the logging, of a module that Spark asks for.
-    assert [line for line in ran.stderr.splitlines() if "incubator modules" not in line] == []
+    assert ran.stderr == ""
+
+
+@pytest.mark.slow
+def test_the_jvm_is_in_a_session_of_its_own_and_a_sigterm_is_not_for_it() -> None:
+    ran = fresh(TERMINATED)
+
+    assert ran.stdout.split() == ["another", "3"], ran.stderr
+
+
+@pytest.mark.slow
+def test_why_there_is_no_jvm_is_said_before_the_error(tmp_path: Path) -> None:
+    ran = fresh(LOG_LEVEL, JAVA_HOME=str(tmp_path))
+
+    assert f"{tmp_path}/bin/java: No such file or directory" in ran.stderr.partition("Traceback")[0]
+    assert "flykka.spark_bridge.errors.SessionError: no Spark session at local[1]" in ran.stderr
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import signal
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -21,6 +22,11 @@ STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels)"
 def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
     number: signal.Signals = request.param
     return number
+
+
+def seconds() -> Iterator[float]:
+    """Of a clock that is a second later whenever it is looked at."""
+    return map(float, count())
 
 
 @pytest.fixture
@@ -61,7 +67,8 @@ def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.Si
 
 
 def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
-    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put) as interrupts:
+    clock = seconds().__next__
+    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put, clock) as interrupts:
         signal.raise_signal(interrupt)
         lines = [said.get(timeout=10), said.get(timeout=10)]
         signal.raise_signal(interrupt)
@@ -75,6 +82,28 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
     ]
     assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)
     assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
+
+
+def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(said: queue.SimpleQueue[str]) -> None:
+    clock = seconds().__next__
+    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put, clock) as interrupts:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+        first = said.get(timeout=10)
+
+    assert (first, interrupts.wish) == (STOPPING, Wish.STOP)
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_what_is_sent_to_the_process_and_again_to_its_group_is_one_request(
+    job: OneJob, said: queue.SimpleQueue[str], first: signal.Signals, second: signal.Signals
+) -> None:
+    with Interrupts(lambda: [job.client], said.put, lambda: 7.0) as interrupts:
+        signal.raise_signal(first)
+        signal.raise_signal(second)
+
+    assert interrupts.wish is Wish.STOP
 
 
 def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
@@ -129,12 +158,15 @@ def test_a_handler_that_somebody_else_has_put_in_between_is_replaced(said: queue
     assert again == ours
 
 
-def test_a_signal_that_is_to_be_ignored_is_ignored(job: OneJob, said: queue.SimpleQueue[str]) -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP], ids=["in the background", "nohup"])
+def test_a_signal_that_is_to_be_ignored_is_ignored(
+    job: OneJob, said: queue.SimpleQueue[str], ignored: signal.Signals
+) -> None:
+    before = signal.signal(ignored, signal.SIG_IGN)
     try:
         with Interrupts(lambda: [job.client], said.put) as interrupts:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(ignored)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(ignored, before)
 
     assert interrupts.wish is Wish.GO_ON

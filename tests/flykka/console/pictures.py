@@ -51,7 +51,7 @@ def checkpoint(number: int) -> CheckpointStatistics:
     )
 
 
-def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8") -> list[str]:
+def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8", height: int = 24) -> list[str]:
     """The lines, without colours and what stands at the end of a line for nothing."""
 
     class Nowhere(StringIO):
@@ -60,7 +60,7 @@ def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8") ->
         def encoding(self) -> str:  # type: ignore[override]
             return encoding
 
-    output = RichConsole(file=Nowhere(), width=width, color_system=None, force_terminal=True)
+    output = RichConsole(file=Nowhere(), width=width, height=height, color_system=None, force_terminal=True)
     with output.capture() as captured:
         output.print(picture)
     return [line.rstrip() for line in captured.get().splitlines()]

@@ -18,6 +18,7 @@ from flykka.messages.job import (
     CheckpointCompleted,
     ExecutionStateChanged,
     JobRestored,
+    JobResultSuccess,
     JobStatus,
     JobStatusChanged,
     TaskManagerLost,
@@ -58,9 +59,19 @@ def test_seconds_are_counted_from_the_first_message() -> None:
     messages = [
         JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=50_000),
         JobStatusChanged(job_id=JOB, status=JobStatus.FINISHED, timestamp_ms=61_230),
+        JobResultSuccess(job_id=JOB),
     ]
 
     assert lines(messages) == ["   0.00 s  job RUNNING", "  11.23 s  job FINISHED"]
+
+
+def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+    messages = [
+        JobStatusChanged(job_id=JOB, status=JobStatus.FINISHED, timestamp_ms=1_000),
+        JobResultSuccess(job_id=JOB, checkpoint_path="/chk-9"),
+    ]
+
+    assert lines(messages) == ["   0.00 s  job STOPPED"]
 
 
 def test_a_restart_is_told_with_the_first_line_of_its_reason() -> None:
@@ -159,3 +170,37 @@ def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytes
     Console()(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
+
+
+def completed(number: int, at: int, path: str = "/chk") -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=number,
+        duration_ms=58,
+        size_bytes=2_048,
+        incremental_bytes=512,
+        path=path,
+        timestamp_ms=at,
+    )
+
+
+def test_checkpoints_that_go_well_share_a_line_and_what_else_happens_stands_behind_it() -> None:
+    failed = CheckpointAborted(job_id=JOB, checkpoint_id=5, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=5_000)
+    messages = [*(completed(number, number * 1_000) for number in range(1, 5)), failed, completed(6, 6_000)]
+
+    assert [line.partition(";")[0].partition(" in ")[0] for line in lines(messages)] == [
+        "   0.00 s  checkpoint 1 completed",
+        "   3.00 s  checkpoints 2-4 completed, 58 ms at the median",
+        "   4.00 s  checkpoint 5 aborted: EXPIRED",
+        "   5.00 s  checkpoint 6 completed",
+    ]
+
+
+def test_a_savepoint_has_a_line_of_its_own() -> None:
+    messages = [completed(1, 0), completed(2, 10), completed(3, 20, path="/savepoints/savepoint-job-1f03a9c2-3")]
+
+    assert [line[11:].partition(" in ")[0] for line in lines(messages)] == [
+        "checkpoint 1 completed",
+        "checkpoint 2 completed",
+        "savepoint 3 completed",
+    ]

@@ -29,8 +29,8 @@ def test_without_a_terminal_there_are_lines_and_a_summary_before_the_wait_is_ove
 
     assert out.getvalue().splitlines() == [
         "   0.00 s  job RUNNING",
-        "   1.20 s  job FINISHED",
-        "job 'delays' FINISHED in 1.2 s",
+        "   1.20 s  job STOPPED",
+        "job 'delays' STOPPED in 1.2 s",
         "  read         0 rows from 'flights'",
         "  written      0 rows to 'output'",
         "  checkpoints  0 completed, 0 failed",

@@ -33,29 +33,38 @@ BUSY = replace(
 )
 
 
-def vertices(*vertices: JobVertexDetails, width: int = 120, encoding: str = "utf-8") -> list[list[str]]:
-    """The cells of the table, the titles first."""
-    lines = shown(JobPicture(replace(DETAILS, vertices=vertices)), width, encoding)
-    return [[cell for cell in line.split("  ") if cell.strip()] for line in lines[2 : 3 + len(vertices)]]
+WANTED = "tasks rows_in rows/s watermark lag busy"
+ALL = "tasks rows_in rows_out rows/s watermark lag busy back-pressured queued"
+
+
+def table(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
+    """What is between the header and the checkpoints."""
+    return shown(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
+
+
+def words(line: str) -> str:
+    """The titles of columns, with spaces between them."""
+    return " ".join(title.strip().replace(" ", "_") for title in line.split("  ") if title.strip())
 
 
 def cells(vertex: JobVertexDetails, width: int = 140, encoding: str = "utf-8") -> dict[str, str]:
-    titles, row = vertices(vertex, width=width, encoding=encoding)
-    return {title.strip(): cell.strip() for title, cell in zip(titles, row, strict=True)}
+    lines = shown(JobPicture(replace(DETAILS, vertices=(vertex,))), width, encoding)[2:4]
+    titles, row = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines)
+    return dict(zip(titles, row, strict=True))
 
 
 def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
     assert shown(JobPicture(DETAILS), width=60) == [
         "",
         "delays  RUNNING  12.3 s",
-        "vertex  tasks            rows in     rows/s",
+        "  tasks            rows in     rows/s      lag  busy",
         "checkpoints  none yet",
         "restarts     none",
     ]
 
 
 def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
-    assert cells(BUSY) == {
+    assert cells(BUSY, width=200) == {
         "vertex": "Source: flights",
         "tasks": "2 RUNNING",
         "rows in": "336,776",
@@ -65,26 +74,58 @@ def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
         "lag": "2.5 s",
         "busy": "██▒·· 40%",
         "back-pressured": "20%",
+        "queued": "0|0",
     }
 
 
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (140, "vertex tasks rows_in rows_out rows/s watermark lag busy back-pressured"),
-        (120, "vertex tasks rows_in rows/s watermark lag busy"),
-        (80, "vertex tasks rows_in rows/s lag busy"),
-        (60, "vertex tasks rows_in rows/s"),
-        (40, "vertex tasks"),
-        (20, "vertex"),
+        (200, f"vertex {ALL}"),
+        (140, f"vertex {WANTED} back-pressured"),
+        (120, f"vertex {WANTED}"),
+        (80, WANTED),
+        (60, "tasks rows_in rows/s lag busy"),
+        (40, "tasks rows_in rows/s"),
+        (20, "tasks"),
     ],
 )
-def test_what_matters_less_gives_way_to_the_name_on_a_narrow_terminal(width: int, titles: str) -> None:
+def test_the_name_is_whole_and_the_most_important_figures_find_room(width: int, titles: str) -> None:
+    long = replace(BUSY, name="delays per origin and hour -> Sink: b")
+
+    heading, *lines = table(long, width=width)
+
+    assert words(heading) == titles
+    assert lines[0].startswith(long.name[: width - 1])
+    assert len(lines) == (1 if titles.startswith("vertex") else 2)
+
+
+def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_each() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
-    shown_titles = vertices(long, width=width)[0]
+    assert table(long, VERTEX, width=80) == [
+        "  tasks            rows in     rows/s  watermark                lag  busy",
+        "Source: flights -> local delays per origin and hour",
+        "  2 RUNNING        336,776     12,346  2013-06-01 04:00:00    2.5 s  ██▒·· 40%",
+        "Source: flights",
+        "  2 RUNNING              0          0  -                          -  -",
+    ]
 
-    assert [title.strip().replace(" ", "_") for title in shown_titles] == titles.split()
+
+def test_where_there_is_neither_the_width_nor_the_height_names_are_cut() -> None:
+    long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
+
+    heading, *lines = table(*[long] * 8, width=80, height=24)
+
+    assert words(heading) == "vertex tasks rows_in rows/s lag busy"
+    assert lines == ["Source: flights -> lo…  2 RUNNING        336,776     12,346    2.5 s  ██▒·· 40%"] * 8
+
+
+def test_jobs_that_share_the_terminal_share_its_height() -> None:
+    long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
+    details = replace(DETAILS, vertices=(long,) * 3)
+
+    assert [len(shown(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
 
 
 def test_batches_that_wait_before_and_behind_a_vertex_are_seen_on_a_wide_terminal() -> None:
@@ -111,7 +152,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 
     lines = shown(JobPicture(busy), width)
 
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert max(map(len, lines)) <= width
 
 
@@ -164,7 +205,7 @@ def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
     line = shown(JobPicture(details(checkpoints=seven)), width=200)[-2]
 
     size = "300 ms, 2.0 KiB (512 B new)"
-    assert line == f"checkpoints  7 EXPIRED   6 {size}   5 {size}   4 {size}   3 {size}"
+    assert line == f"checkpoints  #7 EXPIRED   #6 in {size}   #5 in {size}   #4 in {size}   #3 in {size}"
 
 
 def test_the_reason_of_the_last_restart_is_told() -> None:
@@ -177,6 +218,12 @@ def test_the_reason_of_the_last_restart_is_told() -> None:
         shown(JobPicture(details(restarts=restarts, number_of_restarts=2)))[-1]
         == "restarts     2, the last after ValueError: boom"
     )
+
+
+def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+    stopped = details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
+
+    assert shown(JobPicture(stopped))[1] == "delays  STOPPED  12.3 s"
 
 
 @pytest.mark.parametrize("status", JobStatus)

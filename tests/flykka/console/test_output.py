@@ -1,50 +1,103 @@
-"""A reader may leave before the end, or not know every character: the jobs go on."""
+"""A reader may leave before the end, a terminal may go, or not know every character: the jobs go on."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 
 import pytest
 
-from flykka.console.output import Output
+from flykka.console.output import lasting_output
 from tests.house.sources import HOUSE
 
 TALKATIVE = """
-from flykka.console.output import Output
-output = Output()
+import logging, os, subprocess, sys
+from flykka.console.output import lasting_output
 input()
-for number in range(3):
-    output.print(number)
-    print(number, flush=True)
+with lasting_output():
+    for number in range(3):
+        print(number, flush=True)
+        print("a warning", file=sys.stderr)
+        logging.warning("another one")
+    subprocess.run(["echo", "from a child"], check="a child may fail" not in sys.argv)
 raise SystemExit(7)
 """
 
 
+def talkative(*options: str, output: int, error: int, argument: str = "") -> subprocess.Popen[str]:
+    """A program that says a lot, once it has read a line."""
+    words = [sys.executable, *options, "-c", TALKATIVE, argument]
+    return subprocess.Popen(words, cwd=HOUSE, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
+
+
 @pytest.mark.slow
-def test_a_program_goes_on_when_nobody_reads_it_any_more() -> None:
-    program = subprocess.Popen(
-        [sys.executable, "-c", TALKATIVE],
-        cwd=HOUSE,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.mark.parametrize("options", [(), ("-u",)], ids=["buffered", "unbuffered"])
+def test_a_program_goes_on_when_nobody_reads_it_any_more(options: tuple[str, ...]) -> None:
+    program = talkative(*options, output=subprocess.PIPE, error=subprocess.PIPE)
     assert program.stdout is not None
     program.stdout.close()
 
     _, said = program.communicate("\n", timeout=60)
 
-    assert (program.returncode, said) == (7, "")
+    assert (program.returncode, said.splitlines()) == (7, ["a warning", "WARNING:root:another one"] * 3)
+
+
+@pytest.mark.slow
+def test_a_program_goes_on_when_its_terminal_has_gone() -> None:
+    ours, theirs = os.openpty()
+    program = talkative(output=theirs, error=theirs)
+    os.close(theirs)
+    os.close(ours)
+
+    program.communicate("\n", timeout=60)
+
+    assert program.returncode == 7
+
+
+HURRIED = """
+import threading
+from flykka.console.output import lasting_output
+hurry = threading.Event()
+hurry.set()
+with lasting_output(hurry):
+    for number in range(10_000):
+        print("more than a terminal or a pipe holds")
+raise SystemExit(7)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opened", [os.openpty, os.pipe], ids=["terminal", "pipe"])
+def test_a_program_that_is_to_end_waits_only_so_long_for_a_reader(opened: Callable[[], tuple[int, int]]) -> None:
+    ours, theirs = opened()
+    try:
+        ended = subprocess.run([sys.executable, "-c", HURRIED], cwd=HOUSE, stdout=theirs, timeout=60, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert ended.returncode == 7
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_program_goes_on_when_the_disk_is_full() -> None:
+    with open("/dev/full", "w") as full:
+        program = talkative(output=full.fileno(), error=full.fileno(), argument="a child may fail")
+
+        program.communicate("\n", timeout=60)
+
+    assert program.returncode == 7
 
 
 def test_a_character_that_the_encoding_does_not_know_is_written_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="ascii"))
 
-    Output().print("job in Zürich")
-    sys.stdout.flush()
+    with lasting_output():
+        print("job in Zürich")
 
     assert written.getvalue() == rb"job in Z\xfcrich" + b"\n"

@@ -1,0 +1,75 @@
+"""The JVM behind a Spark session that flykka starts.
+
+It gets a session, and so a process group, of its own, and takes no notice of SIGTERM. A signal to the driver's group,
+as Ctrl-C, `timeout` and `kill -TERM -PGID` send it, or to every process of a service, asks for a stop with a last
+checkpoint, which the JVM is needed for. It ends with the driver all the same, however that ends: its standard input is
+a pipe from there, and PySpark's gateway exits when that closes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+_STDERR = 2
+_LAST_WORDS_SECONDS = 5.0
+
+_INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILINE)
+"""A JVM says so of a module that Spark's launcher asks for, before any option can keep it quiet. It means nothing."""
+
+
+def ensure_gateway(conf: SparkConf) -> None:
+    """Start the JVM, unless this process has one."""
+    with SparkContext._lock:
+        if SparkContext._gateway is None:
+            SparkContext._ensure_initialized(conf=conf, gateway=_launched(conf))
+
+
+def _launched(conf: SparkConf) -> JavaGateway:
+    reading, writing = os.pipe()
+    stderr = Thread(target=_forward, args=(reading,), name="jvm-stderr", daemon=True)
+    stderr.start()
+    try:
+        options = {"start_new_session": True, "stderr": writing}
+        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call] # PySpark's
+    except BaseException:
+        os.close(writing)
+        # Why there is no JVM is to be read before the error that says so.
+        stderr.join(_LAST_WORDS_SECONDS)
+        raise
+    os.close(writing)
+    if gateway.proc is not None:
+        _ignore_sigterm(gateway)
+    return gateway
+
+
+def _ignore_sigterm(gateway: JavaGateway) -> None:
+    misc = gateway.jvm.sun.misc
+    try:
+        misc.Signal.handle(misc.Signal("TERM"), misc.SignalHandler.SIG_IGN)
+    except Py4JJavaError as refused:
+        # A user who gives it -Xrs wants it to end as any process.
+        logger.info("the JVM of Spark ends at a SIGTERM: %s", refused)
+
+
+def _forward(reading: int) -> None:
+    """Write on our stderr what the JVM writes on its own, until it ends."""
+    while written := os.read(reading, 65_536):
+        # Where nobody can read it any more the JVM is not to wait for us.
+        with suppress(OSError):
+            os.write(_STDERR, _INCUBATOR.sub(b"", written))
+    os.close(reading)

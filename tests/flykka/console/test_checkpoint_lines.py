@@ -1,0 +1,78 @@
+"""A day of checkpoints that go well is not eight thousand lines."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from flykka.console.checkpoint_lines import LONGEST_PAUSE_MS, CheckpointLine, CheckpointLines
+from flykka.messages.ids import JobId
+from flykka.messages.job import CheckpointCompleted
+
+SIZE = "2.0 KiB, 512 B of it new"
+
+
+def checkpoint(number: int, at_ms: int, duration_ms: int = 58) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JobId("job"),
+        checkpoint_id=number,
+        duration_ms=duration_ms,
+        size_bytes=2_048,
+        incremental_bytes=512,
+        path=f"/chk-{number}",
+        timestamp_ms=at_ms,
+    )
+
+
+def every(interval_ms: int, count: int) -> list[CheckpointLine]:
+    lines = CheckpointLines()
+    told = (lines.completed(checkpoint(number, number * interval_ms)) for number in range(1, count + 1))
+    return [line for line in told if line is not None]
+
+
+def test_the_first_has_a_line_and_then_there_is_one_after_a_minute_after_two_after_four() -> None:
+    told = every(10_000, count=60)
+
+    assert told == [
+        CheckpointLine(10_000, f"checkpoint 1 completed in 58 ms: {SIZE}"),
+        CheckpointLine(70_000, f"checkpoints 2-7 completed, 58 ms at the median; the last: {SIZE}"),
+        CheckpointLine(190_000, f"checkpoints 8-19 completed, 58 ms at the median; the last: {SIZE}"),
+        CheckpointLine(430_000, f"checkpoints 20-43 completed, 58 ms at the median; the last: {SIZE}"),
+    ]
+
+
+def test_a_day_is_some_thirty_lines() -> None:
+    told = every(10_000, count=8_640)
+
+    pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(told)]
+    assert len(told) == 29
+    assert max(pauses) == LONGEST_PAUSE_MS
+
+
+def test_those_that_are_rarer_than_their_lines_have_a_line_each() -> None:
+    told = every(2 * LONGEST_PAUSE_MS, count=3)
+
+    assert [line.text.partition(" in ")[0] for line in told] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
+
+
+def test_the_median_is_of_those_in_the_line() -> None:
+    lines = CheckpointLines()
+    for number, duration_ms in enumerate((9_000, 10, 30, 500), start=1):
+        lines.completed(checkpoint(number, number, duration_ms))
+
+    told = lines.interrupted()
+
+    assert told == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
+
+
+def test_what_happens_otherwise_is_preceded_by_what_was_held_back_and_followed_by_a_first_one() -> None:
+    lines = CheckpointLines()
+    lines.completed(checkpoint(1, 0))
+    lines.completed(checkpoint(2, 10))
+
+    told = [lines.interrupted(), lines.interrupted(), lines.completed(checkpoint(3, 20))]
+
+    assert told == [
+        CheckpointLine(10, f"checkpoint 2 completed in 58 ms: {SIZE}"),
+        None,
+        CheckpointLine(20, f"checkpoint 3 completed in 58 ms: {SIZE}"),
+    ]
