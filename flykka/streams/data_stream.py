@@ -92,10 +92,14 @@ class _Stream(StatelessVerbs):
         make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
         *,
         renamed: Mapping[str, str] | None = None,
+        per_batch: bool = False,
     ) -> DataStream:
         kind, position = OperatorKind.STATELESS, self._program.next_position
         uid = default_uid(kind, position)
-        function, result = tried(f"{uid} ({name})", lambda: fitted(self._type.prototype, make, uid=uid, name=name))
+        function, result = tried(
+            f"{uid} ({name})",
+            lambda: fitted(self._type.prototype, make, uid=uid, name=name, per_batch=per_batch),
+        )
         made = Transformation(
             kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )

@@ -18,7 +18,6 @@ from flykka.spark_bridge.trials import (
     checked_function,
     checked_how,
     checked_static,
-    row_by_row,
 )
 
 if TYPE_CHECKING:
@@ -42,29 +41,34 @@ class StatelessVerbs(ABC):
         make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
         *,
         renamed: Mapping[str, str] | None = None,
+        per_batch: bool = False,
     ) -> DataStream:
         """Put an operator behind this stream.
 
-        `make` is given the prototype, says whether the user's words fit it, and returns the function of batches.
+        `make` is given the prototype, says whether the user's words fit it, and returns the function of batches. With
+        `per_batch` what that makes of a row may depend on the others of its batch.
         """
 
-    def transform(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
+    def transform(self, function: Callable[[DataFrame], DataFrame], *, per_batch: bool = False) -> DataStream:
         """Apply a function, or a `RichFunction`, to every batch: rows in, rows out, with no memory of other batches.
 
-        Where batches begin and end is decided by how the rows came in. What looks at several rows at once, as a sort
-        or a `dropDuplicates`, sees those of one batch.
+        Where batches begin and end is decided by how the rows came in. So a function is refused that looks at several
+        rows together: one that aggregates, sorts, limits or numbers them, removes duplicates, or joins the rows with
+        each other. `per_batch=True` says that this is meant, for each batch by itself. Only what stands in Spark's plan
+        is seen: not an action such as `rows.count()`, and not what Python code does with the rows that it is given.
 
         Raises:
-            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame.
+            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame, or looks at
+                several rows together.
         """
-        return self._then(named(function), lambda _: checked_function(function))
+        return self._then(named(function), lambda _: checked_function(function), per_batch=per_batch)
 
     def select(self, *columns: Column | str) -> DataStream:
         """Keep or compute these columns, each row for itself."""
 
-        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
-            return row_by_row(prototype, partial(functions.select, columns=columns))
+            return partial(functions.select, columns=columns)
 
         return self._then(f"select({listed(*columns)})", make)
 
@@ -77,14 +81,14 @@ class StatelessVerbs(ABC):
     def with_column(self, name: str, column: Column) -> DataStream:
         """Add a column, or compute anew the one of this name, each row for itself."""
         function = partial(functions.with_columns, columns={name: column})
-        return self._then(f"with_column({name})", lambda prototype: row_by_row(prototype, function))
+        return self._then(f"with_column({name})", lambda _: function)
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
         """Add these columns, or compute anew those of their names, each from the columns that were there before."""
 
-        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
-            return row_by_row(prototype, partial(functions.with_columns, columns=dict(columns)))
+            return partial(functions.with_columns, columns=dict(columns))
 
         return self._then(f"with_columns({', '.join(columns)})", make)
 

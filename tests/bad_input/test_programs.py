@@ -109,6 +109,13 @@ WRONG = {
         'closed.from_source(FileSource.parquet(f"{HERE}/in"))  # here',
         r"ProgramError: this environment is closed: begin anew with get_execution_environment\(\.\.\.\)",
     ),
+    "a function that only looks stateful": (
+        'numbers(env).key_by("id").transform(lambda rows: rows.dropDuplicates())  # here',
+        r"StreamTypeError: stateless-2 \(<lambda>\): this removes duplicates \(dropDuplicates, distinct\), which holds for"
+        r" one batch only, and where a batch ends depends on how the input comes in; key_by\(\.\.\.\)\.window\(\.\.\.\)"
+        r"\.aggregate\(\.\.\.\) gives one row for each key and window of event time; transform\(\.\.\., per_batch=True\)"
+        r" says that each batch by itself is meant",
+    ),
     "a function that returns nothing": (
         "numbers(env).transform(forgetful)  # here",
         r"StreamTypeError: stateless-2 \(forgetful\): the function must return a DataFrame, but returned nothing: is a"

@@ -31,6 +31,11 @@ def again(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from parts
 
 
+class LatestPrice(RichFunction):
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows.orderBy(F.desc("at")).dropDuplicates(["auction"])
+
+
 @pytest.mark.parametrize(
     ("verb", "name", "left"),
     [
@@ -122,17 +127,32 @@ def test_what_does_not_fit_is_refused_even_where_spark_would_do_nothing(
 @pytest.mark.parametrize(
     ("verb", "what"),
     [
-        (lambda bids: bids.select(F.sum("price")), "this is an aggregate, and looks at several rows"),
-        (
-            lambda bids: bids.select("*", F.expr("lag(price) OVER (ORDER BY at)")),
-            "this is a window function, and looks",
-        ),
-        (lambda bids: bids.with_column("all", F.expr("count(*) OVER ()")), "this is a window function"),
+        (lambda bids: bids.select(F.sum("price")), "this aggregates rows"),
+        (lambda bids: bids.select("*", F.expr("lag(price) OVER (ORDER BY at)")), "this uses a window function"),
+        (lambda bids: bids.with_column("all", F.expr("count(*) OVER ()")), "this uses a window function"),
+        (lambda bids: bids.with_columns({"n": F.monotonically_increasing_id()}), "this numbers rows"),
+        (lambda bids: bids.transform(lambda rows: rows.dropDuplicates(["auction"])), "this removes duplicates"),
+        (lambda bids: bids.key_by("auction").transform(LatestPrice()), "this sorts rows .* and removes duplicates"),
     ],
 )
 def test_what_depends_on_where_a_stream_is_cut_is_refused(spark: SparkSession, verb: Verb, what: str) -> None:
-    with pytest.raises(StreamTypeError, match=what):
-        verb(bids(spark))
+    program = Program()
+    stream = bids(spark, program)
+
+    with pytest.raises(StreamTypeError, match=rf"{what}.*, which holds for one batch only"):
+        verb(stream)
+
+    assert len(program.transformations) == 1
+
+
+def test_transform_may_be_told_that_each_batch_by_itself_is_meant(spark: SparkSession) -> None:
+    stream = bids(spark)
+
+    counted = stream.transform(lambda rows: rows.groupBy("auction").count().orderBy("count"), per_batch=True)
+    latest = stream.transform(LatestPrice(), per_batch=True)
+
+    assert counted.columns == ["auction", "count"]
+    assert latest.columns == stream.columns
 
 
 def test_a_row_may_become_several(spark: SparkSession) -> None:
