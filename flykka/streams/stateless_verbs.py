@@ -1,8 +1,8 @@
 """What can be done to rows without memory of others: the verbs of a DataFrame, with its arguments and its meaning.
 
-They are computed batch by batch, so what a row becomes must not depend on where the stream was cut; only `transform`
-and the maps take a batch as it comes. Each is tried at once on the stream's prototype, and raises `StreamTypeError`
-where it does not fit.
+They are computed batch by batch, so what a row becomes must not depend on where the stream was cut, unless `transform`
+is told that it may. Each is tried at once on the stream's prototype, and raises `StreamTypeError` where it does not
+fit. Those that a DataFrame has in camel case have that name too.
 """
 
 from __future__ import annotations
@@ -72,6 +72,17 @@ class StatelessVerbs(ABC):
 
         return self._then(f"select({listed(*columns)})", make)
 
+    def select_expr(self, *expressions: str) -> DataStream:
+        """Keep or compute these columns, each an expression of SQL: `select_expr("id", "price * 2 AS double")`."""
+
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(expressions)
+            return partial(functions.select_expr, expressions=expressions)
+
+        return self._then(f"select_expr({listed(*expressions)})", make)
+
+    selectExpr = select_expr
+
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
         return self._then(f"where({listed(condition)})", lambda _: partial(functions.where, condition=condition))
@@ -83,6 +94,8 @@ class StatelessVerbs(ABC):
         function = partial(functions.with_columns, columns={name: column})
         return self._then(f"with_column({name})", lambda _: function)
 
+    withColumn = with_column
+
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
         """Add these columns, or compute anew those of their names, each from the columns that were there before."""
 
@@ -91,6 +104,8 @@ class StatelessVerbs(ABC):
             return partial(functions.with_columns, columns=dict(columns))
 
         return self._then(f"with_columns({', '.join(columns)})", make)
+
+    withColumns = with_columns
 
     def with_column_renamed(self, existing: str, new: str) -> DataStream:
         """Give a column another name; the event time stays the event time.
@@ -104,6 +119,8 @@ class StatelessVerbs(ABC):
             return partial(functions.with_column_renamed, existing=existing, new=new)
 
         return self._then(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
+
+    withColumnRenamed = with_column_renamed
 
     def drop(self, *columns: Column | str) -> DataStream:
         """Leave these columns out.
@@ -129,12 +146,16 @@ class StatelessVerbs(ABC):
             lambda _: partial(functions.map_in_pandas, function=checked_function(function), schema=schema),
         )
 
+    mapInPandas = map_in_pandas
+
     def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
         """Let a function make Arrow record batches of record batches: `map_in_pandas` without the way over pandas."""
         return self._then(
             f"map_in_arrow({named(function)})",
             lambda _: partial(functions.map_in_arrow, function=checked_function(function), schema=schema),
         )
+
+    mapInArrow = map_in_arrow
 
     def join(self, static: DataFrame, on: JoinOn | None = None, how: str = "inner") -> DataStream:
         """Join every batch with a DataFrame that does not change.

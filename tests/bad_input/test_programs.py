@@ -111,10 +111,10 @@ WRONG = {
     ),
     "a function that only looks stateful": (
         'numbers(env).key_by("id").transform(lambda rows: rows.dropDuplicates())  # here',
-        r"StreamTypeError: stateless-2 \(<lambda>\): this removes duplicates \(dropDuplicates, distinct\), which holds for"
-        r" one batch only, and where a batch ends depends on how the input comes in; key_by\(\.\.\.\)\.window\(\.\.\.\)"
-        r"\.aggregate\(\.\.\.\) gives one row for each key and window of event time; transform\(\.\.\., per_batch=True\)"
-        r" says that each batch by itself is meant",
+        r"StreamTypeError: stateless-2 \(<lambda>\): this removes duplicates \(dropDuplicates, distinct\), which holds"
+        r" for one batch only, and where a batch ends depends on how the input comes in;"
+        r" key_by\(\.\.\.\)\.window\(\.\.\.\)\.aggregate\(\.\.\.\) gives one row for each key and window of event time;"
+        r" transform\(\.\.\., per_batch=True\) says that each batch by itself is meant",
     ),
     "a function that returns nothing": (
         "numbers(env).transform(forgetful)  # here",

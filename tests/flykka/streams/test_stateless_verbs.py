@@ -40,6 +40,7 @@ class LatestPrice(RichFunction):
     ("verb", "name", "left"),
     [
         (lambda bids: bids.select("price", F.col("at")), "select(price, at)", "price at"),
+        (lambda bids: bids.select_expr("price * 2 AS double"), "select_expr(price * 2 AS double)", "double"),
         (lambda bids: bids.filter("price > 1"), "where(price > 1)", "auction bidder price channel at"),
         (lambda bids: bids.drop("at", F.col("channel")), "drop(at, channel)", "auction bidder price"),
         (
@@ -111,6 +112,7 @@ def test_a_stream_shows_where_it_comes_from_and_its_columns(spark: SparkSession)
         (lambda bids: bids.map_in_pandas(dearer, "price longer"), "LONGER"),
         (lambda bids: bids.map_in_arrow(None, "price long"), "a function is needed here, not a NoneType"),
         (lambda bids: bids.select(), "at least one column is needed"),
+        (lambda bids: bids.select_expr(), "at least one column is needed"),
         (lambda bids: bids.with_columns({}), "at least one column is needed"),
         (lambda bids: bids.drop(), "at least one column is needed"),
     ],
