@@ -57,6 +57,10 @@ def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
     ("typed", "printed"),
     [
         ("step 5", "turn 17  +0.000 s  /user/courier-b <- Receipt(number=1)"),
+        ("next", "turn 18  +0.000 s  /user/courier-a <- "),
+        ("back 99\nn", "turn 4  "),
+        ("break Receipt\nn", "turn 17  +0.000 s  /user/courier-b <- Receipt(number=1)"),
+        ("at 39\nn", "no further turn there: this is the end"),
         ("back", "turn 11  +0.000 s  /user/courier-b <- Bring(parcels=3)"),
         ("back 99", "this is the beginning"),
         ("at 30", "turn 30"),

@@ -205,7 +205,7 @@ def test_a_story_is_of_one_thing(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     trace = recording.closed()
 
-    for wrong in ({}, {"checkpoint": 1, "attempt": "x"}, {"attempt": "x", "job": "y"}):
+    for wrong in ({"checkpoint": 1, "attempt": "x"}, {"attempt": "x", "job": "y"}):
         with pytest.raises(ValueError, match="one checkpoint, one attempt or one job"):
             trace.story(**wrong)
 
