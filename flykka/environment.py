@@ -374,7 +374,7 @@ class StreamExecutionEnvironment(JobSettings, NamesElsewhere):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ProgramError("this environment is closed: begin anew with get_execution_environment(...)")
+            raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
         """Close the environment that this cell made when it ran before, and take its Spark session over."""

@@ -215,7 +215,7 @@ class Debugger(cmd.Cmd):
 
     def do_why(self, _words: str) -> None:
         """The chain of causes."""
-        self._say_all(cause_lines(self._session.why(), self._began_ms), "it came from outside of all turns")
+        self._say_all(cause_lines(self._session.why(), self._began_ms), "it was sent from outside the recorded run")
 
     def do_actors(self, _words: str) -> None:
         """Who there is."""

@@ -104,7 +104,7 @@ class _Stream(StatelessVerbs, NamesElsewhere):
         kind, position = OperatorKind.STATELESS, self._program.next_position
         uid = default_uid(kind, position)
         function, result = tried(
-            f"{uid} ({name})",
+            name,
             lambda: fitted(self._type.prototype, make, uid=uid, name=name, per_batch=per_batch),
         )
         made = Transformation(

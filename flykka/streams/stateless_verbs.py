@@ -61,7 +61,7 @@ class StatelessVerbs(ABC):
             StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame, or looks at
                 several rows together.
         """
-        return self._then(named(function), lambda _: checked_function(function), per_batch=per_batch)
+        return self._then(f"transform({named(function)})", lambda _: checked_function(function), per_batch=per_batch)
 
     def select(self, *columns: Column | str) -> DataStream:
         """Keep or compute these columns, each row for itself."""

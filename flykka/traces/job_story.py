@@ -27,10 +27,10 @@ TOLD: Final = {
     "job.cancel": (Role.JOB_MANAGER, "is asked to cancel it"),
     "job.stop": (Role.JOB_MANAGER, "is asked to stop it"),
     "job.trigger_savepoint": (Role.JOB_MANAGER, "is asked for a savepoint"),
-    "coordination.too_many_failures": (Role.JOB_MASTER, "hears that too many checkpoints have failed"),
+    "coordination.too_many_failures": (Role.JOB_MASTER, "is notified that too many checkpoints have failed"),
     "coordination.savepoint_completed": (Role.JOB_MASTER, "has a savepoint"),
     "coordination.savepoint_failed": (Role.JOB_MASTER, "has no savepoint"),
-    "job_control.ended": (Role.JOB_MANAGER, "hears that it has ended"),
+    "job_control.ended": (Role.JOB_MANAGER, "is notified that it has ended"),
 }
 """What is told of it, and to whom."""
 

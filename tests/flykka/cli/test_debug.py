@@ -77,7 +77,7 @@ def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
         ("actors", "/user/depot  is not replayed"),
         ("changes", "waiting[2]: nothing -> 3"),
         ("effects", "starts timer retry"),
-        ("why", "it came from outside of all turns"),
+        ("why", "it was sent from outside the recorded run"),
         ("back 99\nwhy", "(beginning) why\n  this is the beginning\n"),
         ("back 99\nchanges", "(beginning) changes\n  this is the beginning\n"),
         ("back 99\nlist 1", "(beginning) list 1\n   turn 4  "),

@@ -68,7 +68,7 @@ def test_a_verb_is_an_operator_that_says_what_it_does(spark: SparkSession, verb:
     made = verb(bids(spark, program))
 
     assert made.columns == left.split()
-    assert [str(operator) for operator in program.transformations] == ["source-1 (bids)", f"stateless-2 ({name})"]
+    assert [str(operator) for operator in program.transformations] == ["bids", name]
 
 
 def test_a_long_name_is_cut_short(spark: SparkSession) -> None:
@@ -97,8 +97,8 @@ def test_a_stream_shows_where_it_comes_from_and_its_columns(spark: SparkSession)
 
     assert prices.columns == ["price", "at"]
     assert prices.schema.simpleString() == "struct<price:bigint,at:timestamp>"
-    assert repr(prices) == "DataStream of stateless-2 (select(price, at)): price bigint, at timestamp"
-    assert repr(prices.key_by("price")).startswith("KeyedStream of stateless-2 (select(price, at)): ")
+    assert repr(prices) == "DataStream of select(price, at): price bigint, at timestamp"
+    assert repr(prices.key_by("price")).startswith("KeyedStream of select(price, at): ")
 
 
 @pytest.mark.parametrize(
@@ -120,10 +120,8 @@ def test_a_stream_shows_where_it_comes_from_and_its_columns(spark: SparkSession)
 def test_what_does_not_fit_is_refused_even_where_spark_would_do_nothing(
     spark: SparkSession, verb: Verb, what: str
 ) -> None:
-    with pytest.raises(StreamTypeError, match=what) as refused:
+    with pytest.raises(StreamTypeError, match=rf"^\w+\(.*\): .*{what}"):
         verb(bids(spark))
-
-    assert str(refused.value).startswith("stateless-2 (")
 
 
 @pytest.mark.parametrize(
@@ -283,14 +281,14 @@ def test_a_union_has_the_rows_of_all_and_is_no_operator(spark: SparkSession) -> 
     united.select("price")
 
     assert [str(made) for made in program.transformations] == [
-        "source-1 (bids)",
-        "source-2 (bids)",
-        "stateless-3 (select(price))",
+        "bids",
+        "bids",
+        "select(price)",
     ]
     assert [str(each.source) for each in program.transformations[-1].inputs] == [
-        "source-1 (bids)",
-        "source-2 (bids)",
-        "source-1 (bids)",
+        "bids",
+        "bids",
+        "bids",
     ]
 
 
@@ -298,7 +296,7 @@ def test_nothing_can_be_set_on_a_union(spark: SparkSession) -> None:
     program = Program()
     united = bids(spark, program).union(bids(spark, program))
 
-    with pytest.raises(ProgramError, match=r"the union of source-1 \(bids\) and source-2 \(bids\) is no op"):
+    with pytest.raises(ProgramError, match="the union of bids and bids is no operator"):
         united.set_parallelism(2)
 
 
@@ -347,7 +345,7 @@ def test_a_side_output_parts_a_stream_in_two_operators(spark: SparkSession) -> N
     rest.name("cheap").uid("cheap")
     side.name("dear").uid("dear")
 
-    assert [str(made) for made in program.transformations] == ["source-1 (bids)", "cheap", "dear"]
+    assert [str(made) for made in program.transformations] == ["bids", "cheap", "dear"]
 
 
 @pytest.mark.parametrize(

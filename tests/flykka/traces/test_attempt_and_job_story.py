@@ -69,7 +69,7 @@ def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(re
         "checkpoint 5: complete",
         "bridge: closes its bridge",
         "Task: has nothing running any more",
-        "JobMaster: hears that it is FINISHED",
+        "JobMaster: is notified that it is FINISHED",
     ]
 
 
@@ -81,7 +81,7 @@ def test_an_attempt_that_fails_says_where_and_why(recording: Recording) -> None:
     assert story.outcome == "FAILED, OSError: disk full"
     assert [line.text for line in story.lines() if any(step.failed for step in line.steps)] == [
         "Task: a stage has failed, OSError: disk full",
-        "JobMaster: hears that it is FAILED, OSError: disk full",
+        "JobMaster: is notified that it is FAILED, OSError: disk full",
     ]
     assert "\n!    +0.700        8  Task: a stage has failed" in story.text()
 
@@ -175,7 +175,7 @@ def test_a_job_tells_what_it_went_through_each_thing_once(recording: Recording) 
         " JobMaster: checkpoint 3 is given up, JOB_FAILOVER_REGION",
         " JobMaster: starts from checkpoint 2",
         " JobMaster: the job is FINISHED",
-        " JobManager: hears that it has ended, FINISHED",
+        " JobManager: is notified that it has ended, FINISHED",
     ]
 
 
