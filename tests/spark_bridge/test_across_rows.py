@@ -41,7 +41,7 @@ ROW_BY_ROW: dict[str, Function] = {
     "several of one": lambda rows: rows.select(F.explode(F.sequence(F.lit(1), "key"))),
     "in pandas": lambda rows: rows.mapInPandas(lambda parts: parts, rows.schema),
     "other partitions": lambda rows: rows.repartition(3, "key").sortWithinPartitions("at"),
-    "sampled": lambda rows: rows.sample(0.5, seed=1),
+    "sampled": lambda rows: rows.sample(fraction=0.5, seed=1),
     "united with itself": lambda rows: rows.where("key > 1").union(rows.where("key < 3")),
     "joined": lambda rows: rows.join(static(rows), "key", "left"),
     "joined from the other side": lambda rows: static(rows).join(rows, "key", "right"),
