@@ -31,7 +31,7 @@ from flykka.streams.program import at_least_one, not_negative, one_of
 from flykka.streams.stream_graph_generator import Defaults
 
 _SHORT_MS = 100
-"""A number below it was perhaps meant as seconds."""
+"""An interval below this that is given as a number may have been meant in seconds."""
 
 
 class JobSettings(AlignmentSettings):
@@ -181,7 +181,7 @@ class JobSettings(AlignmentSettings):
             ProgramError: a number is below 1, or that of tolerable failures below 0, or checkpoints may overlap and are
                 unaligned.
         """
-        if isinstance(interval, int) and 0 < interval < _SHORT_MS:
+        if type(interval) is int and 0 < interval < _SHORT_MS:
             warnings.warn(
                 f"enable_checkpointing({interval}) takes a checkpoint every {interval} ms: a number is milliseconds."
                 f" Write '{interval}s' for seconds, or '{interval}ms' if this is meant",

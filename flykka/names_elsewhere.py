@@ -1,8 +1,8 @@
-"""What PySpark's and Flink's names that are not flykka's own are here: one table, told by the error of a lookup.
+"""Hints for names of PySpark and Flink that flykka spells otherwise or does not have: one table, shown by the errors.
 
-A name stands in it as Python writes it, `group_by`, and is found under `groupBy` too. Each hint says what to write
-instead, or that there is nothing of the kind yet and what does it today. A name that a class has in another spelling
-needs no line: `keyBy` is answered with `key_by`.
+A name is listed as Python writes it, `group_by`, and is found under `groupBy` too. Each hint gives the code to write
+instead, or says that there is nothing of the kind yet, and what serves today. A name that a class has in another
+spelling needs no line: `keyBy` is answered with `key_by`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flykka import errors
 
 
 def _table(*lines: tuple[str, str]) -> Mapping[str, str]:
-    """The hints by name; a line has several names with one hint."""
+    """Hints by name; a line has several names with one hint."""
     return {name: hint for names, hint in lines for name in names.split()}
 
 
@@ -50,7 +50,7 @@ _EVERY_STREAM = _table(
     ),
     ("order_by sort", "the rows of a stream have no order: sort them where they are read"),
     ("sort_within_partitions", "transform(lambda rows: rows.sortWithinPartitions(...)) does it in each batch"),
-    ("limit offset", "a stream has no first rows; DataGenSource(..., number_of_rows=n) makes a short one"),
+    ("limit offset", "a stream has no order, and so no first rows: where(condition) keeps rows by their columns"),
     ("with_watermark assign_timestamps_and_watermarks", f"watermarks are those of a source: {_SOURCE}"),
     ("connect co_group interval_join", _TWO_STREAMS),
     ("cross_join lateral_join nearest_by_join", "join(static, how='cross') joins with a DataFrame"),
@@ -321,15 +321,14 @@ IMPORTS = _table(
 
 
 def import_hint(name: str) -> str | None:
-    """What to import instead of a name that `flykka` does not have; None where that is not known."""
+    """The hint for a name that `flykka` does not have; None where there is none."""
     if hasattr(errors, name):
         return f"errors are in flykka.errors: from flykka.errors import {name}"
     return IMPORTS.get(name)
 
 
 class NamesElsewhere:
-    """Has the error of a name that is not there say what to write instead, where it is one of PySpark's or"
-    " Flink's."""
+    """Adds the hint to the `AttributeError` of a name that a class does not have, but PySpark or Flink has."""
 
     __slots__ = ()
     _names_elsewhere: ClassVar[tuple[Mapping[str, str], ...]] = ()
@@ -346,7 +345,7 @@ class NamesElsewhere:
 
 
 def hint_for(owner: type[NamesElsewhere], name: str) -> str | None:
-    """What to write instead of an attribute that this class does not have; None where that is not known."""
+    """The hint for an attribute that instances of `owner` do not have; None where there is none."""
     if hasattr(owner, name):
         return None
     spelled = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

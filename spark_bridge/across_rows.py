@@ -1,9 +1,9 @@
-"""Which operations look at several rows together, read from the plan that Spark has analyzed.
+"""Finds the operations that look at several rows together, in the plan that Spark has analyzed.
 
 Rows come in batches, and where one ends is decided by how the input came in. So an aggregate, a sort or a
-`dropDuplicates` that is computed batch by batch holds for one batch only. What is done to other rows, such as a static
-DataFrame before it is joined, is the same for every batch: only the way from the stream's rows to the result counts.
-What a plan does not show is not seen: an action such as `rows.count()`, or what Python does with its part of a batch.
+`dropDuplicates` that is computed batch by batch holds for one batch only. Operations on other rows, such as those of a
+static DataFrame before it is joined, are the same for every batch: only the nodes between the stream's rows and the
+result count. Actions such as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
 def across_rows(stream: DataFrame, made: DataFrame) -> tuple[AcrossRows, ...]:
-    """What `made`, which was computed from `stream`, does across rows of it, in the order in which it is done."""
+    """The operations across rows of `stream` that `made` was computed with, each once, the first to run first."""
     walk = _Walk(stream._jdf.queryExecution().analyzed())
     walk.reads_stream(made._jdf.queryExecution().analyzed())
     return tuple(walk.found)
@@ -112,7 +112,7 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """What an operator of Spark's does across rows, where these of its inputs read the stream."""
+    """The operation across rows that a node of the plan is, if any; `inputs` say which of its inputs read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

@@ -85,7 +85,7 @@ def is_ours(raised: BaseException) -> bool:
 
 
 def _hint(raised: BaseException) -> str:
-    """What to do about an error of Spark's that does not say so itself."""
+    """Advice to print below an error of Spark's; empty where there is none."""
     stack = traceback.extract_tb(raised.__traceback__)
     if not stack or "/pyspark/" not in stack[-1].filename:
         return ""
