@@ -112,7 +112,7 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """The operation across rows that a node of the plan is, if any; `inputs` say which of its inputs read the stream."""
+    """The operation across rows that a node of a plan is, if any; `inputs` say which of its inputs read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

@@ -150,7 +150,7 @@ def test_all_sinks_of_a_stream_get_the_same_rows_and_a_bad_one_is_refused_before
             FileSink.json(next((tmp_path / "in").glob("part-*")))
         )
         with pytest.raises(
-            JobSubmissionError, match=r"operator 'parquet \S+' \(.*test_sinks.py:\d+\): .* is a file; a FileSink"
+            JobSubmissionError, match=r"operator 'json \S+' \(.*test_sinks.py:\d+\): .* is a file; a FileSink"
         ):
             env.execute("into a file")
 
