@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
-
-from flykka import errors
 
 
 def _table(*lines: tuple[str, str]) -> Mapping[str, str]:
@@ -322,7 +321,8 @@ IMPORTS = _table(
 
 def import_hint(name: str) -> str | None:
     """The hint for a name that `flykka` does not have; None where there is none."""
-    if hasattr(errors, name):
+    # Loaded when it is needed: this is asked for every module of flykka's too that is not loaded yet.
+    if name.endswith("Error") and hasattr(import_module("flykka.errors"), name):
         return f"errors are in flykka.errors: from flykka.errors import {name}"
     return IMPORTS.get(name)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
+import subprocess
+import sys
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -144,6 +146,15 @@ def test_an_import_says_what_to_write(name: str, hint: str) -> None:
 
     assert not hasattr(flykka, name)
     assert name not in dir(flykka)
+
+
+@pytest.mark.slow
+def test_a_module_is_still_imported_from_the_package_whatever_was_loaded_before() -> None:
+    program = "from flykka import errors, names_elsewhere, console; print(errors.__name__)"
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("flykka.errors\n", "")
 
 
 def test_an_import_that_nothing_is_known_of_is_answered_by_python() -> None:
