@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flykka.actors.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
@@ -101,12 +101,26 @@ _MODULES = {
 __all__ = sorted(_MODULES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+# Type checkers are not told of it: they would let every name pass.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise _no_such_name(name)
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def _no_such_name(name: str) -> AttributeError | ImportError:
+    from flykka.names_elsewhere import import_hint
+
+    if (hint := import_hint(name)) is None:
+        return AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # `from flykka import ...` looks whether the name is there, and would drop the text of an AttributeError.
+    if sys._getframe(2).f_code.co_name == "_handle_fromlist":
+        return ImportError(f"cannot import name {name!r} from {__name__!r}: {hint}", name=__name__)
+    return AttributeError(f"module {__name__!r} has no attribute {name!r}: {hint}", name=name)
 
 
 def __dir__() -> list[str]:

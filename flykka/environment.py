@@ -38,6 +38,7 @@ from flykka.messages.job_graph import (
     JobGraph,
     RestartStrategyConfiguration,
 )
+from flykka.names_elsewhere import ENVIRONMENT, NamesElsewhere
 from flykka.network_options import network_settings
 from flykka.notebook.cells import follow_cells
 from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
@@ -62,12 +63,14 @@ if TYPE_CHECKING:
     from flykka.streams.watermark_strategy import WatermarkStrategy
 
 
-class StreamExecutionEnvironment(JobSettings):
+class StreamExecutionEnvironment(JobSettings, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
     environment, as Flink's do.
     """
+
+    _names_elsewhere = ENVIRONMENT
 
     def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
         super().__init__()
@@ -372,7 +375,7 @@ class StreamExecutionEnvironment(JobSettings):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ProgramError("this environment is closed: begin anew with get_execution_environment(...)")
+            raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
         """Close the environment that this cell made when it ran before, and take its Spark session over."""

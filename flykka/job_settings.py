@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from os import PathLike
 from typing import Self
@@ -28,6 +29,9 @@ from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime_mode import RuntimeExecutionMode
 from flykka.streams.program import at_least_one, not_negative, one_of
 from flykka.streams.stream_graph_generator import Defaults
+
+_SHORT_MS = 100
+"""An interval below this that is given as a number may have been meant in seconds."""
 
 
 class JobSettings(AlignmentSettings):
@@ -168,6 +172,7 @@ class JobSettings(AlignmentSettings):
     ) -> Self:
         """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
 
+        A number is one of milliseconds; below 100 it warns, as seconds may have been meant.
         A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
         in a row are tolerated before the job fails, and so many completed ones are kept.
 
@@ -176,6 +181,12 @@ class JobSettings(AlignmentSettings):
             ProgramError: a number is below 1, or that of tolerable failures below 0, or checkpoints may overlap and are
                 unaligned.
         """
+        if type(interval) is int and 0 < interval < _SHORT_MS:
+            warnings.warn(
+                f"enable_checkpointing({interval}) takes a checkpoint every {interval} ms: a number is milliseconds."
+                f" Write '{interval}s' for seconds, or '{interval}ms' if this is meant",
+                stacklevel=2,
+            )
         return self._set_checkpointing(
             interval_ms=positive_duration_ms(interval, "checkpoint interval"),
             timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),

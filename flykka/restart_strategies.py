@@ -78,7 +78,7 @@ class RestartStrategies:
             max_backoff_ms=positive_duration_ms(max_backoff, "longest delay of a restart"),
             backoff_multiplier=float(backoff_multiplier),
             reset_backoff_threshold_ms=positive_duration_ms(
-                reset_backoff_threshold, "time after which delays begin anew"
+                reset_backoff_threshold, "time after which the delay is reset"
             ),
             jitter_factor=float(jitter_factor),
         )

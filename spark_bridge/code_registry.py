@@ -23,14 +23,21 @@ class CodeRegistry:
     def __init__(self) -> None:
         self._codes: dict[str, OperatorCode] = {}
         self._call_sites: dict[str, CallSite | None] = {}
+        self._names: dict[str, str] = {}
         self._lock = Lock()
         self.master_hooks = MasterHooks()
 
-    def bind(self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None) -> OperatorRef:
-        """Register `code`, written at `call_site`, under `uid`, in place of what was there, and name it."""
+    def bind(
+        self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None, name: str | None = None
+    ) -> OperatorRef:
+        """Register `code`, written at `call_site`, under `uid`, in place of what was there.
+
+        Errors call it by `name`; by its uid where there is none.
+        """
         with self._lock:
             self._codes[uid] = code
             self._call_sites[uid] = call_site
+            self._names[uid] = name or uid
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def call_site(self, uid: str) -> CallSite | None:
@@ -39,14 +46,18 @@ class CodeRegistry:
             return self._call_sites.get(uid)
 
     def describe(self, uid: str) -> str:
-        """The operator for those who look for it: `'counts' (app.py:12)`, or the uid alone."""
-        site = self.call_site(uid)
-        return repr(uid) if site is None else f"{uid!r} ({site})"
+        """The operator as an error names it: `'counts' (app.py:12)`, without the line where that is not known."""
+        site, name = self.call_site(uid), self._name(uid)
+        return repr(name) if site is None else f"{name!r} ({site})"
 
     def written(self, uid: str) -> UserLine | None:
         """The line that wrote the operator down, as it is told with a failure; None where nobody has said."""
-        site = self.call_site(uid)
-        return None if site is None else UserLine(file=site.file, line=site.line, function=uid, source=site.source)
+        site, name = self.call_site(uid), self._name(uid)
+        return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
+
+    def _name(self, uid: str) -> str:
+        with self._lock:
+            return self._names.get(uid, uid)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""

@@ -23,6 +23,11 @@ def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
     return rows.select(*columns)
 
 
+def select_expr(rows: DataFrame, expressions: tuple[str, ...]) -> DataFrame:
+    """These columns, each an expression of SQL."""
+    return rows.selectExpr(*expressions)
+
+
 def where(rows: DataFrame, condition: Column | str) -> DataFrame:
     """The rows for which the condition is true."""
     return rows.where(condition)

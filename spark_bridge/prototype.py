@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
+from flykka.spark_bridge.across_rows import SORTS, across_rows
 from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.errors import NotADataFrameError
 from flykka.spark_bridge.rich_function import RichFunction, RuntimeContext
@@ -60,22 +61,33 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def fitted(
-    prototype: DataFrame, make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]], *, uid: str, name: str
+    prototype: DataFrame,
+    make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
+    *,
+    uid: str,
+    name: str,
+    per_batch: bool = False,
 ) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
     """The function that `make` has for rows like the prototype, and what it makes of it.
 
-    `uid` and `name` are those of the operator, for a rich function that is opened for it.
+    `uid` and `name` are those of the operator, for a rich function that is opened for it. With `per_batch` what it
+    makes of a row may depend on the others of its batch.
 
     Raises:
-        PrototypeError: as `transformed` does, or `make` has found something else that does not fit.
+        PrototypeError: as `transformed` does, or `make` has found something else that does not fit, or what is made of
+            a row depends on others.
     """
     try:
         function = make(prototype)
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from None
     if isinstance(function, RichFunction):
-        return function, _made_by(function, prototype, uid=uid, name=name)
-    return function, transformed(prototype, function)
+        made = _made_by(function, prototype, uid=uid, name=name)
+    else:
+        made = transformed(prototype, function)
+    if not per_batch:
+        _check_row_by_row(prototype, made)
+    return function, made
 
 
 def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: str) -> DataFrame:
@@ -133,6 +145,16 @@ def check_condition(prototype: DataFrame, condition: Column | str | None) -> Non
 def has_event_time(prototype: DataFrame, column: str | None) -> bool:
     """Whether `column` is there and can be an event time."""
     return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
+
+
+def _check_row_by_row(prototype: DataFrame, made: DataFrame) -> None:
+    if found := across_rows(prototype, made):
+        advice = next((each.instead for each in found if each is not SORTS), SORTS.instead)
+        raise PrototypeError(
+            f"this {' and '.join(each.does for each in found)}, which holds for one batch only, and where a batch ends"
+            f" depends on how the input comes in; {advice}; transform(..., per_batch=True) says that each batch by"
+            " itself is meant"
+        )
 
 
 def _check_names(rows: DataFrame) -> None:

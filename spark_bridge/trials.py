@@ -10,7 +10,7 @@ from flykka.spark_bridge.prototype import PrototypeError
 from flykka.spark_bridge.rich_function import RichFunction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
+    from collections.abc import Sequence, Sized
 
     from flykka.spark_bridge.functions import JoinOn
 
@@ -26,7 +26,6 @@ _JOINS = {
     "anti": "left_anti",
     "leftanti": "left_anti",
 }
-_SEVERAL_ROWS = {"Aggregate": "an aggregate", "Window": "a window function"}
 _KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter"})
 
 
@@ -44,21 +43,6 @@ def check_some(columns: Sized) -> None:
     """Raise `PrototypeError` where no column is named."""
     if not columns:
         raise PrototypeError("at least one column is needed")
-
-
-def row_by_row(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
-    """`function`. Raises `PrototypeError` where it makes of each row something that depends on the others."""
-    start = prototype._jdf.queryExecution().analyzed()
-    plan = function(prototype)._jdf.queryExecution().analyzed()
-    while not plan.equals(start) and not plan.children().isEmpty():
-        if (kind := str(plan.getClass().getSimpleName())) in _SEVERAL_ROWS:
-            raise PrototypeError(
-                f"this is {_SEVERAL_ROWS[kind]}, and looks at several rows: its result would depend on how the rows"
-                " come in batches; key_by(...).window(...).aggregate(...) aggregates over event time, and"
-                " transform(...) takes a batch as it is"
-            )
-        plan = plan.children().head()
-    return function
 
 
 def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str) -> None:

@@ -126,7 +126,7 @@ class ExponentialDelayRestartStrategy:
     ) -> None:
         self._initial_ms = _at_least(initial_backoff_ms, 1, "first delay of a restart")
         self._max_ms = _at_least(max_backoff_ms, 1, "longest delay of a restart")
-        self._reset_ms = _at_least(reset_backoff_threshold_ms, 1, "time after which delays begin anew")
+        self._reset_ms = _at_least(reset_backoff_threshold_ms, 1, "time after which the delay is reset")
         if initial_backoff_ms > max_backoff_ms:
             raise ValueError(f"the first delay, {initial_backoff_ms} ms, is above the longest, {max_backoff_ms} ms")
         if not backoff_multiplier > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from traceback import FrameSummary, StackSummary, TracebackException
@@ -13,6 +14,10 @@ from flykka.errors import FlykkaError
 
 _OURS = str(Path(flykka.__file__).parent)
 _MACHINERY = ("/pyspark/", "/py4j/")
+_NO_SESSION = """
+flykka: there is no Spark session yet: get_execution_environment(...) makes it. Put this line behind that, or into a
+function that is called behind it. A UDF may stay where it is when its return type is a type and no text, as in
+F.udf(function, LongType())."""
 
 
 class App:
@@ -53,11 +58,11 @@ class App:
         """
         if whole:
             _tell_all(raised)
-            return "".join(TracebackException.from_exception(raised).format()).rstrip()
+            return "".join(TracebackException.from_exception(raised).format()).rstrip() + _hint(raised)
         told = TracebackException.from_exception(raised)
         if not is_ours(raised):
             self._leave_out(told)
-            return "".join(told.format()).rstrip()
+            return "".join(told.format()).rstrip() + _hint(raised)
         frames = self._of_the_app(told.stack)
         where = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n" if frames else ""
         return f"{where}flykka: {type(raised).__name__}: {raised}"
@@ -77,6 +82,16 @@ class App:
 def is_ours(raised: BaseException) -> bool:
     """Whether an error is one of flykka's: its text was written for the reader, and says what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
+
+
+def _hint(raised: BaseException) -> str:
+    """Advice to print below an error of Spark's; empty where there is none."""
+    stack = traceback.extract_tb(raised.__traceback__)
+    if not stack or "/pyspark/" not in stack[-1].filename:
+        return ""
+    # PySpark says it in a text, or only asserts it: `assert SparkContext._active_spark_context is not None`.
+    asserts = isinstance(raised, AssertionError) and "_active_spark_context" in (stack[-1].line or "")
+    return _NO_SESSION if asserts or "SESSION_OR_CONTEXT_NOT_EXISTS" in str(raised) else ""
 
 
 def _tell_all(raised: BaseException) -> None:

@@ -25,6 +25,7 @@ _SHOWN = 6
 
 _HELP = """\
   step [N]           s     take the next turn, or N of them
+  next               n     go to the next turn of this actor, or to a breakpoint before it
   back [N]           b     go back a turn, or N of them
   continue           c     go to the next breakpoint, divergence, or the end
   break [WHERE]            stop at turns such as CheckpointCoordinator <- DeclineCheckpoint; alone: which there are
@@ -135,6 +136,15 @@ class Debugger(cmd.Cmd):
         self._tell(self._session.step(_number(words, 1)))
 
     @_guarded
+    def do_next(self, _words: str) -> None:
+        """Go to the next turn of the actor of this one."""
+        turn = self._session.turn
+        if turn is None:
+            self._tell(self._session.step())
+            return
+        self._go_to([Breakpoint(actor=turn.recipient.path), *self._breakpoints])
+
+    @_guarded
     def do_back(self, words: str) -> None:
         """Go back."""
         step = self._session.back(_number(words, 1))
@@ -205,7 +215,7 @@ class Debugger(cmd.Cmd):
 
     def do_why(self, _words: str) -> None:
         """The chain of causes."""
-        self._say_all(cause_lines(self._session.why(), self._began_ms), "it came from outside of all turns")
+        self._say_all(cause_lines(self._session.why(), self._began_ms), "it was sent from outside the recorded run")
 
     def do_actors(self, _words: str) -> None:
         """Who there is."""
@@ -214,13 +224,18 @@ class Debugger(cmd.Cmd):
         for path, why in self._session.boundary.items():
             self.say(f"  {path}  is not replayed: {why}")
 
-    do_s, do_b, do_c, do_l, do_w, do_e, do_q = do_step, do_back, do_continue, do_list, do_where, do_effects, do_quit
+    do_s, do_n, do_b, do_c, do_l, do_w, do_e, do_q = (
+        do_step, do_next, do_back, do_continue, do_list, do_where, do_effects, do_quit
+    )  # fmt: skip
 
     def _continue(self) -> None:
-        step = self._session.run_to(self._breakpoints)
+        self._go_to(self._breakpoints)
+
+    def _go_to(self, breakpoints: list[Breakpoint]) -> None:
+        step = self._session.run_to(breakpoints)
         if step is None:
             last = self._session.turn
-            self.say(f"no {'further turn there' if self._breakpoints else 'breakpoint'}: this is the end")
+            self.say(f"no {'further turn there' if breakpoints else 'breakpoint'}: this is the end")
             if last is None:
                 return
         self._tell(step or self._session.here)

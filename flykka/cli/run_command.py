@@ -150,8 +150,7 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
         "-n",
         "--allow-non-restored-state",
         action="store_true",
-        help="with --from-savepoint: let go of state of operators that the job does not have (default: the job is"
-        " refused)",
+        help="with --from-savepoint: drop state of operators that the job does not have (default: the job is refused)",
     )
     group.add_argument(
         "--savepoint-dir",
@@ -208,7 +207,7 @@ def _perform(options: argparse.Namespace) -> int:
         options.parser.error("--ring bounds a recording already: give --ring or --max-bytes, not both")
     if options.allow_non_restored_state and options.from_savepoint is None:
         options.parser.error(
-            "--allow-non-restored-state needs a savepoint whose state may be let go of: --from-savepoint"
+            "--allow-non-restored-state needs a savepoint whose state may be dropped: --from-savepoint"
         )
     launch = LaunchOptions(
         master=options.master,

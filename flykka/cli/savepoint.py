@@ -85,7 +85,7 @@ def add_savepoint_commands(subparsers: argparse._SubParsersAction[argparse.Argum
         "-n",
         "--allow-non-restored-state",
         action="store_true",
-        help="state of operators that the job does not have may be let go of",
+        help="state of operators that the job does not have may be dropped",
     )
     check.add_argument("--parallelism", metavar="N", type=at_least_one, help="as for `flykka run`")
     check.add_argument("--master", metavar="URL", help="as for `flykka run`")

@@ -88,7 +88,7 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
         table.add_row(
             Text(_called(operator)),
             Text(operator.kind.lower().replace("_", " ") if operator.kind else NOTHING),
-            f"{operator.parallelism} of {operator.max_parallelism}",
+            f"{operator.parallelism} (up to {operator.max_parallelism})",
             format_bytes(operator.state_bytes) if has_state else NOTHING,
             Text("; ".join(operator.state_kinds) or "none"),
         )

@@ -19,7 +19,7 @@ whether the job came to its end; monitors watch every turn.
 
 _FAULTS = """\
 faults:
-  delay      an actor stands still for a while
+  delay      an actor pauses for a while
   loss       a message is lost that the protocol can do without, such as a heartbeat
   duplicate  such a message comes twice
   crash      a TaskManager dies

@@ -88,7 +88,7 @@ def _story(trace: Trace, arguments: argparse.Namespace) -> Story:
         return checkpoint_story(trace, arguments.checkpoint, arguments.job)
     if arguments.attempt is not None:
         return attempt_story(trace, arguments.attempt)
-    return job_story(trace, arguments.job)
+    return job_story(trace, arguments.job or "")
 
 
 def _drawing(trace: Trace, arguments: argparse.Namespace) -> Iterable[str]:

@@ -10,9 +10,11 @@ from flykka.cli.arguments import at_least_one
 _STORY = """\
 What concerns one checkpoint, one attempt or one job, in the order in which it
 came about: seconds since it began, the turn, and what happened. What many tasks
-do alike is one line, with the last of them.
+do alike is one line, with the last of them. Where the trace has one job only, the
+story is of that unless you say otherwise.
 
 examples:
+  flykka trace story run.trace
   flykka trace story run.trace --checkpoint 7
   flykka trace story run.trace --attempt 'window (2/4)' --all
   flykka trace story run.trace --job 0c63cb
@@ -99,8 +101,8 @@ def add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser], epil
 
 def _story(arguments: argparse.Namespace) -> int:
     chosen = [name for name in ("checkpoint", "attempt", "job") if getattr(arguments, name) is not None]
-    if chosen not in (["checkpoint"], ["attempt"], ["job"], ["checkpoint", "job"]):
-        arguments.parser.error("say what the story is of: --checkpoint N (of --job ID), --attempt ID, or --job ID")
+    if len(chosen) > 1 and chosen != ["checkpoint", "job"]:
+        arguments.parser.error("a story is of one thing: --checkpoint N (of --job ID), --attempt ID, or --job ID")
     from flykka.cli.trace_view_commands import story
 
     return story(arguments)

@@ -120,7 +120,7 @@ def _show(trace: Trace, fork: JobFork, run: ForkRun, fault: str) -> None:
         _print_plain(rows)
     print(f"\nthe fork took {run.turns:,} turns in {_seconds(run.duration_ms)} of virtual time: {run.ended}")
     for path, said in run.silent.items():
-        print(f"nobody answered for {path}: {said}")
+        print(f"no answer was recorded for {path}: {said}")
 
 
 def _table(rows: list[Row]) -> Table:

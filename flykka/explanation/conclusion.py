@@ -98,7 +98,7 @@ def _without_job_master(answers: Answers) -> str:
     if answers.status in JOB_TERMINAL:
         return _ended(answers)
     if leadership is not None and not leadership.is_leader:
-        who = f"{leadership.leader} leads" if leadership.leader else "nobody leads"
+        who = f"{leadership.leader} leads" if leadership.leader else "there is no leader"
         return f"{name} waits for leadership{_for(leadership.since_ms, answers)}: {who}"
     for part in ("the JobMaster", "the JobManager"):
         if (silence := answers.silence_of_part(part)) is not None:
@@ -112,11 +112,11 @@ def _ended(answers: Answers) -> str:
     name = f"job {answers.job_name!r}"
     match answers.status, answers.failure:
         case JobStatus.FINISHED, _:
-            return f"{name} has FINISHED: it waits for nobody"
+            return f"{name} has FINISHED: it waits for nothing"
         case JobStatus.FAILED, cause if cause is not None:
             return f"{name} has FAILED of {format_cause(cause)}"
         case status, _:
-            return f"{name} is {status}: it waits for nobody"
+            return f"{name} is {status}: it waits for nothing"
 
 
 def _restarting(answers: Answers, job: JobExplained) -> str:

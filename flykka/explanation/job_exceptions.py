@@ -89,8 +89,8 @@ def outcome(entry: RootExceptionHistoryEntry) -> str:
         case FailureOutcome.RESTARTED:
             return f"{what} restarted{after} from checkpoint {entry.restored_checkpoint}"
         case FailureOutcome.FAILED:
-            return "it was not mended: the job has FAILED"
+            return "not recovered: the job has FAILED"
         case FailureOutcome.CANCELED:
-            return "the job was cancelled before it was mended"
+            return "the job was cancelled before it recovered"
         case FailureOutcome.SUSPENDED:
             return "the job was suspended: another driver may take it up"

@@ -127,7 +127,7 @@ class Waits:
 
     def _back_pressured(self, task: TaskExplained, partition: ResultPartitionId, subpartition: int) -> Link:
         reader = self._readers.get((partition, subpartition))
-        who = "whoever reads it" if reader is None else self.name(reader)
+        who = "its reader" if reader is None else self.name(reader)
         why = f"its output is full: {who} takes no more"
         return Link(attempt=task.attempt, why=why, since_ms=task.activity_since_ms, on=reader)
 
@@ -163,7 +163,7 @@ def progress(stage: StageProgress, now_ms: int) -> str:
     """How far a stage is, about "it"."""
     if not stage.tasks:
         return f"its {stage.what} has no Spark job at work"
-    text = f"its {stage.what} stands at {stage.tasks_done} of {stage.tasks} Spark tasks"
+    text = f"its {stage.what} has finished {stage.tasks_done} of {stage.tasks} Spark tasks"
     if stage.tasks_failed:
         text += f", {stage.tasks_failed} failed"
     quiet_ms = now_ms - (stage.since_ms if stage.progress_ms is None else stage.progress_ms)

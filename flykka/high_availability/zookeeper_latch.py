@@ -61,7 +61,7 @@ class ZooKeeperLatch:
             except DISCONNECTED:
                 continue
             except KazooException as refusal:
-                holder.failed(StoreUnavailableError(f"ZooKeeper lets nobody lead: {type(refusal).__name__} {refusal}"))
+                holder.failed(StoreUnavailableError(f"ZooKeeper elects no leader: {type(refusal).__name__} {refusal}"))
                 return
             if latch is None or not self._take(latch):
                 continue

@@ -211,7 +211,7 @@ def _lost(
         foreign = f" None of its state is of an operator of this job: it is of job {checkpoint.job_name!r}."
     return [
         f"it holds state of operators that the job does not have: {named}. The job has {uids};{foreign} give its"
-        f" operators the uids that they had, with uid(...), or let that state go with {LET_GO}"
+        f" operators the uids that they had, with uid(...), or drop that state with {LET_GO}"
     ]
 
 

@@ -261,7 +261,7 @@ class CheckpointMonitor(ConversationMonitor):
         checkpoint, latest = message.checkpoint, coordinator.latest
         if checkpoint is None:
             if latest is not None:
-                text = f"the job begins anew, although checkpoint {latest} is complete"
+                text = f"the job starts from the beginning, although checkpoint {latest} is complete"
                 yield self.violation(turn, text)
         elif latest is None:
             if self._is_whole:

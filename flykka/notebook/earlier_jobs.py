@@ -39,7 +39,7 @@ def end_earlier_job(name: str) -> StreamExecutionEnvironment | None:
         return None
     job, environment = _newest[name]
     if not job.done():
-        print(f"job {name!r} ({job.job_id}) still ran: it is cancelled, and a new one takes its place")
+        print(f"job {name!r} ({job.job_id}) still ran: it is cancelled and replaced by the new one")
         # It may have ended just now.
         with suppress(JobCancellationError):
             job.cancel()

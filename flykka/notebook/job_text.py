@@ -60,7 +60,7 @@ def lag(vertex: JobVertexDetails) -> str:
 
 def why(cause: SerializedThrowable | None) -> str:
     """The reason for a restart."""
-    return "nobody told why" if cause is None else format_cause(cause)
+    return "no reason was given" if cause is None else format_cause(cause)
 
 
 def _facts(vertex: JobVertexDetails) -> list[str]:

@@ -34,6 +34,6 @@ def fork_bundle(fork: JobFork) -> Bundle:
 def fork_run_bundle(run: ForkRun) -> Bundle:
     """How far it came, and who did not answer."""
     facts = (f"{run.turns:,} turns", f"{format_ms(run.duration_ms)} of virtual time", run.ended)
-    notes = [f"nobody answered for {path}: {said}" for path, said in run.silent.items()]
+    notes = [f"no answer was recorded for {path}: {said}" for path, said in run.silent.items()]
     html = page(head("fork", *facts), *map(note, notes))
     return {"text/html": html, "text/plain": "\n".join([f"fork: {', '.join(facts)}", *notes])}

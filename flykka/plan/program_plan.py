@@ -138,7 +138,8 @@ def _stream_edge(edge: StreamEdge) -> PlanEdge:
 def _job(job_graph: JobGraph) -> PlanGraph:
     return PlanGraph(
         title="Job graph",
-        summary=f"{_many(len(job_graph.vertices), 'vertex', 'vertices')}: operators in one box run as one task",
+        summary=f"{_many(len(job_graph.vertices), 'vertex', 'vertices')}: operators in one box run as one task;"
+        " up to: the most subtasks that it can be scaled to, its key groups",
         nodes=tuple(_vertex(vertex) for vertex in job_graph.vertices),
         edges=tuple(
             PlanEdge(source=edge.source, target=vertex.vertex_id, label=_exchanged(edge))
@@ -155,7 +156,7 @@ def _exchanged(edge: JobEdge) -> str:
 
 
 def _vertex(vertex: JobVertex) -> PlanNode:
-    facts = [f"parallelism {vertex.parallelism} of {vertex.max_parallelism}", f"group {vertex.slot_sharing_group}"]
+    facts = [f"parallelism {vertex.parallelism} (up to {vertex.max_parallelism})", f"group {vertex.slot_sharing_group}"]
     if vertex.co_location_group is not None:
         facts.append(f"co-location group {vertex.co_location_group}")
     return PlanNode(

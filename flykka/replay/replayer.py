@@ -22,7 +22,7 @@ from flykka.runtime.trace.replay.system import BOUNDARY
 
 SPARK_DATA_PLANE = "flykka.spark_bridge.data_plane:SparkDataPlane"
 
-_CLIENT = "it is a client's: it stands outside"
+_CLIENT = "it is the client, which is outside the cluster"
 _OUTSIDE = dict.fromkeys(
     (
         "flykka.jobs.client_actor:JobClientActor",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.job_graph import OperatorKind, ShipStrategy
+from flykka.names_elsewhere import DATA_STREAM, KEYED_STREAM, WINDOWED_STREAM, NamesElsewhere
 from flykka.spark_bridge.code import KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.functions import where, where_not
 from flykka.spark_bridge.prototype import fitted, has_event_time, transformed
@@ -40,7 +41,7 @@ class StreamType:
     event_time: str | None
 
 
-class _Stream(StatelessVerbs):
+class _Stream(StatelessVerbs, NamesElsewhere):
     """The rows that come from some inputs, keyed or not."""
 
     def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
@@ -57,6 +58,12 @@ class _Stream(StatelessVerbs):
     def schema(self) -> StructType:
         """The columns with their types."""
         return self._type.prototype.schema
+
+    def print_schema(self) -> None:
+        """Print the columns with their types, as a DataFrame does."""
+        self._type.prototype.printSchema()
+
+    printSchema = print_schema
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.schema)
@@ -92,10 +99,14 @@ class _Stream(StatelessVerbs):
         make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
         *,
         renamed: Mapping[str, str] | None = None,
+        per_batch: bool = False,
     ) -> DataStream:
         kind, position = OperatorKind.STATELESS, self._program.next_position
         uid = default_uid(kind, position)
-        function, result = tried(f"{uid} ({name})", lambda: fitted(self._type.prototype, make, uid=uid, name=name))
+        function, result = tried(
+            name,
+            lambda: fitted(self._type.prototype, make, uid=uid, name=name, per_batch=per_batch),
+        )
         made = Transformation(
             kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )
@@ -108,6 +119,8 @@ class _Stream(StatelessVerbs):
 
 class DataStream(OperatorSettings, Partitioning, _Stream):
     """The rows that one operator makes, or several that are united."""
+
+    _names_elsewhere = DATA_STREAM
 
     def __init__(
         self,
@@ -238,6 +251,8 @@ class KeyedStream(_Stream):
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
     """
 
+    _names_elsewhere = KEYED_STREAM
+
     def __init__(
         self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
     ) -> None:
@@ -272,8 +287,10 @@ class KeyedStream(_Stream):
         return WindowedStream(self._program, self._type, aggregation)
 
 
-class WindowedStream:
+class WindowedStream(NamesElsewhere):
     """The rows of a keyed stream, cut into windows."""
+
+    _names_elsewhere = WINDOWED_STREAM
 
     def __init__(self, program: Program, row_type: StreamType, aggregation: WindowAggregation) -> None:
         self._program = program

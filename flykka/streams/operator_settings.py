@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.actors.graph.stream_graph import ChainingStrategy
 from flykka.errors import ProgramError
+from flykka.names_elsewhere import SINK, NamesElsewhere
 from flykka.streams.program import at_least_one
 
 if TYPE_CHECKING:
@@ -110,8 +111,10 @@ class OperatorSettings(ABC):
         return self
 
 
-class DataStreamSink(OperatorSettings):
+class DataStreamSink(OperatorSettings, NamesElsewhere):
     """The end of a stream."""
+
+    _names_elsewhere = SINK
 
     def __init__(self, program: Program, transformation: Transformation) -> None:
         self._program = program

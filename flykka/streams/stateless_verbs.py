@@ -1,8 +1,8 @@
 """What can be done to rows without memory of others: the verbs of a DataFrame, with its arguments and its meaning.
 
-They are computed batch by batch, so what a row becomes must not depend on where the stream was cut; only `transform`
-and the maps take a batch as it comes. Each is tried at once on the stream's prototype, and raises `StreamTypeError`
-where it does not fit.
+They are computed batch by batch, so what a row becomes must not depend on where the stream was cut, unless `transform`
+is told that it may. Each is tried at once on the stream's prototype, and raises `StreamTypeError` where it does not
+fit. Those that a DataFrame has in camel case have that name too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from flykka.spark_bridge.trials import (
     checked_function,
     checked_how,
     checked_static,
-    row_by_row,
 )
 
 if TYPE_CHECKING:
@@ -42,31 +41,47 @@ class StatelessVerbs(ABC):
         make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
         *,
         renamed: Mapping[str, str] | None = None,
+        per_batch: bool = False,
     ) -> DataStream:
         """Put an operator behind this stream.
 
-        `make` is given the prototype, says whether the user's words fit it, and returns the function of batches.
+        `make` is given the prototype, says whether the user's words fit it, and returns the function of batches. With
+        `per_batch` what that makes of a row may depend on the others of its batch.
         """
 
-    def transform(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
+    def transform(self, function: Callable[[DataFrame], DataFrame], *, per_batch: bool = False) -> DataStream:
         """Apply a function, or a `RichFunction`, to every batch: rows in, rows out, with no memory of other batches.
 
-        Where batches begin and end is decided by how the rows came in. What looks at several rows at once, as a sort
-        or a `dropDuplicates`, sees those of one batch.
+        Where batches begin and end is decided by how the rows came in. So a function is refused that looks at several
+        rows together: one that aggregates, sorts, limits or numbers them, removes duplicates, or joins the rows with
+        each other. `per_batch=True` says that this is meant, for each batch by itself. Only what stands in Spark's plan
+        is seen: not an action such as `rows.count()`, and not what Python code does with the rows that it is given.
 
         Raises:
-            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame.
+            StreamTypeError: the function does not fit the columns of this stream, or returns no DataFrame, or looks at
+                several rows together.
         """
-        return self._then(named(function), lambda _: checked_function(function))
+        return self._then(f"transform({named(function)})", lambda _: checked_function(function), per_batch=per_batch)
 
     def select(self, *columns: Column | str) -> DataStream:
         """Keep or compute these columns, each row for itself."""
 
-        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
-            return row_by_row(prototype, partial(functions.select, columns=columns))
+            return partial(functions.select, columns=columns)
 
         return self._then(f"select({listed(*columns)})", make)
+
+    def select_expr(self, *expressions: str) -> DataStream:
+        """Keep or compute these columns, each an expression of SQL: `select_expr("id", "price * 2 AS double")`."""
+
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            check_some(expressions)
+            return partial(functions.select_expr, expressions=expressions)
+
+        return self._then(f"select_expr({listed(*expressions)})", make)
+
+    selectExpr = select_expr
 
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
@@ -77,16 +92,20 @@ class StatelessVerbs(ABC):
     def with_column(self, name: str, column: Column) -> DataStream:
         """Add a column, or compute anew the one of this name, each row for itself."""
         function = partial(functions.with_columns, columns={name: column})
-        return self._then(f"with_column({name})", lambda prototype: row_by_row(prototype, function))
+        return self._then(f"with_column({name})", lambda _: function)
+
+    withColumn = with_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
         """Add these columns, or compute anew those of their names, each from the columns that were there before."""
 
-        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
-            return row_by_row(prototype, partial(functions.with_columns, columns=dict(columns)))
+            return partial(functions.with_columns, columns=dict(columns))
 
         return self._then(f"with_columns({', '.join(columns)})", make)
+
+    withColumns = with_columns
 
     def with_column_renamed(self, existing: str, new: str) -> DataStream:
         """Give a column another name; the event time stays the event time.
@@ -100,6 +119,8 @@ class StatelessVerbs(ABC):
             return partial(functions.with_column_renamed, existing=existing, new=new)
 
         return self._then(f"with_column_renamed({existing}, {new})", make, renamed={existing: new})
+
+    withColumnRenamed = with_column_renamed
 
     def drop(self, *columns: Column | str) -> DataStream:
         """Leave these columns out.
@@ -125,12 +146,16 @@ class StatelessVerbs(ABC):
             lambda _: partial(functions.map_in_pandas, function=checked_function(function), schema=schema),
         )
 
+    mapInPandas = map_in_pandas
+
     def map_in_arrow(self, function: ArrowFunction, schema: StructType | str) -> DataStream:
         """Let a function make Arrow record batches of record batches: `map_in_pandas` without the way over pandas."""
         return self._then(
             f"map_in_arrow({named(function)})",
             lambda _: partial(functions.map_in_arrow, function=checked_function(function), schema=schema),
         )
+
+    mapInArrow = map_in_arrow
 
     def join(self, static: DataFrame, on: JoinOn | None = None, how: str = "inner") -> DataStream:
         """Join every batch with a DataFrame that does not change.

@@ -20,6 +20,7 @@ from flykka.spark_bridge.code import LateRowsCode, WindowCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flykka.spark_bridge.code import OperatorCode
     from flykka.spark_bridge.code_registry import CodeRegistry
     from flykka.streams.transformation import Input, Transformation
 
@@ -96,7 +97,7 @@ class _Generator:
                 uid=transformation.uid,
                 name=transformation.name,
                 kind=transformation.kind,
-                ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
+                ref=self._bound(transformation, transformation.uid, transformation.code),
                 parallelism=parallelism,
                 max_parallelism=self._defaults.max_parallelism_of(transformation.max_parallelism),
                 slot_sharing_group=transformation.slot_sharing_group,
@@ -123,7 +124,7 @@ class _Generator:
                 uid=transformation.uid,
                 name=transformation.name,
                 kind=transformation.kind,
-                ref=self._registry.bind(transformation.uid, transformation.code, call_site=transformation.call_site),
+                ref=self._bound(transformation, transformation.uid, transformation.code),
                 # As a local part: of the windows' parallelism and group, so that the two run as one task.
                 parallelism=windows.parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
@@ -143,7 +144,7 @@ class _Generator:
                 uid=local,
                 name=f"local {transformation.name}",
                 kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
-                ref=self._registry.bind(local, transformation.local_code, call_site=transformation.call_site),
+                ref=self._bound(transformation, local, transformation.local_code),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
                 parallelism=self.graph.node(feeding).parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
@@ -151,6 +152,11 @@ class _Generator:
         )
         self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=local))
         return local
+
+    def _bound(self, transformation: Transformation, uid: str, code: OperatorCode) -> OperatorRef:
+        """The code under its uid; errors name the operator as the user does: by the uid that was given, or its name."""
+        name = transformation.name if transformation.has_automatic_uid else None
+        return self._registry.bind(uid, code, call_site=transformation.call_site, name=name)
 
     def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:
         strategy = source.ship_strategy

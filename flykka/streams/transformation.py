@@ -74,7 +74,10 @@ class Transformation:
         return self.explicit_uid is None
 
     def __str__(self) -> str:
-        return self.uid if self.name == self.uid else f"{self.uid} ({self.name})"
+        # A uid that was not given is not known to the user.
+        if self.explicit_uid is None or self.explicit_uid == self.name:
+            return self.name
+        return f"{self.explicit_uid} ({self.name})"
 
 
 def default_uid(kind: OperatorKind, position: int) -> str:

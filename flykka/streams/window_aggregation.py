@@ -11,7 +11,7 @@ from flykka.spark_bridge.code import KeyByCode, LateRowsCode, LocalWindowCode, W
 from flykka.spark_bridge.prototype import windowed
 from flykka.streams.program import Program, tried
 from flykka.streams.stateless_verbs import listed
-from flykka.streams.transformation import Input, Transformation, default_uid
+from flykka.streams.transformation import Input, Transformation
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.event_time_windows import EventTimeWindows
@@ -38,7 +38,7 @@ class WindowAggregation:
         """
         kind, position = OperatorKind.WINDOW_AGGREGATE, program.next_position
         name = f"aggregate({listed(*columns)})"
-        prototype = tried(f"{default_uid(kind, position)} ({name})", lambda: windowed(self.rows, self.keys, columns))
+        prototype = tried(name, lambda: windowed(self.rows, self.keys, columns))
         code = WindowCode(
             keys=self.keys,
             windows=self.windows,

@@ -23,17 +23,17 @@ STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
     "task.submit": (Role.OTHER, "deploys it", None),
     "stage.open_bridge": (Role.BRIDGE, "makes its chain ready", None),
     "stage.bridge_opened": (Role.TASK, "has its chain ready", None),
-    "task.update_execution_state": (Role.JOB_MASTER, "hears of its state", None),
+    "task.update_execution_state": (Role.JOB_MASTER, "is notified of its state", None),
     "stage.read_splits": (Role.BRIDGE, "reads splits", _WORK),
     "stage.run": (Role.BRIDGE, "takes a batch", _WORK),
     "stage.advance_watermark": (Role.BRIDGE, "advances event time", _WORK),
     "stage.finished": (Role.TASK, "finishes a stage", _WORK),
     "stage.failed": (Role.TASK, "a stage has failed", None),
-    "task.end_of_data": (Role.JOB_MASTER, "hears that it has all of its data", None),
+    "task.end_of_data": (Role.JOB_MASTER, "is notified that it has all of its data", None),
     "task.cancel": (Role.TASK, "is to end", None),
     "task.fail": (Role.TASK, "is failed by its TaskManager", None),
     "task.cancellation_due": (Role.TASK, "has not ended yet", None),
-    "task.fatal_error": (Role.OTHER, "hears that it does not end", None),
+    "task.fatal_error": (Role.OTHER, "is notified that it does not end", None),
     "stage.close_bridge": (Role.BRIDGE, "closes its bridge", None),
     "stage.bridge_closed": (Role.TASK, "has nothing running any more", None),
     "exchange.error_response": (Role.TASK, "cannot have one of its inputs", None),
@@ -132,7 +132,7 @@ def _listen(story: _Heard, record: Record, cast: Cast) -> None:
         case Spawned():
             pass
         case DeadLetterRecord():
-            text = f"does not hear: {message_name(record.message)} is a dead letter, {record.reason}"
+            text = f"does not get it: {message_name(record.message)} is a dead letter, {record.reason}"
             story.steps.append(_step(record, cast, text, failed=True))
         case Turn():
             said = facts_of(record.message)
@@ -153,7 +153,7 @@ def _told(story: _Heard, turn: Turn, said: Facts, cast: Cast) -> Step:
     detail = _detail(inner)
     if inner.tag == "task.update_execution_state" and role is Role.JOB_MASTER:
         story.outcome = f"{detail}{f', {why}' if why else ''}" if detail in _ENDED else f"{detail} when the trace ends"
-        text, detail = f"hears that it is {detail}", ""
+        text, detail = f"is notified that it is {detail}", ""
     failed = bool(why) or (inner.tag in _BAD and role is at)
     details = ", ".join(filter(None, (detail, why)))
     return _step(turn, cast, text, details, group=kind, failed=failed, hop=role is not at and turn.failure is None)

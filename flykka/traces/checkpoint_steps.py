@@ -38,15 +38,15 @@ STEPS: Final = {
     "coordination.checkpoint_timed_out": (Role.COORDINATOR, END, "has taken longer than it may"),
     "coordination.metadata_written": (Role.COORDINATOR, END, "the metadata is written"),
     "coordination.metadata_write_failed": (Role.COORDINATOR, END, "the metadata could not be written"),
-    "job.checkpoint_completed": (Role.JOB_MASTER, END, "hears that it is complete"),
-    "job.checkpoint_aborted": (Role.JOB_MASTER, END, "hears that it was given up"),
-    "coordination.savepoint_completed": (Role.JOB_MASTER, END, "hears that the savepoint is complete"),
-    "coordination.savepoint_failed": (Role.JOB_MASTER, END, "hears that there is no savepoint"),
-    "coordination.stop_failed": (Role.JOB_MASTER, END, "hears that the job goes on"),
-    "checkpoint.notify_complete": (Role.TASK, NOTIFICATIONS, "hears that it is complete"),
-    "checkpoint.notify_aborted": (Role.TASK, NOTIFICATIONS, "hears that it was given up"),
+    "job.checkpoint_completed": (Role.JOB_MASTER, END, "is notified that it is complete"),
+    "job.checkpoint_aborted": (Role.JOB_MASTER, END, "is notified that it was given up"),
+    "coordination.savepoint_completed": (Role.JOB_MASTER, END, "is notified that the savepoint is complete"),
+    "coordination.savepoint_failed": (Role.JOB_MASTER, END, "is notified that there is no savepoint"),
+    "coordination.stop_failed": (Role.JOB_MASTER, END, "is notified that the job goes on"),
+    "checkpoint.notify_complete": (Role.TASK, NOTIFICATIONS, "is notified that it is complete"),
+    "checkpoint.notify_aborted": (Role.TASK, NOTIFICATIONS, "is notified that it was given up"),
     "stage.commit_checkpoint": (Role.BRIDGE, COMMITS, "begins to commit"),
-    "stage.abort_checkpoint": (Role.BRIDGE, COMMITS, "lets its part of it go"),
+    "stage.abort_checkpoint": (Role.BRIDGE, COMMITS, "discards its part of it"),
     "stage.checkpoint_committed": (Role.TASK, COMMITS, "has committed"),
 }
 """Who takes a step, when, and what it is; the same message told to somebody else is a hop on its way."""
@@ -80,7 +80,7 @@ def step_of_sent(sent: Facts, said: str, role: Role) -> tuple[str, str, bool]:
     if role is Role.COORDINATOR and sent.tag in _ENDS:
         return END, f"gives it up after {said}", False
     if role is Role.JOB_MASTER and sent.tag == _RESTORED:
-        return AFTERWARDS, "starts the tasks anew from it", False
+        return AFTERWARDS, "restarts the tasks from it", False
     phase, _, _ = step_of(sent, role)
     return phase, f"sends {sent.name} after {said}", True
 

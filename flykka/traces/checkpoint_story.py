@@ -142,7 +142,7 @@ class _Teller:
         told_of = self._cast.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
         details = [detail_of(said), "" if failure is None else failure_text(failure)]
         if isinstance(record, DeadLetterRecord):
-            text, hop = f"does not hear: {said.name} is a dead letter, {record.reason}", False
+            text, hop = f"does not get it: {said.name} is a dead letter, {record.reason}", False
         return Step(
             turn=record.sequence,
             now_ms=record.now_ms,

@@ -27,10 +27,10 @@ TOLD: Final = {
     "job.cancel": (Role.JOB_MANAGER, "is asked to cancel it"),
     "job.stop": (Role.JOB_MANAGER, "is asked to stop it"),
     "job.trigger_savepoint": (Role.JOB_MANAGER, "is asked for a savepoint"),
-    "coordination.too_many_failures": (Role.JOB_MASTER, "hears that too many checkpoints have failed"),
+    "coordination.too_many_failures": (Role.JOB_MASTER, "is notified that too many checkpoints have failed"),
     "coordination.savepoint_completed": (Role.JOB_MASTER, "has a savepoint"),
     "coordination.savepoint_failed": (Role.JOB_MASTER, "has no savepoint"),
-    "job_control.ended": (Role.JOB_MANAGER, "hears that it has ended"),
+    "job_control.ended": (Role.JOB_MANAGER, "is notified that it has ended"),
 }
 """What is told of it, and to whom."""
 
@@ -44,8 +44,8 @@ class _Heard:
     steps: list[Step] = field(default_factory=list)
 
 
-def job_story(trace: Trace, job: str) -> Story:
-    """The story of the job whose id begins with this text.
+def job_story(trace: Trace, job: str = "") -> Story:
+    """The story of the job whose id begins with this text; of the only one where the text is empty.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
@@ -75,9 +75,13 @@ def job_story(trace: Trace, job: str) -> Story:
 
 def _not_one(trace: Trace, job: str, names: list[str], *, found: bool) -> str:
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+    if not names:
+        return f"{trace.path}: the trace tells of no job at all"
+    if not job:
+        return f"{trace.path}: it has {len(names):,} jobs; choose one: {shown}"
     if found:
         return f"{trace.path}: {job!r} fits {len(names):,} jobs; choose one: {shown}"
-    return f"{trace.path}: there is no job {job!r}; there are: {shown or 'none at all'}"
+    return f"{trace.path}: there is no job {job!r}; there are: {shown}"
 
 
 def _listen(heard: dict[str, _Heard], turn: Turn, cast: Cast) -> None:

@@ -35,6 +35,8 @@ class Trace(reader.Trace):
     def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
         """What concerns one checkpoint, one attempt or one job, in the order in which it came about.
 
+        Without arguments it is the story of the job, where the trace has one only.
+
         Args:
             checkpoint: its id. Where several jobs have one of this id, `job` says whose.
             attempt: its id, or a text that only its id, its name or its actor's path has in it.
@@ -42,14 +44,14 @@ class Trace(reader.Trace):
 
         Raises:
             TraceSelectionError: the trace has nothing of the kind, or more than one.
-            ValueError: not exactly one was asked for.
+            ValueError: more than one was asked for.
         """
         if checkpoint is not None and attempt is None:
             return checkpoint_story(self, checkpoint, job)
         if attempt is not None and checkpoint is None and job is None:
             return attempt_story(self, attempt)
-        if job is not None and attempt is None:
-            return job_story(self, job)
+        if attempt is None:
+            return job_story(self, job or "")
         raise ValueError("a story is of one checkpoint, one attempt or one job: say checkpoint=, attempt= or job=")
 
     def to_mermaid(

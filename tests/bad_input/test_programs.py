@@ -60,12 +60,12 @@ WRONG = {
     ),
     "an option that Spark's writer does not know": (
         'numbers(env).sink_to(FileSink.parquet(f"{HERE}/out", compresion="zstd"))  # here',
-        r"StreamTypeError: sink-2 \(parquet \S+/out\): Spark has no option 'compresion' for parquet files"
+        r"StreamTypeError: parquet \S+/out: Spark has no option 'compresion' for parquet files"
         r" \(did you mean 'compression'\?\)",
     ),
     "an unknown column": (
         'numbers(env).where("ib > 3")  # here',
-        r"StreamTypeError: stateless-2 \(where\(ib > 3\)\): .*`ib` cannot be resolved.*\[`id`, `at`\].*",
+        r"StreamTypeError: where\(ib > 3\): .*`ib` cannot be resolved.*\[`id`, `at`\].*",
     ),
     "an unknown key": (
         'numbers(env).key_by("ib")  # here',
@@ -73,7 +73,7 @@ WRONG = {
     ),
     "an unknown column in an aggregate": (
         'numbers(env).key_by("id").window(TumblingEventTimeWindows.of("1s")).aggregate(F.sum("ib"))  # here',
-        r"StreamTypeError: window-aggregate-2 \(aggregate\(sum\(ib\)\)\): .*`ib` cannot be resolved.*",
+        r"StreamTypeError: aggregate\(sum\(ib\)\): .*`ib` cannot be resolved.*",
     ),
     "a window where there is no event time": (
         'numbers(env, strategy=None).key_by("id").window(TumblingEventTimeWindows.of("1s"))  # here',
@@ -102,16 +102,23 @@ WRONG = {
     ),
     "a stream that goes nowhere": (
         'numbers(env).where("id > 3")\nenv.execute("lost")  # here',
-        r"ProgramError: the program writes nothing: end a stream with sink_to\(\.\.\.\), perhaps that of stateless-2"
-        r" \(where\(id > 3\)\)",
+        r"ProgramError: the program writes nothing: end a stream with sink_to\(\.\.\.\), perhaps that of"
+        r" where\(id > 3\)",
     ),
     "a closed environment": (
         'closed.from_source(FileSource.parquet(f"{HERE}/in"))  # here',
-        r"ProgramError: this environment is closed: begin anew with get_execution_environment\(\.\.\.\)",
+        r"ProgramError: this environment is closed: make another one with get_execution_environment\(\.\.\.\)",
+    ),
+    "a function that only looks stateful": (
+        'numbers(env).key_by("id").transform(lambda rows: rows.dropDuplicates())  # here',
+        r"StreamTypeError: transform\(<lambda>\): this removes duplicates \(dropDuplicates, distinct\), which holds"
+        r" for one batch only, and where a batch ends depends on how the input comes in;"
+        r" key_by\(\.\.\.\)\.window\(\.\.\.\)\.aggregate\(\.\.\.\) gives one row for each key and window of event time;"
+        r" transform\(\.\.\., per_batch=True\) says that each batch by itself is meant",
     ),
     "a function that returns nothing": (
         "numbers(env).transform(forgetful)  # here",
-        r"StreamTypeError: stateless-2 \(forgetful\): the function must return a DataFrame, but returned nothing: is a"
+        r"StreamTypeError: transform\(forgetful\): the function must return a DataFrame, but returned nothing: is a"
         r" `return` missing\?",
     ),
 }
@@ -135,7 +142,7 @@ def test_what_a_function_has_wrong_is_told_with_the_line_in_the_function(apps: A
 
     where, text, *line = told.err.splitlines()
     assert (told.code, where) == (1, told.here)
-    assert text.startswith("flykka: StreamTypeError: stateless-2 (double): ")
+    assert text.startswith("flykka: StreamTypeError: transform(double): ")
     assert [each.strip() for each in line] == [
         f'File "{told.path}", line {told.source.splitlines().index(DOUBLE.splitlines()[1]) + 1}, in double',
         'return rows.withColumn("double", F.col("ib") * 2)',

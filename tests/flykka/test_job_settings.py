@@ -84,6 +84,19 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         settings.enable_checkpointing("1s", tolerable_failures=-1)
 
 
+def test_a_short_interval_without_a_unit_warns_on_the_line_that_gives_it() -> None:
+    with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as told:
+        settings = JobSettings().enable_checkpointing(10)
+
+    assert (settings.checkpointing.interval_ms, told[0].filename) == (10, __file__)
+
+
+def test_an_interval_with_a_unit_and_a_long_one_do_not_warn() -> None:
+    # Warnings are errors here.
+    assert JobSettings().enable_checkpointing("10ms").checkpointing.interval_ms == 10
+    assert JobSettings().enable_checkpointing(100).checkpointing.interval_ms == 100
+
+
 def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
     settings = JobSettings().enable_checkpointing("1s", tolerable_failures=0)
 

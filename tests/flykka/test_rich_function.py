@@ -58,7 +58,7 @@ def test_it_is_opened_called_once_and_closed_to_learn_its_columns(spark: SparkSe
 
     assert made._type.prototype.columns[-1] == "rate"
     assert rates.calls == ["open", "call", "close"]
-    assert program.transformations[-1].name == "Rates"
+    assert program.transformations[-1].name == "transform(Rates)"
 
 
 @spark_test
@@ -88,7 +88,7 @@ def test_whatever_fails_it_is_closed_and_the_failure_is_its_own(
         stream.transform(rates)
 
     assert rates.calls == called
-    assert "stateless-2 (Rates)" in raised.value.__notes__[-1]
+    assert "transform(Rates)" in raised.value.__notes__[-1]
     assert len(program.transformations) == 1
 
 
@@ -115,7 +115,7 @@ def test_a_declaration_that_cannot_be_read_is_refused(spark: SparkSession) -> No
     rates = Rates()
     rates.schema = "auction, rate"
 
-    with pytest.raises(StreamTypeError, match=r"stateless-2 \(Rates\): the declared schema cannot be read"):
+    with pytest.raises(StreamTypeError, match=r"transform\(Rates\): the declared schema cannot be read"):
         bids(spark).transform(rates)
 
 
@@ -130,8 +130,8 @@ def test_the_trial_is_subtask_0_of_1_of_no_job(spark: SparkSession) -> None:
     bids(spark).transform(Looks())
 
     (context,) = seen
-    assert (context.uid, context.task_name, context.session) == ("stateless-2", "Looks", spark)
-    assert (context.job_id, context.task_name_with_subtasks) == (None, "Looks (1/1)")
+    assert (context.uid, context.task_name, context.session) == ("stateless-2", "transform(Looks)", spark)
+    assert (context.job_id, context.task_name_with_subtasks) == (None, "transform(Looks) (1/1)")
 
 
 def test_a_function_without_a_call_cannot_be_made() -> None:

@@ -23,16 +23,16 @@ COLUMNS = "auction, bidder, price, channel, at"
     [
         (
             FileSink.parquet("/out").partition_by("chanel"),
-            f"sink-2 (parquet /out): there is no column 'chanel' to partition the output by; the columns are {COLUMNS}",
+            f"parquet /out: there is no column 'chanel' to partition the output by; the columns are {COLUMNS}",
         ),
         (
             FileSink.json("/out").partition_by("at", "price", "channel", "bidder", "auction"),
-            "sink-2 (json /out): the output is to be partitioned by all columns of the stream, at, price, channel,"
+            "json /out: the output is to be partitioned by all columns of the stream, at, price, channel,"
             " bidder, auction: none is left to be written into the files",
         ),
         (
             FileSink.csv("/out").partition_by("price", "at", "PRICE"),
-            "sink-2 (csv /out): the output is to be partitioned by 'price' twice",
+            "csv /out: the output is to be partitioned by 'price' twice",
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_refused_sink_leaves_nothing_in_the_program(spark: SparkSession) -> No
 
     sink = stream.sink_to(FileSink.parquet("/out").partition_by("channel"))
 
-    assert str(sink._transformation) == "sink-2 (parquet /out)"
+    assert str(sink._transformation) == "parquet /out"
 
 
 def test_what_is_no_sink_is_refused(spark: SparkSession) -> None:
@@ -83,7 +83,7 @@ def test_a_function_of_batches_runs_in_one_subtask_whatever_the_environment_says
     sink = bids(spark).sink_to(ForeachBatchSink(lambda rows, checkpoint_id: None))
 
     assert sink._transformation.parallelism == 1
-    with pytest.raises(ProgramError, match=r"the parallelism of sink-2 .* is 1 at most, not 2"):
+    with pytest.raises(ProgramError, match=r"the parallelism of foreach_batch .* is 1 at most, not 2"):
         sink.set_parallelism(2)
 
 
@@ -150,7 +150,7 @@ def test_all_sinks_of_a_stream_get_the_same_rows_and_a_bad_one_is_refused_before
             FileSink.json(next((tmp_path / "in").glob("part-*")))
         )
         with pytest.raises(
-            JobSubmissionError, match=r"operator 'sink-2' \(.*test_sinks.py:\d+\): .* is a file; a FileSink"
+            JobSubmissionError, match=r"operator 'json \S+' \(.*test_sinks.py:\d+\): .* is a file; a FileSink"
         ):
             env.execute("into a file")
 

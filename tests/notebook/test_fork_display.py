@@ -48,5 +48,5 @@ def test_who_did_not_answer_in_a_fork_is_named() -> None:
 
     bundle = fork_run_bundle(run)
 
-    assert "nobody answered for /user/shop: Buy(item=fig)" in Reader(bundle["text/html"]).text
+    assert "no answer was recorded for /user/shop: Buy(item=fig)" in Reader(bundle["text/html"]).text
     assert bundle["text/plain"].startswith("fork: 3 turns, 2.0 s of virtual time, nothing is left to do")

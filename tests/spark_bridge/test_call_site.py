@@ -41,8 +41,10 @@ def test_the_registry_says_where_an_operator_was_written() -> None:
 
     registry.bind("counts", KeyByCode(columns=()), call_site=CallSite(file="app.py", line=12))
     registry.bind("others", KeyByCode(columns=()))
+    registry.bind("stateless-2", KeyByCode(columns=()), call_site=CallSite(file="app.py", line=7), name="where(n > 1)")
 
     assert registry.call_site("counts") == CallSite(file="app.py", line=12)
     assert registry.describe("counts") == "'counts' (app.py:12)"
     assert registry.describe("others") == "'others'"
     assert registry.describe("unknown") == "'unknown'"
+    assert registry.describe("stateless-2") == "'where(n > 1)' (app.py:7)"

@@ -168,7 +168,7 @@ class ReplayEngine:
         if turn.kind == "signal":
             self._note_end_of_boundary(turn)
         if _is_boundary(cell):
-            reason = "a stand-in takes its place" if cell.props is BOUNDARY else _NOT_WANTED
+            reason = "its recorded messages are used instead" if cell.props is BOUNDARY else _NOT_WANTED
             self.boundary.setdefault(cell.ref.path, reason)
             self._skip(turn, cell)
             return

@@ -75,7 +75,7 @@ class RingStart:
             self._leave_out(ref, str(reason))
             return None
         if props is BOUNDARY:
-            self._leave_out(ref, "a stand-in takes its place")
+            self._leave_out(ref, "its recorded messages are used instead")
             return None
         return system.attach(props, ref), restoring
 

@@ -141,7 +141,7 @@ class ReplaySession:
         """
         if path is None:
             if self.turn is None:
-                raise ReplaySessionError("the session stands at the beginning, where no actor has taken a turn")
+                raise ReplaySessionError("the session is at the beginning, where no actor has taken a turn")
             path = self.turn.recipient.path
         path = path if path.startswith("/") else f"/user/{path}"
         state = self._walk.state(path)

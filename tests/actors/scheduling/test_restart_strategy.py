@@ -123,7 +123,7 @@ def test_what_makes_no_sense_is_refused_by_name() -> None:
         ({"initial_backoff_ms": 400}, "above the longest"),
         ({"backoff_multiplier": 1.0}, "multiplier"),
         ({"backoff_multiplier": float("nan")}, "multiplier"),
-        ({"reset_backoff_threshold_ms": 0}, "begin anew"),
+        ({"reset_backoff_threshold_ms": 0}, "the delay is reset"),
         ({"jitter_factor": 1.5}, "jitter"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -110,3 +111,34 @@ def test_the_whole_traceback_is_told_to_whoever_wants_it(tmp_path: Path) -> None
     made = app(tmp_path, "1 / 0\n")
 
     assert "in run_path" in made.explained(raised(made), whole=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ('twice = F.udf(lambda n: 2 * n, "long")', "[SESSION_OR_CONTEXT_NOT_EXISTS]"),
+        ('PRICE = F.col("price") * 2', "AssertionError"),
+    ],
+)
+def test_a_line_that_needs_a_session_before_there_is_one_is_told_with_what_to_do(
+    tmp_path: Path, line: str, error: str
+) -> None:
+    # In a process of its own: other tests have a session.
+    path = tmp_path / "app.py"
+    path.write_text(f"from pyspark.sql import functions as F\n\n{line}\n")
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "flykka", "run", str(path)], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 1
+    assert f'File "{path}", line 3, in <module>\n    {line}\n' in ran.stderr
+    assert error in ran.stderr
+    assert ran.stderr.split("\nflykka: ")[1].startswith("there is no Spark session yet: get_execution_environment(...)")
+
+
+def test_another_failed_assertion_is_told_without_advice(tmp_path: Path) -> None:
+    made = app(tmp_path, "assert False, 'SparkContext._active_spark_context'")
+
+    assert made.explained(raised(made)).endswith("AssertionError: SparkContext._active_spark_context")

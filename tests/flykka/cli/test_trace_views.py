@@ -72,9 +72,16 @@ def test_a_story_is_json_when_asked_for(flykka: Shell, trace: Path) -> None:
     assert json.loads(out)["subject"] == f"checkpoint 2 of job {JOB}"
 
 
+def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka: Shell) -> None:
+    code, out, err = flykka("story", Path(__file__).parents[2] / "histories" / "at-least-once.trace")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("job job: FINISHED\n")
+
+
 @pytest.mark.parametrize(
     "asked",
-    [[], ["--checkpoint", "1", "--attempt", "x"], ["--attempt", "x", "--job", "y"], ["--checkpoint", "none"]],
+    [["--checkpoint", "1", "--attempt", "x"], ["--attempt", "x", "--job", "y"], ["--checkpoint", "none"]],
     ids=str,
 )
 def test_a_story_is_of_one_thing(flykka: Shell, trace: Path, asked: list[str]) -> None:
@@ -89,7 +96,7 @@ def test_a_story_is_of_one_thing(flykka: Shell, trace: Path, asked: list[str]) -
     [
         (["--checkpoint", "9"], "there is no checkpoint 9; there are 1 to 2"),
         (["--attempt", "nobody"], "there is no attempt 'nobody'; there are: "),
-        (["--job", "nothing"], "there is no job 'nothing'; there are: "),
+        (["--job", "nothing"], "the trace tells of no job at all"),
     ],
     ids=str,
 )

@@ -112,7 +112,7 @@ def test_what_nobody_answered_is_told(whatif: WhatIf, tmp_path: Path) -> None:
 
     _, out, _ = whatif(trace.path, "--at", 14, "--duplicate", "--limit", "5s")
 
-    assert "nobody answered for /user/depot: Parcel(number=1)" in out
+    assert "no answer was recorded for /user/depot: Parcel(number=1)" in out
 
 
 def test_the_trace_of_a_fork_is_that_of_a_whole_run_and_replays(

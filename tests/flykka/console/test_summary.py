@@ -75,7 +75,7 @@ def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read
 def test_a_failure_that_ended_the_job_is_told_as_such() -> None:
     lines = summary(replace(FINISHED, exceptions=(failed(outcome=FailureOutcome.FAILED),)))
 
-    assert lines[-1].strip() == "it was not mended: the job has FAILED"
+    assert lines[-1].strip() == "not recovered: the job has FAILED"
 
 
 def test_of_many_failures_the_last_are_told() -> None:

@@ -64,7 +64,7 @@ NO_CHECKPOINT = CheckpointsExplained(
 
 TABLE: list[tuple[str, Answers, str]] = [
     # The job has ended, or nobody leads it, or nobody answers.
-    ("finished", answers(job=None, status=JobStatus.FINISHED), "job 'prices' has FINISHED: it waits for nobody"),
+    ("finished", answers(job=None, status=JobStatus.FINISHED), "job 'prices' has FINISHED: it waits for nothing"),
     (
         "failed",
         answers(job=None, status=JobStatus.FAILED, failure=BUG),
@@ -73,7 +73,7 @@ TABLE: list[tuple[str, Answers, str]] = [
     (
         "canceled",
         answers(job=None, status=JobStatus.CANCELED, failure=BUG),
-        "job 'prices' is CANCELED: it waits for nobody",
+        "job 'prices' is CANCELED: it waits for nothing",
     ),
     (
         "leadership",
@@ -114,8 +114,8 @@ TABLE: list[tuple[str, Answers, str]] = [
             stages={WINDOW_2: spark()},
         ),
         "a region of job 'prices' is to restart after ValueError: operator 'taxed': no price may be 26, and waits for"
-        " 40 s for the end of window (2/2): it closes on its way to CANCELED: its stage 'merge' stands at 3 of 8 Spark"
-        " tasks",
+        " 40 s for the end of window (2/2): it closes on its way to CANCELED: its stage 'merge' has finished 3 of 8"
+        " Spark tasks",
     ),
     (
         "cancelling",
@@ -132,7 +132,7 @@ TABLE: list[tuple[str, Answers, str]] = [
             stages={WINDOW_1: spark()},
         ),
         "job 'prices' is CANCELLING for 40 s: it waits for the end of window (1/2) and 1 other: it closes on its way to"
-        " CANCELED: its stage 'merge' stands at 3 of 8 Spark tasks",
+        " CANCELED: its stage 'merge' has finished 3 of 8 Spark tasks",
     ),
     (
         "suspended",
@@ -196,7 +196,7 @@ TABLE: list[tuple[str, Answers, str]] = [
             checkpoints=pending(WINDOW_2),
             stages={WINDOW_2: spark()},
         ),
-        "window (2/2) has not acknowledged checkpoint 7 for 41 s: its stage 'merge' stands at 3 of 8 Spark tasks",
+        "window (2/2) has not acknowledged checkpoint 7 for 41 s: its stage 'merge' has finished 3 of 8 Spark tasks",
     ),
     (
         "standing-still",
@@ -205,7 +205,7 @@ TABLE: list[tuple[str, Answers, str]] = [
             checkpoints=pending(WINDOW_2),
             stages={WINDOW_2: spark(progress_ms=NOW - 35_000, tasks_failed=2)},
         ),
-        "window (2/2) has not acknowledged checkpoint 7 for 41 s: its stage 'merge' stands at 3 of 8 Spark tasks,"
+        "window (2/2) has not acknowledged checkpoint 7 for 41 s: its stage 'merge' has finished 3 of 8 Spark tasks,"
         " 2 failed, none done for 35 s",
     ),
     (
@@ -262,7 +262,7 @@ TABLE: list[tuple[str, Answers, str]] = [
     (
         "back-pressured",
         answers(task(SOURCE, outputs=(full_output(1),))),
-        "job 'prices' is back-pressured: source (1/1): its output is full: whoever reads it takes no more",
+        "job 'prices' is back-pressured: source (1/1): its output is full: its reader takes no more",
     ),
     (
         "no-input",
@@ -329,7 +329,7 @@ def test_what_it_rests_on_is_told_by_its_labels() -> None:
     assert [(each.name, each.activity, each.waits_for) for each in why.attempts] == [
         ("source (1/1)", "idle", "is idle"),
         ("window (1/2)", "-", "is RUNNING, and its Task is gone"),
-        ("window (2/2)", "busy", "its stage 'merge' stands at 3 of 8 Spark tasks"),
+        ("window (2/2)", "busy", "its stage 'merge' has finished 3 of 8 Spark tasks"),
     ]
 
 

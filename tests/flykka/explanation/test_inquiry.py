@@ -88,7 +88,7 @@ def test_a_job_that_is_over_is_told_by_its_client_alone(system: SeededSystem, tm
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=30)
 
-    assert why(system, JobStatus.FINISHED).answer == "job 'job' has FINISHED: it waits for nobody"
+    assert why(system, JobStatus.FINISHED).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
 def test_asking_changes_nothing(tmp_path: Path) -> None:

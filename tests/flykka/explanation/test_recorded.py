@@ -37,7 +37,7 @@ def a_turn_of_a_stage(trace: Trace) -> int:
 
 
 def test_a_run_that_ended_says_so(trace: Trace) -> None:
-    assert explain_recorded(trace).answer == "job 'job' has FINISHED: it waits for nobody"
+    assert explain_recorded(trace).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
 def test_behind_a_turn_it_is_told_what_the_job_waited_for(trace: Trace) -> None:

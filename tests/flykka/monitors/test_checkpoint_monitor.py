@@ -231,7 +231,7 @@ def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
     said = seen(CheckpointMonitor(), *lives, restore(checkpoint(1, 0, 1)))
     assert said == ["the job goes back to checkpoint 1; the latest one is 2"]
     said = seen(CheckpointMonitor(), *lives, restore(None))
-    assert said == ["the job begins anew, although checkpoint 2 is complete"]
+    assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
     said = seen(CheckpointMonitor(), *lives, restore(checkpoint(2, 0)))
     assert said == ["checkpoint 2 has lost the state of map (1)"]
 

@@ -29,24 +29,25 @@ def test_the_job_graph_on_the_terminal() -> None:
     text = re.sub(r" · id \w+", "", printed(100, "job"))
 
     assert text.splitlines()[2:] == [
-        "Job graph  5 vertices: operators in one box run as one task",
+        "Job graph  5 vertices: operators in one box run as one task; up to: the most subtasks that it can be",
+        "scaled to, its key groups",
         "● orders",
         "│ valid",
-        "│ parallelism 4 of 128 · group default",
+        "│ parallelism 4 (up to 128) · group default",
         "├─╮",
         "│ │",
         "│ │ ● returns",
-        "│ │ │ parallelism 2 of 128 · group default",
+        "│ │ │ parallelism 2 (up to 128) · group default",
         "│ │ │",
         "├─┼─╯",
         "● │ sums",
-        "│ │ hash · parallelism 2 of 16 · group default",
+        "│ │ hash · parallelism 2 (up to 16) · group default",
         "│ │",
         "│ ● archive",
-        "│   rescale · parallelism 2 of 128 · group apart",
+        "│   rescale · parallelism 2 (up to 128) · group apart",
         "│",
         "● <&out>",
-        "  rebalance · parallelism 1 of 128 · group default",
+        "  rebalance · parallelism 1 (up to 128) · group default",
         "",
     ]
 

@@ -24,4 +24,4 @@ def test_a_ring_replays_from_its_beginning_with_nobody_left_out_but_bridges(name
     assert trace.header.ring is not None
     assert trace.header.ring.not_kept > 0
     assert result.compared > 100
-    assert [reason for reason in result.boundary if "a stand-in takes its place" not in reason] == []
+    assert [reason for reason in result.boundary if "its recorded messages are used instead" not in reason] == []

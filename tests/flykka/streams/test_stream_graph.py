@@ -105,7 +105,7 @@ def test_unequal_parallelism_is_rebalanced(spark: SparkSession) -> None:
 
 def test_a_keyed_stream_brings_keys_together_before_any_operator(spark: SparkSession) -> None:
     program = Program()
-    bids(spark, program).key_by("auction").transform(lambda rows: rows.dropDuplicates(["auction"]))
+    bids(spark, program).key_by("auction").transform(lambda rows: rows.dropDuplicates(["auction"]), per_batch=True)
 
     (edge,) = graph_of(program).inputs("stateless-2")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.errors import TraceSelectionError
 from flykka.messages.checkpoint import CheckpointDeclineReason, NotifyCheckpointComplete, TriggerCheckpoint
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import TaskManagerId
+from flykka.messages.ids import JobId, TaskManagerId
 from flykka.messages.job import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -67,7 +69,7 @@ def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(re
         "checkpoint 5: complete",
         "bridge: closes its bridge",
         "Task: has nothing running any more",
-        "JobMaster: hears that it is FINISHED",
+        "JobMaster: is notified that it is FINISHED",
     ]
 
 
@@ -79,7 +81,7 @@ def test_an_attempt_that_fails_says_where_and_why(recording: Recording) -> None:
     assert story.outcome == "FAILED, OSError: disk full"
     assert [line.text for line in story.lines() if any(step.failed for step in line.steps)] == [
         "Task: a stage has failed, OSError: disk full",
-        "JobMaster: hears that it is FAILED, OSError: disk full",
+        "JobMaster: is notified that it is FAILED, OSError: disk full",
     ]
     assert "\n!    +0.700        8  Task: a stage has failed" in story.text()
 
@@ -173,8 +175,25 @@ def test_a_job_tells_what_it_went_through_each_thing_once(recording: Recording) 
         " JobMaster: checkpoint 3 is given up, JOB_FAILOVER_REGION",
         " JobMaster: starts from checkpoint 2",
         " JobMaster: the job is FINISHED",
-        " JobManager: hears that it has ended, FINISHED",
+        " JobManager: is notified that it has ended, FINISHED",
     ]
+
+
+def test_the_only_job_of_a_trace_needs_no_name(recording: Recording) -> None:
+    record_job(recording)
+    trace = recording.closed()
+
+    assert trace.story() == trace.story(job=JOB)
+
+
+def test_one_of_several_jobs_is_to_be_chosen(recording: Recording) -> None:
+    record_job(recording)
+    another = JobId("fedcba9876543210fedcba9876543210")
+    announced(recording, replace(status(JobStatus.RUNNING), job_id=another))
+    trace = recording.closed()
+
+    with pytest.raises(TraceSelectionError, match=f"it has 2 jobs; choose one: {JOB}, {another}"):
+        trace.story()
 
 
 def test_a_job_that_is_not_there_is_told_with_those_that_are(recording: Recording) -> None:
@@ -189,8 +208,9 @@ def test_a_trace_without_jobs_says_that_there_are_none(recording: Recording) -> 
     recording.turn(CLIENT, BridgeOpened())
     trace = recording.closed()
 
-    with pytest.raises(TraceSelectionError, match="there are: none at all"):
-        trace.story(job="")
+    for job in (None, "0123"):
+        with pytest.raises(TraceSelectionError, match="the trace tells of no job at all"):
+            trace.story(job=job)
     with pytest.raises(TraceSelectionError, match="there are: none at all"):
         trace.story(attempt="x")
     with pytest.raises(TraceSelectionError, match="tells of no checkpoint at all"):

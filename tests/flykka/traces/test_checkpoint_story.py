@@ -61,11 +61,11 @@ def test_it_is_told_phase_by_phase_in_seconds_since_its_trigger(recording: Recor
         "",
         "end",
         "     +0.222       17  CheckpointCoordinator: the metadata is written, /checkpoints/chk-7",
-        "     +0.223       18  JobMaster: hears that it is complete",
+        "     +0.223       18  JobMaster: is notified that it is complete",
         "",
         "notifications",
-        "     +0.224       19  window-0.0-0: hears that it is complete",
-        "     +0.225       20  window-1.0-1: hears that it is complete",
+        "     +0.224       19  window-0.0-0: is notified that it is complete",
+        "     +0.225       20  window-1.0-1: is notified that it is complete",
     ]
 
 
@@ -90,7 +90,7 @@ def test_a_message_on_its_way_is_told_only_where_everything_is(recording: Record
     story = recording.closed().story(checkpoint=1)
 
     assert "task-manager-1" not in story.text()
-    assert "task-manager-1: hears that it is complete" in story.text(everything=True)
+    assert "task-manager-1: is notified that it is complete" in story.text(everything=True)
 
 
 def test_one_that_was_given_up_says_why(recording: Recording) -> None:
@@ -99,7 +99,7 @@ def test_one_that_was_given_up_says_why(recording: Recording) -> None:
     story = recording.closed().story(checkpoint=3)
 
     assert story.outcome == "ABORTED, EXPIRED"
-    assert story.lines()[-1].text == "JobMaster: hears that it was given up, EXPIRED"
+    assert story.lines()[-1].text == "JobMaster: is notified that it was given up, EXPIRED"
 
 
 def test_who_declines_is_named_with_the_failure(recording: Recording) -> None:
@@ -139,7 +139,7 @@ def test_a_dead_letter_is_told_as_what_somebody_does_not_hear(recording: Recordi
     line = recording.closed().story(checkpoint=2).lines()[-1]
 
     assert line.text == (
-        "window-0.0-0: does not hear: NotifyCheckpointComplete is a dead letter, the recipient was killed"
+        "window-0.0-0: does not get it: NotifyCheckpointComplete is a dead letter, the recipient was killed"
     )
     assert line.first.failed
 
@@ -205,7 +205,7 @@ def test_a_story_is_of_one_thing(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     trace = recording.closed()
 
-    for wrong in ({}, {"checkpoint": 1, "attempt": "x"}, {"attempt": "x", "job": "y"}):
+    for wrong in ({"checkpoint": 1, "attempt": "x"}, {"attempt": "x", "job": "y"}):
         with pytest.raises(ValueError, match="one checkpoint, one attempt or one job"):
             trace.story(**wrong)
 
@@ -223,7 +223,7 @@ def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:
 
     line = recording.closed().story(checkpoint=2).lines()[-1]
 
-    assert (line.phase, line.text) == ("afterwards", "JobMaster: starts the tasks anew from it")
+    assert (line.phase, line.text) == ("afterwards", "JobMaster: restarts the tasks from it")
 
 
 def test_of_tasks_that_no_job_is_known_of_a_story_is_told_all_the_same(recording: Recording) -> None:
@@ -249,4 +249,4 @@ def test_what_several_tasks_are_told_in_one_message_is_on_its_way_too(recording:
 
     story = recording.closed().story(checkpoint=1)
 
-    assert story.lines(everything=True)[-1].text == "task-manager-1: hears that it is complete"
+    assert story.lines(everything=True)[-1].text == "task-manager-1: is notified that it is complete"

@@ -101,7 +101,7 @@ def test_back_at_the_beginning_nobody_has_done_anything(session: ReplaySession) 
     assert session.back(99) is None
     assert session.position == 0
     assert session.turn is None
-    with pytest.raises(ReplaySessionError, match="stands at the beginning"):
+    with pytest.raises(ReplaySessionError, match="is at the beginning"):
         session.state()
 
 

@@ -1,0 +1,142 @@
+"""Finds the operations that look at several rows together, in the plan that Spark has analyzed.
+
+Rows come in batches, and where one ends is decided by how the input came in. So an aggregate, a sort or a
+`dropDuplicates` that is computed batch by batch holds for one batch only. Operations on other rows, such as those of a
+static DataFrame before it is joined, are the same for every batch: only the nodes between the stream's rows and the
+result count. Actions such as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class AcrossRows:
+    """A kind of operation: what it does, with its names in Spark, and what a program of streams has instead."""
+
+    does: str
+    instead: str
+
+
+_WINDOWS = "key_by(...).window(...).aggregate(...) does it over event time"
+_AGGREGATES = AcrossRows("aggregates rows (groupBy, agg, count)", _WINDOWS)
+_REMOVES_DUPLICATES = AcrossRows(
+    "removes duplicates (dropDuplicates, distinct)",
+    "key_by(...).window(...).aggregate(...) gives one row for each key and window of event time",
+)
+SORTS = AcrossRows("sorts rows (orderBy)", "the rows of a stream have no order: sort them where they are read")
+_CUTS = AcrossRows(
+    "limits rows (limit, offset)",
+    "a stream has no first rows: key_by(...).window(...).aggregate(F.max_by(...)) finds the greatest",
+)
+_GROUPS = AcrossRows("gives groups of rows to a function (applyInPandas)", _WINDOWS)
+_COMPARES_SETS = AcrossRows(
+    "compares sets of rows (intersect, subtract, exceptAll)",
+    "join(static, how='left_anti') compares with rows that stay",
+)
+_NUMBERS = AcrossRows(
+    "numbers rows (monotonically_increasing_id, zipWithIndex)",
+    "the numbers begin again with every batch: F.expr('uuid()') never gives one twice",
+)
+_MEETS_ITSELF = AcrossRows("joins rows of the stream with each other", _WINDOWS)
+_ADDS = AcrossRows(
+    "adds rows that are not the stream's (union)", "they would come with every batch: union(...) adds a stream"
+)
+_KEEPS_OTHERS = AcrossRows(
+    "joins so that rows of the other side are kept", "they would come with every batch: join from the stream's side"
+)
+
+_OPERATIONS = {
+    "Aggregate": _AGGREGATES,
+    "AttachDistributedSequence": _NUMBERS,
+    "Deduplicate": _REMOVES_DUPLICATES,
+    "DeduplicateWithinWatermark": _REMOVES_DUPLICATES,
+    "Distinct": _REMOVES_DUPLICATES,
+    "Except": _COMPARES_SETS,
+    "FlatMapCoGroupsInArrow": _GROUPS,
+    "FlatMapCoGroupsInPandas": _GROUPS,
+    "FlatMapGroupsInArrow": _GROUPS,
+    "FlatMapGroupsInPandas": _GROUPS,
+    "GlobalLimit": _CUTS,
+    "Intersect": _COMPARES_SETS,
+    "Offset": _CUTS,
+    "Tail": _CUTS,
+    "Window": AcrossRows(
+        "uses a window function",
+        "key_by(...).window(...).aggregate(...), with F.max_by(...) for the greatest, does it over event time",
+    ),
+}
+_KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
+_KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
+
+
+def across_rows(stream: DataFrame, made: DataFrame) -> tuple[AcrossRows, ...]:
+    """The operations across rows of `stream` that `made` was computed with, each once, the first to run first."""
+    walk = _Walk(stream._jdf.queryExecution().analyzed())
+    walk.reads_stream(made._jdf.queryExecution().analyzed())
+    return tuple(walk.found)
+
+
+class _Walk:
+    """Goes from a result down to the stream's rows, and notes what stands between."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._common_tables: set[int] = set()
+        self.found: dict[AcrossRows, None] = {}
+
+    def reads_stream(self, plan: Any) -> bool:
+        """Whether the plan reads rows of the stream."""
+        # In a self-join Spark gives one of the sides new attributes: it has the same result, but is not equal.
+        if plan.equals(self._stream) or plan.sameResult(self._stream):
+            return True
+        kind = str(plan.getClass().getSimpleName())
+        if kind == "CTERelationRef":
+            # What it refers to was looked at before: the common tables of a query come first among its inputs.
+            return plan.cteId() in self._common_tables
+        inputs = [self.reads_stream(child) for child in _sequence(plan.children())]
+        asked = [self.reads_stream(subquery) for subquery in _sequence(plan.subqueries())]
+        if any(inputs) and (found := _operation(kind, plan, inputs)) is not None:
+            self.found[found] = None
+        if any(asked):
+            self.found[_MEETS_ITSELF] = None
+        reads = any(inputs) or any(asked)
+        if reads and kind == "CTERelationDef":
+            self._common_tables.add(plan.id())
+        return reads
+
+
+def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
+    """The operation across rows that a node of a plan is, if any; `inputs` say which of its inputs read the stream."""
+    match kind:
+        case "Sort":
+            return SORTS if getattr(plan, "global")() else None
+        case "Join":
+            return _join(str(plan.joinType().sql()), *inputs)
+        case "Union":
+            return None if all(inputs) else _ADDS
+        case _ if kind in _OPERATIONS:
+            return _OPERATIONS[kind]
+    return _NUMBERS if not plan.deterministic() and _has_increasing_id(plan.expressions()) else None
+
+
+def _join(kind: str, left: bool, right: bool) -> AcrossRows | None:
+    if left and right:
+        return _MEETS_ITSELF
+    return None if kind in (_KEEPS_LEFT if left else _KEEPS_RIGHT) else _KEEPS_OTHERS
+
+
+def _has_increasing_id(expressions: Any) -> bool:
+    return any(
+        each.getClass().getSimpleName() == "MonotonicallyIncreasingID" or _has_increasing_id(each.children())
+        for each in _sequence(expressions)
+    )
+
+
+def _sequence(scala: Any) -> list[Any]:
+    return [scala.apply(index) for index in range(scala.size())]
