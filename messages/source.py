@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flykka.messages.ids import ExecutionAttemptId, OperatorId, SplitId
 from flykka.messages.message import Message, Value, message, value
 
 
 class SourceSplit(Value):
-    """A piece of a source's input. Concrete splits add what their connector needs."""
+    """A piece of a source's input. Concrete splits add what their connector needs.
+
+    A split that has a `size_bytes` may be read in one batch with those beside it; one without is a batch by itself.
+    """
 
     __slots__ = ()
 
     split_id: SplitId
     rows: int
+    size_bytes: int | None
 
 
 @value("source.file_split")
@@ -24,6 +30,7 @@ class FileSplit(SourceSplit):
     start_row: int
     rows: int
     whole_file: bool = True
+    size_bytes: int | None = None
 
 
 @value("source.file_batch_split")
@@ -31,13 +38,20 @@ class FileBatchSplit(SourceSplit):
     """Whole files, or a range of one, that are read as one batch.
 
     Files of text do not say how many rows they have: theirs count as none, until they are read.
-    `event_time_max` (ms) is taken from the statistics of the files; None where they have none.
+    `event_time_max` (ms) is taken from the statistics of the files; None where they have none. `size_bytes` is that of
+    the files, unless the user has said how many make a batch.
     """
 
     split_id: SplitId
     rows: int
     files: tuple[FileSplit, ...]
     event_time_max: int | None = None
+    size_bytes: int | None = None
+
+
+def files_in(splits: Iterable[SourceSplit]) -> int:
+    """How many files these splits are of, where they are of files; each range of a file counts as one."""
+    return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
 
 
 @value("source.partitions_split")
@@ -47,6 +61,7 @@ class PartitionsSplit(SourceSplit):
     split_id: SplitId
     rows: int
     partitions: tuple[int, ...]
+    size_bytes: int | None = None
 
 
 @value("source.index_range_split")
@@ -56,6 +71,7 @@ class IndexRangeSplit(SourceSplit):
     split_id: SplitId
     rows: int
     start: int
+    size_bytes: int | None = None
 
 
 @value("source.unread_split")
@@ -116,8 +132,10 @@ class NoMoreSplits(Message):
 class SplitsDiscovered(Message):
     """data plane -> JobMaster: what a look at the source found; `finished` when no more can come.
 
-    It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, and comes with
-    the next look, which need not wait. Any other next look is taken `interval_ms` later; without one there is none.
+    It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, `files_left`
+    files, and comes with the next look, which need not wait. Any other next look is taken `interval_ms` later; without
+    one there is none. Where nothing is at the place that is looked at, `missing_path` is that place as the user wrote
+    it.
     """
 
     operator_id: OperatorId
@@ -127,3 +145,5 @@ class SplitsDiscovered(Message):
     position: bytes = b""
     more: bool = False
     interval_ms: int | None = None
+    files_left: int = 0
+    missing_path: str | None = None

@@ -12,7 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.console.formats import NOTHING, format_bytes, format_cause, format_count, format_event_time, format_lag
+from flykka.console.formats import (
+    NOTHING,
+    format_bytes,
+    format_cause,
+    format_count,
+    format_event_time,
+    format_files_waiting,
+    format_lag,
+)
 from flykka.jobs.job_details import (
     CheckpointStatistics,
     JobDetails,
@@ -78,7 +86,9 @@ class JobPicture:
     def _header(self) -> Text:
         header = Text().append(self.details.name, "bold")
         header.append(f"  {self.details.status}", _STATUS_STYLES.get(self.details.status, "bold"))
-        return header.append(f"  {format_ms(self.details.duration_ms)}")
+        header.append(f"  {format_ms(self.details.duration_ms)}")
+        waiting = format_files_waiting(self.details.files_waiting)
+        return header.append(f"  {waiting}") if waiting else header
 
     def _vertices(self, width: int, *, ascii_only: bool) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=QUIET)

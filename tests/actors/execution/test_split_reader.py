@@ -36,7 +36,7 @@ def test_reading_a_split_makes_room_to_ask_for_one() -> None:
 
     read = held.next()
 
-    assert read == split("a")
+    assert read == (split("a"),)
     assert held.splits_to_request() == 1
 
 
@@ -48,7 +48,7 @@ def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
     restored = reader()
     restored.restore([held.snapshot()])
 
-    assert [restored.next(), restored.next(), restored.next()] == [split("b"), split("c"), None]
+    assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
 
 
 def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None:
@@ -72,7 +72,7 @@ def test_the_splits_of_several_readers_are_read_in_the_order_in_which_they_were_
     merged = reader()
     merged.restore([second.snapshot(), first.snapshot()])
 
-    assert [merged.next() for _ in range(4)] == [split("0"), split("1"), split("2"), split("3")]
+    assert [merged.next() for _ in range(4)] == [(split(number),) for number in "0123"]
 
 
 def test_what_another_operator_of_the_chain_has_kept_is_not_the_readers() -> None:
