@@ -6,12 +6,12 @@ cost: their bytes, or `ROW_BYTES` for each row that they are known to have where
 each, since a file is opened however small it is. A split that gives no size is a batch by itself, as is one that costs
 more than the limit.
 
-The rule. The limit starts at `LIMIT_START`. When a stage has finished the limit becomes what that stage would have read
-in `TARGET_MS`, but at most `GROWTH` times and at least half of what it was, within `LIMIT_MIN` and `LIMIT_MAX`. Where
-even the shortest stage took longer than half of that, the target is twice the shortest: what every stage costs, however
-little it reads, is not saved by reading less. Some stages do not count: a batch less than half full says nothing of a
-larger one, nor of a smaller one unless it took longer than the target; and the first `COLD_STAGES` of an attempt, in
-which Spark compiles what it runs, do not lower the limit.
+The rule. The limit starts at `LIMIT_START`. A batch that was at least half full and took less than `TARGET_MS` raises
+the limit to what that stage would have read in this time, at most `GROWTH` times what it was. A batch, full or not,
+that took more than `PATIENCE` times as long lowers the limit in the same way, at most to a half. Two things bound this.
+The first `COLD_STAGES` of an attempt, in which Spark compiles what it runs, lower nothing. And what every stage costs,
+however little it reads, is not saved by reading less: where the shortest of the stages that cost at most `SMALL` took
+more than half of the target, the target is twice that.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from collections.abc import Iterable
 from flykka.messages.source import SourceSplit
 
 TARGET_MS = 1_000
+PATIENCE = 1.5
 GROWTH = 4
-COLD_STAGES = 2
+COLD_STAGES = 3
 OPEN_BYTES = 256 * 1024
 ROW_BYTES = 32
+SMALL = 2 * 1024**2
 LIMIT_MIN = 1 * 1024**2
 LIMIT_START = 16 * 1024**2
 LIMIT_MAX = 256 * 1024**2
@@ -33,12 +35,12 @@ LIMIT_MAX = 256 * 1024**2
 class ReadLimit:
     """The limit of one reader's batches: `bytes` of what splits cost."""
 
-    __slots__ = ("_shortest_ms", "_stages", "bytes")
+    __slots__ = ("_overhead_ms", "_stages", "bytes")
 
     def __init__(self) -> None:
         self.bytes = LIMIT_START
         self._stages = 0
-        self._shortest_ms: int | None = None
+        self._overhead_ms: int | None = None
 
     def cost(self, split: SourceSplit) -> int:
         """What a split weighs in a batch; one without a size fills it."""
@@ -62,14 +64,14 @@ class ReadLimit:
         """A stage has finished that read splits of this cost, and took so long."""
         is_cold = self._stages < COLD_STAGES
         self._stages += 1
-        self._shortest_ms = duration_ms if self._shortest_ms is None else min(self._shortest_ms, duration_ms)
-        target_ms = max(TARGET_MS, 2 * self._shortest_ms)
-        wanted = cost * target_ms // max(duration_ms, 1)
-        is_full = 2 * cost >= self.bytes
-        if wanted > self.bytes and is_full:
-            self.bytes = min(wanted, GROWTH * self.bytes, LIMIT_MAX)
-        elif wanted < self.bytes and (is_full or duration_ms > target_ms) and not is_cold:
-            self.bytes = max(wanted, self.bytes // 2, LIMIT_MIN)
+        if cost <= SMALL and not is_cold:
+            self._overhead_ms = duration_ms if self._overhead_ms is None else min(self._overhead_ms, duration_ms)
+        target_ms = max(TARGET_MS, 2 * (self._overhead_ms or 0))
+        in_target = cost * target_ms // max(duration_ms, 1)
+        if 2 * cost >= self.bytes and duration_ms < target_ms:
+            self.bytes = min(max(in_target, self.bytes), GROWTH * self.bytes, LIMIT_MAX)
+        elif duration_ms > PATIENCE * target_ms and not is_cold:
+            self.bytes = max(min(in_target, self.bytes), self.bytes // 2, LIMIT_MIN)
 
     def check(self) -> None:
         """Assert the invariant."""

@@ -6,7 +6,7 @@ from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.job_graph import OperatorKind
-from flykka.messages.source import FileSplit
+from flykka.messages.source import FileBatchSplit, FileSplit
 from flykka.messages.stage import BridgeClosed
 from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
@@ -15,6 +15,10 @@ from tests.actors.execution.task_machine import SOURCE, Harness, descriptor, to_
 
 def split(name: str) -> FileSplit:
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
+
+
+def small(name: str) -> FileBatchSplit:
+    return FileBatchSplit(split_id=SplitId(name), rows=0, files=(split(name),), size_bytes=1_000)
 
 
 def reader(ahead: int = 4) -> SplitReader:
@@ -38,6 +42,47 @@ def test_reading_a_split_makes_room_to_ask_for_one() -> None:
 
     assert read == (split("a"),)
     assert held.splits_to_request() == 1
+
+
+def test_small_splits_that_wait_are_read_together_and_others_alone() -> None:
+    held = reader()
+    held.add((small("a"), small("b"), split("c"), split("d"), small("e")))
+
+    batches = [held.next() for _ in range(5)]
+
+    assert batches == [(small("a"), small("b")), (split("c"),), (split("d"),), (small("e"),), ()]
+
+
+def test_where_splits_are_small_as_many_are_asked_for_as_two_batches_take() -> None:
+    held = reader(ahead=4)
+    held.splits_to_request()
+    held.add(tuple(small(name) for name in "abcd"))
+    held.next()
+
+    asked = held.splits_to_request()
+
+    assert asked == 2 * held.limit.bytes // held.limit.cost(small("a"))
+    assert held.splits_to_request() == 0
+
+
+def test_where_splits_are_no_longer_small_the_reader_holds_as_few_as_before() -> None:
+    held = reader(ahead=4)
+    held.add((small("a"),))
+    held.next()
+
+    held.add((split("b"),))
+
+    assert held.splits_to_request() == 3
+
+
+def test_a_restored_reader_reads_together_what_waits() -> None:
+    held = reader()
+    held.add((small("a"), small("b")))
+
+    restored = reader()
+    restored.restore([held.snapshot()])
+
+    assert restored.next() == (small("a"), small("b"))
 
 
 def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
