@@ -9,16 +9,12 @@ from flykka.messages.message import Message, Value, message, value
 
 
 class SourceSplit(Value):
-    """A piece of a source's input. Concrete splits add what their connector needs.
-
-    A split that has a `size_bytes` may be read in one batch with those beside it; one without is a batch by itself.
-    """
+    """A piece of a source's input. Concrete splits add what their connector needs."""
 
     __slots__ = ()
 
     split_id: SplitId
     rows: int
-    size_bytes: int | None
 
 
 @value("source.file_split")
@@ -30,7 +26,6 @@ class FileSplit(SourceSplit):
     start_row: int
     rows: int
     whole_file: bool = True
-    size_bytes: int | None = None
 
 
 @value("source.file_batch_split")
@@ -38,8 +33,8 @@ class FileBatchSplit(SourceSplit):
     """Whole files, or a range of one, that are read as one batch.
 
     Files of text do not say how many rows they have: theirs count as none, until they are read.
-    `event_time_max` (ms) is taken from the statistics of the files; None where they have none. `size_bytes` is that of
-    the files, unless the user has said how many make a batch.
+    `event_time_max` (ms) is taken from the statistics of the files; None where they have none. With a `size_bytes` they
+    may be read in one batch with the splits beside them; without they are a batch by themselves.
     """
 
     split_id: SplitId
@@ -49,11 +44,6 @@ class FileBatchSplit(SourceSplit):
     size_bytes: int | None = None
 
 
-def files_in(splits: Iterable[SourceSplit]) -> int:
-    """How many files these splits are of, where they are of files; each range of a file counts as one."""
-    return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
-
-
 @value("source.partitions_split")
 class PartitionsSplit(SourceSplit):
     """Spark partitions of rows that were computed once. How many rows they have, nobody knows until they are read."""
@@ -61,17 +51,26 @@ class PartitionsSplit(SourceSplit):
     split_id: SplitId
     rows: int
     partitions: tuple[int, ...]
-    size_bytes: int | None = None
 
 
 @value("source.index_range_split")
 class IndexRangeSplit(SourceSplit):
-    """Rows that are made of their numbers, `start` to `start + rows`."""
+    """Rows that are made of their numbers, `start` to `start + rows`. `size_bytes` is as that of a FileBatchSplit."""
 
     split_id: SplitId
     rows: int
     start: int
     size_bytes: int | None = None
+
+
+def files_in(splits: Iterable[SourceSplit]) -> int:
+    """How many files these splits are of, where they are of files; each range of a file counts as one."""
+    return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
+
+
+def size_of(split: SourceSplit) -> int | None:
+    """The size in bytes of a split that may be read with those beside it; None where it is a batch by itself."""
+    return split.size_bytes if isinstance(split, FileBatchSplit | IndexRangeSplit) else None
 
 
 @value("source.unread_split")

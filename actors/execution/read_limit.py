@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flykka.messages.source import SourceSplit
+from flykka.messages.source import SourceSplit, size_of
 
 TARGET_MS = 1_000
 PATIENCE = 1.5
@@ -44,19 +44,19 @@ class ReadLimit:
 
     def cost(self, split: SourceSplit) -> int:
         """What a split weighs in a batch; one without a size fills it."""
-        if split.size_bytes is None:
-            return self.bytes
-        return max(split.size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
+        size_bytes = size_of(split)
+        return self.bytes if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
     def next_batch(self, splits: Iterable[SourceSplit]) -> int:
         """How many of these splits, from the first on, are the next batch; at least one, where there is one."""
         count = total = 0
         for split in splits:
             total += self.cost(split)
-            if count and (split.size_bytes is None or total > self.bytes):
+            is_alone = size_of(split) is None
+            if count and (is_alone or total > self.bytes):
                 break
             count += 1
-            if split.size_bytes is None:
+            if is_alone:
                 break
         return count
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from flykka.actors.execution.read_limit import ReadLimit
 from flykka.actors.state.operator_state import elements_of, list_state
 from flykka.messages.ids import OperatorId
-from flykka.messages.source import SourceSplit, UnreadSplit, files_in
+from flykka.messages.source import SourceSplit, UnreadSplit, files_in, size_of
 from flykka.messages.state import OperatorSubtaskState
 
 _STATE = "SourceReaderState"
@@ -75,7 +75,8 @@ class SplitReader:
         if self._no_more:
             return 0
         two_batches = 0 if self._typical_cost is None else 2 * self.limit.bytes // self._typical_cost
-        count = max(0, max(self._ahead, two_batches) - len(self._unread) - self._asked)
+        ahead = max(self._ahead, two_batches)
+        count = max(0, ahead - len(self._unread) - self._asked)
         self._asked += count
         return count
 
@@ -86,7 +87,7 @@ class SplitReader:
         self._asked = max(0, self._asked - len(splits))
         if splits:
             costs = [self.limit.cost(split) for split in splits]
-            self._typical_cost = None if splits[-1].size_bytes is None else sum(costs) // len(costs)
+            self._typical_cost = None if size_of(splits[-1]) is None else sum(costs) // len(costs)
 
     def no_more(self) -> None:
         """The enumerator has nothing left for this reader."""

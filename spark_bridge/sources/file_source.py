@@ -243,7 +243,8 @@ class FileSource:
         except Py4JJavaError as refused:
             raise SourceError(f"{self.path} cannot be read: {reason(refused)}") from None
         if not there:
-            raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file")
+            hint = "" if self.interval_ms is None else " yet to take the schema from: declare it with schema=..."
+            raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file{hint}")
         if empty:
             if self.schema is None:
                 raise EmptySourceError(

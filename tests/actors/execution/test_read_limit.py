@@ -17,7 +17,7 @@ from flykka.actors.execution.read_limit import (
     ReadLimit,
 )
 from flykka.messages.ids import SplitId
-from flykka.messages.source import FileBatchSplit, SourceSplit
+from flykka.messages.source import FileBatchSplit, SourceSplit, size_of
 
 MIB = 1024**2
 
@@ -158,4 +158,4 @@ def test_batches_hold_every_split_once_and_more_than_the_limit_only_alone(sizes:
 
     assert [each for batch in batches for each in batch] == waiting
     assert all(len(batch) == 1 or sum(map(limit.cost, batch)) <= limit.bytes for batch in batches)
-    assert all(len(batch) == 1 or None not in [each.size_bytes for each in batch] for batch in batches)
+    assert all(len(batch) == 1 or None not in map(size_of, batch) for batch in batches)
