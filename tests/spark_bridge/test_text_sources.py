@@ -206,6 +206,7 @@ def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, folder: 
         split_id=SplitId("good.csv"),
         rows=0,
         files=(FileSplit(split_id=SplitId("good.csv"), path=f"file:{folder}/good.csv", start_row=0, rows=0),),
+        size_bytes=len(GOOD),
     )
 
 

@@ -78,6 +78,7 @@ def test_a_barrier_in_the_middle_of_a_backlog_waits_for_the_batches_in_hand_and_
 
     assert [told.splits for told in started if isinstance(told, ReadSplits)] == [(small("a"),), (small("b"),)]
     [acknowledged] = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    assert acknowledged.state is not None
     restored = SplitReader(SOURCE, ahead=4)
     restored.restore(acknowledged.state.operators)
     assert [each for _ in range(2) for each in restored.next()] == [small(name) for name in MANY]

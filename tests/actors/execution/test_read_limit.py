@@ -66,7 +66,7 @@ def test_rows_that_are_known_count_where_the_file_is_small_for_them() -> None:
         ([800], [20]),
         ([1_000], [16]),
         ([10], [64]),
-        ([10, 10, 10], [64, 256, 256]),
+        ([10, 10, 10], [64, 128, 128]),
         ([1_500], [16]),
         ([1_600], [10]),
         ([9_000], [8]),
@@ -124,7 +124,7 @@ def test_a_machine_on_which_the_smallest_stage_takes_a_second_still_reads_more_t
 
 
 def test_the_limit_finds_what_a_second_holds_from_both_sides() -> None:
-    for mib_per_second in (4, 16, 200):
+    for mib_per_second in (4, 16, 100):
         limit = warm()
 
         for _ in range(50):
