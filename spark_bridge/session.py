@@ -69,10 +69,15 @@ _ENGINE = {
 _PARTITIONS = {
     # Spark's defaults are meant for terabytes; more tasks than cores only cost here.
     "spark.sql.shuffle.partitions": 200,
-    # Where many paths are read, a job looks at each of them in a task of its own, which took longer than reading them.
+    # Where many paths are read, a job looks at them first, each in a task of its own: that took longer than reading.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": 10_000,
 }
 """Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
+
+_ON_ONE_MACHINE = {
+    # And the driver looks at a hundred local files in less time than it takes to start that job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
+}
 
 
 def spark_session(
@@ -169,6 +174,8 @@ def engine_session(session: SparkSession) -> SparkSession:
         raise SessionError("flykka needs a classic Spark session whose context runs")
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
+        clone.conf.set(key, text)
+    for key, text in _ON_ONE_MACHINE.items() if context.master.startswith("local") else ():
         clone.conf.set(key, text)
     for key, partitions in _PARTITIONS.items():
         configured = int(clone.conf.get(key) or partitions)

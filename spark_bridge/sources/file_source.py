@@ -167,11 +167,6 @@ class FileSource:
         return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"), until=until)
 
     @property
-    def is_adaptive(self) -> bool:
-        """Whether the reader decides how many files are read at once."""
-        return self.files_limit is None and self.rows_limit is None
-
-    @property
     def boundedness(self) -> Boundedness:
         """Who looks for new files takes what comes, whatever ends that."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED

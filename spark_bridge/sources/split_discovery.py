@@ -194,12 +194,13 @@ class FileSplitDiscovery:
 
     def _batch(self, group: list[_Piece]) -> FileBatchSplit:
         times = [piece.event_time_max for piece in group]
+        reader_decides = self._source.files_limit is None and self._source.rows_limit is None
         return FileBatchSplit(
             split_id=SplitId("+".join(piece.name for piece in group)),
             files=tuple(piece.split for piece in group),
             rows=sum(piece.split.rows for piece in group),
             event_time_max=None if None in times else max(time for time in times if time is not None),
-            size_bytes=sum(piece.size_bytes for piece in group) if self._source.is_adaptive else None,
+            size_bytes=sum(piece.size_bytes for piece in group) if reader_decides else None,
         )
 
 
