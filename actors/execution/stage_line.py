@@ -47,7 +47,7 @@ STAGES_IN_FLIGHT = 2
 class Read:
     """A stage that reads splits, which together cost so much by the reader's limit."""
 
-    cost: int = 0
+    cost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
