@@ -175,7 +175,7 @@ def engine_session(session: SparkSession) -> SparkSession:
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)
-    for key, text in _ON_ONE_MACHINE.items() if context.master.startswith("local") else ():
+    for key, text in _ON_ONE_MACHINE.items() if str(context.master).startswith("local") else ():
         clone.conf.set(key, text)
     for key, partitions in _PARTITIONS.items():
         configured = int(clone.conf.get(key) or partitions)
