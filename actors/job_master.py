@@ -227,6 +227,7 @@ class JobMaster(Actor):
                             vertex_id=execution.vertex_id,
                             subtask=execution.subtask,
                             accumulators=accumulators,
+                            files_unassigned=self._sources.files_unassigned(execution.vertex_id),
                         )
                     )
             case _:

@@ -6,6 +6,7 @@ readers through the TaskManagers of their attempts.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
@@ -37,6 +38,7 @@ from flykka.actors.scheduling.source_events import (
     SourcesSnapshotted,
     TaskReset,
     TaskSettled,
+    TellMissing,
 )
 from flykka.messages.checkpoint import (
     AcknowledgeCheckpoint,
@@ -46,7 +48,7 @@ from flykka.messages.checkpoint import (
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.errors import DecodeError
-from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId
+from flykka.messages.ids import ExecutionAttemptId, JobVertexId, LeaderSessionId, OperatorId
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
 from flykka.messages.job_graph import OperatorKind
@@ -55,8 +57,11 @@ from flykka.messages.ref import Ref
 from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.task import ExecutionState
 from flykka.runtime.context import ActorContext
+from flykka.runtime.durations import format_ms
 from flykka.runtime.errors import serialized
 from flykka.runtime.leader_session import Gateway
+
+_log = logging.getLogger(__name__)
 
 SourceMessage = (
     RequestSplits
@@ -103,6 +108,7 @@ class OperatorCoordinatorHandler:
             operator.operator_id: _Lookout(partial(data_plane.split_discovery, graph.job_graph.job_id, operator))
             for _, operator in sources
         }
+        self._names = {operator.operator_id: operator.name for _, operator in sources}
         self._intervals: dict[OperatorId, int | None] = {}
 
     def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
@@ -152,6 +158,10 @@ class OperatorCoordinatorHandler:
                 pass
             case _:
                 assert_never(message)
+
+    def files_unassigned(self, vertex_id: JobVertexId) -> int:
+        """How many files of the source of a vertex wait for a reader."""
+        return self._coordinator.files_unassigned(vertex_id)
 
     def attempt_moved(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
         """An attempt of the job has a new state; readers whose attempts end get nothing more."""
@@ -204,6 +214,10 @@ class OperatorCoordinatorHandler:
             case SendNoMoreSplits(operator_id=operator_id):
                 reader = self._reader(effect)
                 self._tell(reader, NoMoreSplits(attempt=reader.attempt, operator_id=operator_id))
+            case TellMissing(operator_id=operator_id, path=path):
+                name, interval_ms = self._names[operator_id], self._intervals[operator_id]
+                how_often = "" if interval_ms is None else f"; looking again every {format_ms(interval_ms)}"
+                _log.warning("source '%s' waits: there is no folder or file %s yet%s", name, path, how_often)
             case SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
                 self._checkpoint_coordinator.tell(
                     OperatorCoordinatorsSnapshotted(
@@ -258,4 +272,6 @@ def _look_ended(found: SplitsDiscovered) -> LookEnded:
         begun_at=found.begun_at,
         position=found.position,
         more=found.more,
+        files_left=found.files_left,
+        missing_path=found.missing_path,
     )

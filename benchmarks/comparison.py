@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-_TIME = pa.timestamp("us", tz="UTC")
-_SCHEMA = pa.schema(
-    {"window_start": _TIME, "window_end": _TIME, "auction": pa.int64(), "bids": pa.int64(), "highest_price": pa.int64()}
+TIME = pa.timestamp("us", tz="UTC")
+_BIDS = pa.schema(
+    {"window_start": TIME, "window_end": TIME, "auction": pa.int64(), "bids": pa.int64(), "highest_price": pa.int64()}
 )
 _LEFT_OPEN = timedelta(seconds=2)
 """With a delay of a second, the watermark at the end closes all windows but that of the last bid and the one before."""
@@ -22,12 +22,12 @@ class WrongResultError(Exception):
     """An engine did not compute what the batch did: its speed means nothing."""
 
 
-def result(output: Path) -> pa.Table:
-    """What lies in an output folder, sorted by window and auction."""
-    parts = [pq.ParquetFile(path).read(_SCHEMA.names) for path in sorted(output.glob("*.parquet"))]
+def result(output: Path, schema: pa.Schema = _BIDS) -> pa.Table:
+    """What lies in an output folder, sorted by window and key: the first and the third column."""
+    parts = [pq.ParquetFile(path).read(schema.names) for path in sorted(output.glob("*.parquet"))]
     # Spark writes timestamps as INT96 unless told otherwise, which is read as nanoseconds without a time zone.
-    rows = pa.concat_tables([_SCHEMA.empty_table(), *(part.cast(_SCHEMA) for part in parts)])
-    return rows.sort_by([("window_start", "ascending"), ("auction", "ascending")])
+    rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in parts)])
+    return rows.sort_by([(schema.names[place], "ascending") for place in (0, 2)])
 
 
 def check(who: object, found: pa.Table, expected: pa.Table) -> None:
@@ -35,7 +35,9 @@ def check(who: object, found: pa.Table, expected: pa.Table) -> None:
     if found.equals(expected):
         return
     both = min(found.num_rows, expected.num_rows)
-    differs = [pc.not_equal(found[name].slice(0, both), expected[name].slice(0, both)) for name in _SCHEMA.names]
+    differs = [
+        pc.not_equal(found[name].slice(0, both), expected[name].slice(0, both)) for name in expected.schema.names
+    ]
     place = pc.index(reduce(pc.or_, differs), True).as_py()
     first = both if place < 0 else place
     raise WrongResultError(
@@ -44,10 +46,10 @@ def check(who: object, found: pa.Table, expected: pa.Table) -> None:
     )
 
 
-def check_closed_windows(who: object, found: pa.Table, expected: pa.Table) -> None:
+def check_closed_windows(who: object, found: pa.Table, expected: pa.Table, left_open: timedelta = _LEFT_OPEN) -> None:
     """The same for an engine that never emits the windows that are open at the end of its input."""
     last = pc.max(expected["window_start"]).as_py()
-    closed = expected.filter(pc.less_equal(expected["window_start"], pa.scalar(last - _LEFT_OPEN, _TIME)))
+    closed = expected.filter(pc.less_equal(expected["window_start"], pa.scalar(last - left_open, TIME)))
     check(who, found, closed)
 
 

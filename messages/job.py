@@ -294,7 +294,10 @@ class TaskManagerLost(Message):
 
 @message("job.metrics_reported")
 class MetricsReported(Message):
-    """JobMaster -> listeners: what an attempt has done so far."""
+    """JobMaster -> listeners: what an attempt has done so far.
+
+    `files_unassigned` files of the source that its vertex begins with wait for any of the readers.
+    """
 
     job_id: JobId
     attempt: ExecutionAttemptId
@@ -303,6 +306,7 @@ class MetricsReported(Message):
     vertex_id: JobVertexId = JobVertexId("")
     subtask: int = 0
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
+    files_unassigned: int = 0
 
 
 @message("job.add_listener")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flykka.messages.ids import ExecutionAttemptId, OperatorId, SplitId
 from flykka.messages.message import Message, Value, message, value
 
@@ -31,13 +33,15 @@ class FileBatchSplit(SourceSplit):
     """Whole files, or a range of one, that are read as one batch.
 
     Files of text do not say how many rows they have: theirs count as none, until they are read.
-    `event_time_max` (ms) is taken from the statistics of the files; None where they have none.
+    `event_time_max` (ms) is taken from the statistics of the files; None where they have none. With a `size_bytes` they
+    may be read in one batch with the splits beside them; without they are a batch by themselves.
     """
 
     split_id: SplitId
     rows: int
     files: tuple[FileSplit, ...]
     event_time_max: int | None = None
+    size_bytes: int | None = None
 
 
 @value("source.partitions_split")
@@ -51,11 +55,22 @@ class PartitionsSplit(SourceSplit):
 
 @value("source.index_range_split")
 class IndexRangeSplit(SourceSplit):
-    """Rows that are made of their numbers, `start` to `start + rows`."""
+    """Rows that are made of their numbers, `start` to `start + rows`. `size_bytes` is as that of a FileBatchSplit."""
 
     split_id: SplitId
     rows: int
     start: int
+    size_bytes: int | None = None
+
+
+def files_in(splits: Iterable[SourceSplit]) -> int:
+    """How many files these splits are of, where they are of files; each range of a file counts as one."""
+    return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
+
+
+def size_of(split: SourceSplit) -> int | None:
+    """The size in bytes of a split that may be read with those beside it; None where it is a batch by itself."""
+    return split.size_bytes if isinstance(split, FileBatchSplit | IndexRangeSplit) else None
 
 
 @value("source.unread_split")
@@ -116,8 +131,10 @@ class NoMoreSplits(Message):
 class SplitsDiscovered(Message):
     """data plane -> JobMaster: what a look at the source found; `finished` when no more can come.
 
-    It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, and comes with
-    the next look, which need not wait. Any other next look is taken `interval_ms` later; without one there is none.
+    It began at the position `begun_at`, and the next one begins at `position`. `more` is there already, `files_left`
+    files, and comes with the next look, which need not wait. Any other next look is taken `interval_ms` later; without
+    one there is none. Where nothing is at the place that is looked at, `missing_path` is that place as the user wrote
+    it.
     """
 
     operator_id: OperatorId
@@ -127,3 +144,5 @@ class SplitsDiscovered(Message):
     position: bytes = b""
     more: bool = False
     interval_ms: int | None = None
+    files_left: int = 0
+    missing_path: str | None = None

@@ -169,7 +169,8 @@ class TaskIOMetrics(Value):
     """Counted since the attempt began; times in ms, watermark in ms of event time.
 
     While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The lengths
-    of queues are those of now: batches that have come and are not processed, and those that wait for their readers.
+    of queues are those of now: batches that have come and are not processed, and those that wait for their readers. So
+    is `files_unread`: the files that a source's reader holds and has not begun to read.
     """
 
     rows_in: int = 0
@@ -184,6 +185,7 @@ class TaskIOMetrics(Value):
     input_queue_length: int = 0
     output_queue_length: int = 0
     latencies: tuple[LatencyStatistics, ...] = ()
+    files_unread: int = 0
 
 
 @message("task.metrics_due")

@@ -67,6 +67,20 @@ _ENGINE = {
 }
 
 
+_PARTITIONS = {
+    # Spark's defaults are meant for terabytes; more tasks than cores only cost here.
+    "spark.sql.shuffle.partitions": 200,
+    # Where many paths are read, a job looks at them first, each in a task of its own: that took longer than reading.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": 10_000,
+}
+"""Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
+
+_ON_ONE_MACHINE = {
+    # And the driver looks at a hundred local files in less time than it takes to start that job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
+}
+
+
 def spark_session(
     master: str = "local[*]", app_name: str = "flykka", config: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -164,9 +178,11 @@ def engine_session(session: SparkSession) -> SparkSession:
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)
-    # 200 partitions, Spark's default, are meant for terabytes; more tasks than cores only cost here.
-    partitions = int(clone.conf.get("spark.sql.shuffle.partitions") or 200)
-    clone.conf.set("spark.sql.shuffle.partitions", str(min(partitions, max(1, context.defaultParallelism))))
+    for key, text in _ON_ONE_MACHINE.items() if str(context.master).startswith("local") else ():
+        clone.conf.set(key, text)
+    for key, partitions in _PARTITIONS.items():
+        configured = int(clone.conf.get(key) or partitions)
+        clone.conf.set(key, str(min(configured, max(1, context.defaultParallelism))))
     return clone
 
 

@@ -37,6 +37,7 @@ class TaskMeter:
         "_rows_out",
         "_watermark_ms",
         "activity_since_ms",
+        "files_unread",
         "input_queue_length",
         "output_queue_length",
     )
@@ -44,7 +45,7 @@ class TaskMeter:
     def __init__(self) -> None:
         self._activity = Activity.NOT_RUNNING
         self.activity_since_ms = 0
-        self.input_queue_length = self.output_queue_length = 0
+        self.input_queue_length = self.output_queue_length = self.files_unread = 0
         self._counted_to_ms = 0
         self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
         self._rows_in = self._rows_out = self._late_rows = 0
@@ -117,5 +118,6 @@ class TaskMeter:
             latencies=self._latencies.statistics(),
             input_queue_length=self.input_queue_length,
             output_queue_length=self.output_queue_length,
+            files_unread=self.files_unread,
         )
         return ReportTaskMetrics(attempt=attempt, metrics=metrics)

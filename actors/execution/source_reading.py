@@ -1,4 +1,4 @@
-"""What the head of a source's chain reads: splits, one stage each, until there are no more.
+"""What the head of a source's chain reads: splits, a batch of them per stage, until there are no more.
 
 Composes the reader of the splits with the idleness of the source; stages and events go down the line of the task.
 """
@@ -17,7 +17,7 @@ from flykka.messages.state import OperatorSubtaskState
 from flykka.messages.task import TaskDeploymentDescriptor
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
-"""Splits held or asked for: enough to go on while the JobMaster holds assignments back for a checkpoint."""
+"""Splits held or asked for, at least: enough to go on while the JobMaster holds assignments back for a checkpoint."""
 
 
 class SourceReading:
@@ -50,6 +50,11 @@ class SourceReading:
         """A split is there to be read."""
         return self._reader.has_unread
 
+    @property
+    def files_unread(self) -> int:
+        """How many files are there to be read."""
+        return self._reader.files_unread
+
     def open(self) -> None:
         """Take back the splits that the checkpoint found unread."""
         if self._restore is not None:
@@ -80,17 +85,19 @@ class SourceReading:
         return [TellJobMaster(message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))]
 
     def read(self, now: int) -> list[TaskEffect] | None:
-        """Begin a stage that reads the next split; None while there is nothing to do."""
+        """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
         if self.end_of_data:
             return None
-        split = self._reader.next()
-        if split is not None:
+        splits = self._reader.next()
+        if splits:
             awake = self._wake(now)
-            return [*awake, TellBridge(message=ReadSplits(stage=self._line.start(Read()), splits=(split,)))]
+            stage = self._line.start(Read(cost=sum(map(self._reader.limit.cost, splits))))
+            return [*awake, TellBridge(message=ReadSplits(stage=stage, splits=splits))]
         return self.end_data(now) if self._reader.exhausted else None
 
-    def has_read(self, now: int) -> list[TaskEffect]:
-        """A stage that read a split has finished."""
+    def has_read(self, read: Read, duration_ms: int, now: int) -> list[TaskEffect]:
+        """A stage that read splits has finished."""
+        self._reader.limit.learn(read.cost, duration_ms)
         return [*self._idleness.read(now)]
 
     def end_data(self, now: int) -> list[TaskEffect]:

@@ -45,7 +45,9 @@ STAGES_IN_FLIGHT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A stage that reads splits."""
+    """A stage that reads splits, which together cost so much by the reader's limit."""
+
+    cost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +204,10 @@ class StageLine:
         """A consumer asks, has room, or leaves."""
         return self._outputs.handle(event)
 
-    def report(self, *, input_queue_length: int = 0) -> TaskEffect:
+    def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
         """Tell the JobMaster what was counted so far, and what waits at the inputs and the outputs now."""
         self._meter.input_queue_length = input_queue_length
+        self._meter.files_unread = files_unread
         self._meter.output_queue_length = self._outputs.buffers_in_use
         report = self._meter.report(self._attempt)
         return TellJobMaster(message=replace(report, accumulators=self._accumulators))

@@ -219,7 +219,8 @@ class StreamTask:
                 self._source.no_more()
                 return []
             case MetricsDue():
-                return [self._line.report(input_queue_length=self._inputs.buffers_in_use)]
+                files_unread = 0 if self._source is None else self._source.files_unread
+                return [self._line.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
             case IdleDue() if self._source is not None:
                 return self._source.on_idle_due(now)
             case LatencyMarkerDue() if self._source is not None:
@@ -325,9 +326,9 @@ class StreamTask:
         stage = self._line.finish(finished, now)
         effects = [*stage.effects, *self._on_violation(stage.violated)]
         match stage.purpose:
-            case Read():
+            case Read() as read:
                 assert self._source is not None, "only a source reads splits"
-                effects += self._source.has_read(now)
+                effects += self._source.has_read(read, finished.duration_ms, now)
             case Process(channel=channel):
                 effects += self._inputs.processed(channel)
             case Snapshot():

@@ -36,6 +36,7 @@ from flykka.actors.scheduling.source_events import (
     SourcesSnapshotted,
     TaskReset,
     TaskSettled,
+    TellMissing,
 )
 from flykka.actors.scheduling.split_enumerator import SplitEnumerator
 from flykka.actors.scheduling.split_enumerator_events import (
@@ -73,6 +74,8 @@ class _Source:
     vertex_id: JobVertexId
     enumerator: SplitEnumerator
     look: _Look = _Look.NOT_AT_ALL
+    files_left: int = 0
+    is_missing: bool = False
 
 
 class SourceCoordinator:
@@ -122,6 +125,11 @@ class SourceCoordinator:
             case _:
                 assert_never(event)
 
+    def files_unassigned(self, vertex_id: JobVertexId) -> int:
+        """How many files of the source of a vertex wait for a reader, as far as it was looked at."""
+        source = self._of_vertex.get(vertex_id)
+        return 0 if source is None else source.enumerator.files_unassigned + source.files_left
+
     def check(self) -> None:
         """Assert the invariants."""
         for source in self._sources.values():
@@ -166,10 +174,11 @@ class SourceCoordinator:
         if event.begun_at != source.enumerator.position or source.enumerator.discovery_finished:
             return self._look_unless_finished(source)
         source.look = _Look.NOT_AT_ALL
+        source.files_left = event.files_left
         found = SplitsFound(
             splits=event.splits, finished=event.finished, begun_at=event.begun_at, position=event.position
         )
-        effects = self._tell(source, found, now)
+        effects = [*_missing(source, event.missing_path), *self._tell(source, found, now)]
         if event.finished:
             return effects
         if event.more:
@@ -205,6 +214,14 @@ class SourceCoordinator:
             return [Ignore(reason="there is no source in that place")]
         effects = [_addressed(source, effect) for effect in source.enumerator.handle(event, now)]
         return effects + self._look_where_few_are_left(source)
+
+
+def _missing(source: _Source, path: str | None) -> list[SourceEffect]:
+    """Tell of a place where nothing is; once, until something has been there."""
+    was_missing, source.is_missing = source.is_missing, path is not None
+    if path is None or was_missing:
+        return []
+    return [TellMissing(operator_id=source.operator_id, path=path)]
 
 
 def _addressed(source: _Source, effect: SplitEnumeratorEffect) -> SourceEffect:

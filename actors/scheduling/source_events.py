@@ -23,7 +23,7 @@ class SourcesReset:
 class LookEnded:
     """A look at a source from `begun_at` to `position` brought these splits; `finished` when no look can bring more.
 
-    `more` can be brought by the next look at once.
+    `more` can be brought by the next look at once: `files_left` files. Nothing was there at the `missing_path`.
     """
 
     operator_id: OperatorId
@@ -32,6 +32,8 @@ class LookEnded:
     begun_at: bytes
     position: bytes
     more: bool = False
+    files_left: int = 0
+    missing_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,4 +173,12 @@ class SourcesSnapshotted:
     states: tuple[OperatorCoordinatorState, ...]
 
 
-SourceEffect = LookForSplits | LookLater | SendSplits | SendNoMoreSplits | SourcesSnapshotted | Ignore
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellMissing:
+    """Tell the user that nothing is at the `path` of a source, which is looked at again."""
+
+    operator_id: OperatorId
+    path: str
+
+
+SourceEffect = LookForSplits | LookLater | SendSplits | SendNoMoreSplits | SourcesSnapshotted | TellMissing | Ignore

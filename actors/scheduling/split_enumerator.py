@@ -39,7 +39,7 @@ from flykka.actors.scheduling.split_enumerator_events import (
 )
 from flykka.messages import codec
 from flykka.messages.errors import DecodeError
-from flykka.messages.source import SourceSplit, SplitEnumeratorState
+from flykka.messages.source import SourceSplit, SplitEnumeratorState, files_in
 
 FEW_SPLITS = 128
 """A source that has fewer splits in line should be looked at, where it has more."""
@@ -79,6 +79,12 @@ class SplitEnumerator:
     def has_few_splits(self) -> bool:
         """Readers may soon wait for splits."""
         return len(self._unassigned) < FEW_SPLITS
+
+    @property
+    def files_unassigned(self) -> int:
+        """How many files wait for a reader, of those that were found."""
+        kept = (split for splits in self._returned.values() for split, _ in splits)
+        return files_in(self._unassigned) + files_in(kept)
 
     @property
     def discovery_finished(self) -> bool:

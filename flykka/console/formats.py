@@ -35,6 +35,11 @@ def format_count(count: float) -> str:
     return f"{count / 1_000_000_000:,.1f} G"
 
 
+def format_files_waiting(files: int) -> str:
+    """How many files wait to be read; empty where none does."""
+    return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
+
+
 def format_event_time(ms: int | None) -> str:
     """A moment of event time in UTC, to the second; a year that no calendar has is given as it is."""
     if ms is None:

@@ -18,6 +18,7 @@ from flykka.console.formats import (
     format_cause,
     format_count,
     format_event_time,
+    format_files_waiting,
     format_lag,
 )
 from flykka.jobs.job_details import (
@@ -106,7 +107,9 @@ class JobPicture:
     def _header(self) -> Text:
         header = Text().append(self.details.name, "bold")
         header.append(f"  {displayed_status(self.details)}", _STATUS_STYLES.get(self.details.status, "bold"))
-        return header.append(f"  {format_ms(self.details.duration_ms)}")
+        header.append(f"  {format_ms(self.details.duration_ms)}")
+        waiting = format_files_waiting(self.details.files_waiting)
+        return header.append(f"  {waiting}") if waiting else header
 
     def _vertices(self, width: int, height: int, *, ascii_only: bool) -> Iterator[Text]:
         """A line for each vertex; two where its name and its figures do not fit beside each other, but into the height.

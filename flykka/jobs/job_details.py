@@ -71,6 +71,7 @@ class JobVertexDetails:
     state. The watermark is the least of all subtasks, in ms of event time, and None while one of them has none; at
     the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
     The queue lengths are the batches that its running subtasks have before them, and those that wait for their readers.
+    Of a source that runs, `files_waiting` files were found and are not begun to be read.
     """
 
     vertex_id: JobVertexId
@@ -92,6 +93,7 @@ class JobVertexDetails:
     latency: Latency | None = None
     input_queue_length: int = 0
     output_queue_length: int = 0
+    files_waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,11 @@ class JobDetails:
     def was_stopped(self) -> bool:
         """Whether it was stopped with a checkpoint or a savepoint: it is FINISHED, but not at the end of its input."""
         return self.status is JobStatus.FINISHED and self.kept_checkpoint is not None
+
+    @property
+    def files_waiting(self) -> int:
+        """How many files of its sources were found and are not begun to be read."""
+        return sum(vertex.files_waiting for vertex in self.vertices)
 
 
 def aggregate_state(subtasks: Mapping[ExecutionState, int]) -> ExecutionState:

@@ -73,7 +73,9 @@ class JobOverview:
                     self._failure = message.failure or self._failure
             case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 vertex, subtask, number = self._place(attempt)
-                self._vertices[vertex].note_metrics(subtask, number, metrics, at_ms, accumulators)
+                self._vertices[vertex].note_metrics(
+                    subtask, number, metrics, at_ms, accumulators, message.files_unassigned
+                )
             case CheckpointCompleted():
                 self._on_checkpoint(_completed(message))
             case CheckpointAborted():

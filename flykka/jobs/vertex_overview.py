@@ -73,6 +73,7 @@ class VertexOverview:
     def __init__(self, vertex: JobVertex) -> None:
         self._vertex = vertex
         self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
+        self._files_unassigned = 0
 
     def reset(self) -> None:
         """The job begins anew: every subtask waits for its next attempt."""
@@ -96,8 +97,10 @@ class VertexOverview:
         metrics: TaskIOMetrics,
         at_ms: int,
         accumulators: tuple[AccumulatorSnapshot, ...] = (),
+        files_unassigned: int = 0,
     ) -> None:
         """An attempt has told what it has done, and counted, so far."""
+        self._files_unassigned = files_unassigned
         noted = self._subtasks[subtask]
         if noted.has_attempt(attempt_number):
             noted.sample(at_ms, metrics)
@@ -139,6 +142,7 @@ class VertexOverview:
             latency=slowest(way for subtask in self._subtasks for way in subtask.now.latencies),
             input_queue_length=sum(metrics.input_queue_length for metrics in running),
             output_queue_length=sum(metrics.output_queue_length for metrics in running),
+            files_waiting=self._files_unassigned + sum(metrics.files_unread for metrics in running) if running else 0,
         )
 
     def _names(self, kind: OperatorKind) -> tuple[str, ...]:

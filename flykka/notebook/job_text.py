@@ -8,6 +8,7 @@ from flykka.console.formats import (
     format_cause,
     format_count,
     format_event_time,
+    format_files_waiting,
     format_lag,
 )
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
@@ -29,10 +30,11 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """How long the job runs, and how often it was restarted."""
+    """How long the job runs, how often it was restarted, and how many files wait to be read."""
     restarts = details.number_of_restarts
     counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
-    return format_ms(details.duration_ms) + counted
+    waiting = format_files_waiting(details.files_waiting)
+    return format_ms(details.duration_ms) + counted + (f", {waiting}" if waiting else "")
 
 
 def has_failed(details: JobDetails) -> bool:

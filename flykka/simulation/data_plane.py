@@ -63,6 +63,9 @@ class SimulatedDataPlane:
             world.discard([f"{world.root}/staging/{job_id}"])
 
 
+_SMALL_BYTES = 4 * 1024**2
+
+
 class SimulatedDiscovery:
     """Finds some splits of a source at each look, until it has found all."""
 
@@ -82,6 +85,8 @@ class SimulatedDiscovery:
                 split_id=SplitId(f"{self._operator_id}-{start}"),
                 rows=min(source.rows_per_split, last - start),
                 start=start,
+                # Splits of a row are the small files of a backlog: readers put them together.
+                size_bytes=_SMALL_BYTES if source.rows_per_split == 1 else None,
             )
             for start in range(first, last, source.rows_per_split)
         )

@@ -1,8 +1,9 @@
 """FileSource: the parquet, json or csv files of a folder, each batch a group of files or a range of rows of one.
 
-A split is one batch. Discovery groups what it finds; with `monitor_continuously` it takes what is there and never waits
-for a batch to fill. Files are immutable: one must appear under its final name when it is complete. Names that begin
-with `.` or `_` are ignored, as in Spark.
+A split is one file, and the reader takes as many of those that wait into a batch as keep its stage near a second.
+Where the user says how much a batch is, discovery groups what it finds, and a split is one batch. With
+`monitor_continuously` it takes what is there and never waits for a batch to fill. Files are immutable: one must appear
+under its final name when it is complete. Names that begin with `.` or `_` are ignored, as in Spark.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ class FileSource:
     schema: StructType | str | None = None
     event_time: str | None = None
     reader_options: Options = ()
-    files_limit: int = 1
+    files_limit: int | None = None
     rows_limit: int | None = None
     interval_ms: int | None = None
     until: Until = None
+    path_as_written: str | None = None
 
     @classmethod
     def parquet(
@@ -138,7 +140,7 @@ class FileSource:
         return replace(self, reader_options=(*self.reader_options, *checked_options(options.items())))
 
     def files_per_batch(self, files: int) -> Self:
-        """Read this many files at once. Raises `ValueError` below 1."""
+        """Read this many files at once, where so many wait. Raises `ValueError` below 1."""
         return replace(self, files_limit=positive(files, "files per batch"), rows_limit=None)
 
     def rows_per_batch(self, rows: int) -> Self:
@@ -184,7 +186,8 @@ class FileSource:
         monitored folder may come later.
         """
         check_known(session, self.format, (key for key, _ in self.reader_options))
-        here = replace(self, path=FileSystem(session).absolute(self.path), event_time=event_time)
+        path = FileSystem(session).absolute(self.path)
+        here = replace(self, path=path, path_as_written=self.path_as_written or self.path, event_time=event_time)
         if here.interval_ms is None:
             here._check_there(session)
         return replace(here, schema=here.prototype(session).schema)
@@ -235,7 +238,8 @@ class FileSource:
         except Py4JJavaError as refused:
             raise SourceError(f"{self.path} cannot be read: {reason(refused)}") from None
         if not there:
-            raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file")
+            hint = "" if self.interval_ms is None else " yet to take the schema from: declare it with schema=..."
+            raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file{hint}")
         if empty:
             if self.schema is None:
                 raise EmptySourceError(

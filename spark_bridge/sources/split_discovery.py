@@ -1,4 +1,4 @@
-"""Which splits a FileSource has: the files of its folder, grouped into batches.
+"""Which splits a FileSource has: the files of its folder, or groups of them where the user has said how many.
 
 What the files say of themselves is looked at before a row is read: a file without a column that the source declares, or
 with another type of it, is refused here.
@@ -39,6 +39,16 @@ class _Piece:
     name: str
     split: FileSplit
     event_time_max: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A file, its name as splits have it, and its size."""
+
+    path: str
+    name: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +69,9 @@ class FileSplitDiscovery:
         # Where `_known` and `_listed` are; None where a look has failed, and they are nowhere.
         self._position: bytes | None = b""
         self._known = KnownNames()
-        self._listed: deque[tuple[str, str]] = deque()
+        self._listed: deque[_Found] = deque()
         self._is_last_listing = False
+        self._missing_path: str | None = None
         self.interval_ms = source.interval_ms
 
     def discover(self, position: bytes) -> SplitsDiscovered:
@@ -90,25 +101,27 @@ class FileSplitDiscovery:
             begun_at=position,
             position=reached,
             more=bool(self._listed),
+            files_left=len(self._listed),
+            missing_path=self._missing_path,
         )
 
     def _list(self) -> None:
         # Before the listing: what arrives between the two is then seen by the listing that ends the discovery.
         self._is_last_listing = self._source.interval_ms is None or self._is_finished()
-        self._listed.extend(entry for entry in self._files() if entry[1] not in self._known)
+        self._listed.extend(file for file in self._files() if file.name not in self._known)
 
     def _groups(self) -> Iterator[list[_Piece]]:
         """The groups of a look: whole files in the order of their paths, or all parts of one that is cut."""
         groups, group = 0, list[_Piece]()
         while self._listed and groups < SPLITS_PER_LOOK:
-            path, name = self._listed[0]
-            for piece in self._pieces(path, name):
+            file = self._listed[0]
+            for piece in self._pieces(file):
                 if group and not self._fits(group, piece):
                     yield group
                     groups, group = groups + 1, []
                 group.append(piece)
             self._listed.popleft()
-            self._known.add(name)
+            self._known.add(file.name)
         if group:
             yield group
 
@@ -118,16 +131,16 @@ class FileSplitDiscovery:
             return self._filesystem.exists(f"{self._source.path}/{until}")
         return until is not None and until()
 
-    def _pieces(self, path: str, name: str) -> Iterator[_Piece]:
+    def _pieces(self, file: _Found) -> Iterator[_Piece]:
         """The file, whole or cut into ranges."""
-        described = self._described(path, name)
+        described = self._described(file.path, file.name)
         limit = self._source.rows_limit
         if limit is None or described.rows <= limit:
-            yield self._piece(path, name, 0, described.rows, described)
+            yield self._piece(file, file.name, 0, described.rows, described)
             return
         for start in range(0, described.rows, limit):
             rows = min(limit, described.rows - start)
-            yield self._piece(path, f"{name}{_RANGE}{start}-{rows}", start, rows, described)
+            yield self._piece(file, f"{file.name}{_RANGE}{start}-{rows}", start, rows, described)
 
     def _described(self, path: str, name: str) -> _Described:
         if not self._source.file_format.has_footers:
@@ -146,41 +159,48 @@ class FileSplitDiscovery:
                 raise FileSchemaError(f"{plain_path(path)} does not fit the schema of the source: {wrong}")
         return _Described(rows=read.rows, event_time_max=read.event_time_max)
 
-    def _piece(self, path: str, name: str, start: int, rows: int, described: _Described) -> _Piece:
+    def _piece(self, file: _Found, name: str, start: int, rows: int, described: _Described) -> _Piece:
         whole = rows == described.rows
-        split = FileSplit(split_id=SplitId(name), path=path, start_row=start, rows=rows, whole_file=whole)
+        split = FileSplit(split_id=SplitId(name), path=file.path, start_row=start, rows=rows, whole_file=whole)
         # The statistics are those of the whole file: for a part of it they would run ahead of the rows.
-        return _Piece(name=name, split=split, event_time_max=described.event_time_max if whole else None)
+        event_time_max = described.event_time_max if whole else None
+        return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 
-    def _files(self) -> Iterator[tuple[str, str]]:
+    def _files(self) -> Iterator[_Found]:
         root = self._filesystem.qualified(self._source.path)
+        self._missing_path = None
         if not self._filesystem.exists(root):
             if self._source.interval_ms is not None:
+                self._missing_path = self._source.path_as_written or self._source.path
                 return
             raise SourceNotFoundError(f"nothing to read at {self._source.path}: there is no such folder or file")
         if not self._filesystem.is_folder(root):
-            yield root, quote(root.rsplit("/", 1)[1])
+            name = quote(root.rsplit("/", 1)[1])
+            yield _Found(path=root, name=name, size_bytes=self._filesystem.size_bytes(root))
             return
         for status in self._filesystem.files_below(root):
             name = status.path.removeprefix(root).lstrip("/")
             if name != self._source.until:
-                yield status.path, quote(name)
+                yield _Found(path=status.path, name=quote(name), size_bytes=status.size_bytes)
 
     def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
         limit = self._source.rows_limit
         if limit is None:
-            return len(group) < self._source.files_limit
+            # Without a limit the reader decides what is read together.
+            return len(group) < (self._source.files_limit or 1)
         # A range is read by row number, which is counted in each file anew: it is a batch of its own.
         whole = piece.split.whole_file and group[0].split.whole_file
         return whole and sum(member.split.rows for member in group) + piece.split.rows <= limit
 
     def _batch(self, group: list[_Piece]) -> FileBatchSplit:
         times = [piece.event_time_max for piece in group]
+        reader_decides = self._source.files_limit is None and self._source.rows_limit is None
         return FileBatchSplit(
             split_id=SplitId("+".join(piece.name for piece in group)),
             files=tuple(piece.split for piece in group),
             rows=sum(piece.split.rows for piece in group),
             event_time_max=None if None in times else max(time for time in times if time is not None),
+            size_bytes=sum(piece.size_bytes for piece in group) if reader_decides else None,
         )
 
 

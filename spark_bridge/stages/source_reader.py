@@ -15,6 +15,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from flykka.spark_bridge.code import TransformCode
+from flykka.spark_bridge.sources.reading import as_one
 from flykka.spark_bridge.sources.unreadable import unreadable_file
 from flykka.spark_bridge.stages.materialise import Slices, is_complete, numbers_of
 from flykka.spark_bridge.stages.row_wise import works_row_by_row
@@ -91,7 +92,9 @@ class SourceReader:
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
-        read = [self._source.read(self._session, self._schema, split, in_slices=self._in_slices) for split in splits]
+        read = [
+            self._source.read(self._session, self._schema, split, in_slices=self._in_slices) for split in as_one(splits)
+        ]
         slices = tuple(rows for each in read for rows in each.slices)
         known = _known(read)
         if self._code.punctuation is not None:

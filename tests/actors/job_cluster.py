@@ -83,9 +83,10 @@ class ScriptedDiscovery:
 
     interval_ms: int | None = 100
 
-    def __init__(self, operator_id: OperatorId, files: int) -> None:
+    def __init__(self, operator_id: OperatorId, files: int, files_left: int = 0) -> None:
         self.operator_id = operator_id
         self.files = files
+        self.files_left = files_left
         self.failures_left = 0
 
     def discover(self, position: bytes) -> SplitsDiscovered:
@@ -100,6 +101,7 @@ class ScriptedDiscovery:
             finished=len(fresh) <= 1,
             begun_at=position,
             position=b"%d" % (found + 1),
+            files_left=self.files_left,
         )
 
 
@@ -108,6 +110,7 @@ class ScriptedDataPlane:
 
     def __init__(self, *, files: int = 0) -> None:
         self.files = files
+        self.files_left = 0
         self.hooks: list[MasterTriggerRestoreHook] = []
         self.refusal: Exception | None = None
         self.cannot_release: Exception | None = None
@@ -129,7 +132,8 @@ class ScriptedDataPlane:
         raise AssertionError("the tasks of these tests are never made")
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> ScriptedDiscovery:
-        return self.discoveries.setdefault(operator.operator_id, ScriptedDiscovery(operator.operator_id, self.files))
+        discovery = ScriptedDiscovery(operator.operator_id, self.files, self.files_left)
+        return self.discoveries.setdefault(operator.operator_id, discovery)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
         """Counted by vertex; a scripted failure is raised instead."""

@@ -321,6 +321,17 @@ def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster
     assert (reported.task_name, reported.metrics.rows_out) == ("source (1/1)", 7)
 
 
+def test_how_many_files_wait_for_a_reader_is_told_with_what_the_readers_have_done(cluster: JobCluster) -> None:
+    cluster.data_plane.files_left = 42
+    cluster.run(cluster.graph(), slots=1)
+
+    for attempt in (SOURCE, SINK):
+        cluster.tell_job_master(ReportTaskMetrics(attempt=attempt, metrics=TaskIOMetrics()))
+
+    reported = cluster.heard(cluster.client, MetricsReported)
+    assert [(told.vertex_id, told.files_unassigned) for told in reported] == [("source", 42), ("sink", 0)]
+
+
 def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster: JobCluster) -> None:
     later = FixedDelayRestartStrategyConfiguration(delay_ms=1_000)
     task_manager = cluster.run(cluster.graph(restart=later), slots=1)

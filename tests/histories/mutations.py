@@ -185,8 +185,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="execution.split_reader:SplitReader.splits_to_request",
-        line="count = max(0, self._ahead - len(self._unread) - self._asked)",
-        instead="count = max(0, self._ahead - len(self._unread))",
+        line="count = max(0, ahead - len(self._unread) - self._asked)",
+        instead="count = max(0, ahead - len(self._unread))",
         history="unaligned",
     ),
     Mutation(

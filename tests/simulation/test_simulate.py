@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.source import size_of
+from flykka.messages.stage import ReadSplits
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Turn
 from flykka.simulation.settings import FaultKind, SimulationSettings
@@ -68,6 +70,18 @@ def test_a_recorded_run_is_a_trace_of_all_its_turns(tmp_path: Path) -> None:
     assert outcome.trace_path == path
     assert trace.header.system == "seed-5"
     assert outcome.turns * 0.9 < sum(isinstance(record, Turn) for record in records) <= outcome.turns
+
+
+@pytest.mark.slow
+def test_a_backlog_of_small_splits_is_read_in_batches_of_several(tmp_path: Path) -> None:
+    for seed in range(3):
+        simulate(seed, replace(WITHOUT_FAULTS, trace_path=tmp_path / f"{seed}.trace"))
+
+    turns = (record for path in sorted(tmp_path.iterdir()) for record in Trace.open(path).records())
+    read = [turn.message for turn in turns if isinstance(turn, Turn) and isinstance(turn.message, ReadSplits)]
+
+    assert {1, 2} < {len(each.splits) for each in read}
+    assert all(len(each.splits) == 1 or None not in map(size_of, each.splits) for each in read)
 
 
 @pytest.mark.parametrize("kind", sorted(FaultKind))

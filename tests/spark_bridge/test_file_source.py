@@ -11,7 +11,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from flykka.messages.ids import OperatorId
-from flykka.messages.source import FileBatchSplit, SplitsDiscovered
+from flykka.messages.source import FileBatchSplit, SplitsDiscovered, size_of
 from flykka.spark_bridge.errors import (
     EmptySourceError,
     FileSchemaError,
@@ -22,7 +22,7 @@ from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.prototype import PrototypeError
 from flykka.spark_bridge.sources import split_discovery
 from flykka.spark_bridge.sources.file_source import FileSource
-from flykka.spark_bridge.sources.reading import read_sliced, read_split
+from flykka.spark_bridge.sources.reading import as_one, read_sliced, read_split
 from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.stages.materialise import together
 from tests.spark_bridge.laboratory import at, at_ms, write_rows
@@ -132,6 +132,65 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: 
     assert (names(found), found.finished) == ([["a.parquet"]], False)
     assert (last.splits, last.finished) == ((), True)
     assert look.interval_ms == 300
+
+
+def test_a_watched_folder_that_is_not_there_is_named_as_it_was_written_and_read_when_it_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    schema = "key long, amount long, at timestamp"
+    look = discovery(spark, FileSource.parquet("in", schema=schema).monitor_continuously("1s").bound(spark, None))
+
+    before = look.discover(b"")
+    write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
+    found = look.discover(before.position)
+
+    assert (before.splits, before.finished, before.missing_path) == ((), False, "in")
+    assert (names(found), found.missing_path) == ([["a.parquet"]], None)
+
+
+def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_reader_decides(
+    spark: SparkSession, folder: Path
+) -> None:
+    of_reader, of_user = FileSource.parquet(str(folder)), FileSource.parquet(str(folder)).files_per_batch(2)
+
+    sizes = [size_of(split) for split in discovery(spark, of_reader).discover(b"").splits]
+
+    assert sizes == [(folder / f"{number}.parquet").stat().st_size for number in range(5)]
+    assert {size_of(split) for split in discovery(spark, of_user).discover(b"").splits} == {None}
+
+
+def test_the_files_that_the_next_look_brings_are_counted(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
+
+    found = discovery(spark, FileSource.parquet(str(folder))).discover(b"")
+
+    assert found.files_left == 5 - len(found.splits) > 0
+
+
+@pytest.mark.parametrize("in_slices", [True, False])
+def test_files_that_are_read_together_are_one_scan_with_the_rows_and_the_latest_time_of_all(
+    spark: SparkSession, folder: Path, in_slices: bool
+) -> None:
+    source = FileSource.parquet(str(folder), event_time="at")
+    found = discovery(spark, source).discover(b"").splits
+
+    (one,) = as_one(found)
+    read = source.read(spark, source.prototype(spark).schema, one, in_slices=in_slices)
+
+    assert len(read.slices) == (min(5, spark.sparkContext.defaultParallelism) if in_slices else 1)
+    assert len({path for part in read.slices for path in part.inputFiles()}) == 5
+    assert (read.rows, read.event_time_max) == (50, at_ms(49))
+    assert sorted(row.key * 10 + row.amount for row in together(read.slices).collect()) == list(range(50))
+
+
+def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, folder: Path) -> None:
+    found = discovery(spark, FileSource.parquet(str(folder)).files_per_batch(2)).discover(b"").splits
+
+    assert as_one(found) == found
+    assert as_one(found[:1]) == found[:1]
 
 
 def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> None:
@@ -249,6 +308,10 @@ def test_a_bounded_source_of_nothing_is_refused_when_it_is_bound(spark: SparkSes
     with pytest.raises(EmptySourceError, match="no files to read"):
         empty.bound(spark, None)
     assert nowhere.monitor_continuously("1s").bound(spark, None).interval_ms == 1000
+    with pytest.raises(
+        SourceNotFoundError, match=r"folder or file yet to take the schema from: declare it with schema"
+    ):
+        FileSource.parquet(tmp_path / "nowhere").monitor_continuously("1s").bound(spark, None)
 
 
 def test_the_schema_is_taken_once(spark: SparkSession, folder: Path) -> None:

@@ -67,6 +67,27 @@ def test_rows_and_the_latest_event_time_are_counted_below_a_filter(laboratory: L
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
 
 
+def tasks(spark: SparkSession) -> list[int]:
+    """How many tasks each job of the session had, the last one first."""
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    return [jobs.apply(place).numTasks() for place in range(jobs.length())]
+
+
+def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(laboratory: Laboratory, tmp_path: Path) -> None:
+    folder, spark = tmp_path / "many", laboratory.plane.session
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.json").write_text(f'{{"key": {number}, "at": "2024-01-01T00:00:{number:02}Z"}}\n')
+    before = len(tasks(spark))
+
+    finished = read(laboratory, FileSource.json(folder, schema="key int, at timestamp", event_time="at"))
+
+    assert isinstance(finished, StageFinished)
+    assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (40, 40, at_ms(39))
+    (of_the_job,) = tasks(spark)[: len(tasks(spark)) - before]
+    assert of_the_job < 20
+
+
 @pytest.mark.parametrize("reads_them", [True, False])
 def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
     laboratory: Laboratory, folder: Path, reads_them: bool
@@ -185,6 +206,7 @@ def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, folder: 
         split_id=SplitId("good.csv"),
         rows=0,
         files=(FileSplit(split_id=SplitId("good.csv"), path=f"file:{folder}/good.csv", start_row=0, rows=0),),
+        size_bytes=len(GOOD),
     )
 
 

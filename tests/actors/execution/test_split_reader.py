@@ -6,7 +6,7 @@ from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.split_reader import SplitReader
 from flykka.messages.ids import OperatorId, SplitId
 from flykka.messages.job_graph import OperatorKind
-from flykka.messages.source import FileSplit
+from flykka.messages.source import FileBatchSplit, FileSplit
 from flykka.messages.stage import BridgeClosed
 from flykka.messages.state import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
@@ -15,6 +15,10 @@ from tests.actors.execution.task_machine import SOURCE, Harness, descriptor, to_
 
 def split(name: str) -> FileSplit:
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
+
+
+def small(name: str) -> FileBatchSplit:
+    return FileBatchSplit(split_id=SplitId(name), rows=0, files=(split(name),), size_bytes=1_000)
 
 
 def reader(ahead: int = 4) -> SplitReader:
@@ -36,8 +40,49 @@ def test_reading_a_split_makes_room_to_ask_for_one() -> None:
 
     read = held.next()
 
-    assert read == split("a")
+    assert read == (split("a"),)
     assert held.splits_to_request() == 1
+
+
+def test_small_splits_that_wait_are_read_together_and_others_alone() -> None:
+    held = reader()
+    held.add((small("a"), small("b"), split("c"), split("d"), small("e")))
+
+    batches = [held.next() for _ in range(5)]
+
+    assert batches == [(small("a"), small("b")), (split("c"),), (split("d"),), (small("e"),), ()]
+
+
+def test_where_splits_are_small_as_many_are_asked_for_as_two_batches_take() -> None:
+    held = reader(ahead=4)
+    held.splits_to_request()
+    held.add(tuple(small(name) for name in "abcd"))
+    held.next()
+
+    asked = held.splits_to_request()
+
+    assert asked == 2 * held.limit.bytes // held.limit.cost(small("a"))
+    assert held.splits_to_request() == 0
+
+
+def test_where_splits_are_no_longer_small_the_reader_holds_as_few_as_before() -> None:
+    held = reader(ahead=4)
+    held.add((small("a"),))
+    held.next()
+
+    held.add((split("b"),))
+
+    assert held.splits_to_request() == 3
+
+
+def test_a_restored_reader_reads_together_what_waits() -> None:
+    held = reader()
+    held.add((small("a"), small("b")))
+
+    restored = reader()
+    restored.restore([held.snapshot()])
+
+    assert restored.next() == (small("a"), small("b"))
 
 
 def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
@@ -48,7 +93,7 @@ def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
     restored = reader()
     restored.restore([held.snapshot()])
 
-    assert [restored.next(), restored.next(), restored.next()] == [split("b"), split("c"), None]
+    assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
 
 
 def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None:
@@ -72,7 +117,7 @@ def test_the_splits_of_several_readers_are_read_in_the_order_in_which_they_were_
     merged = reader()
     merged.restore([second.snapshot(), first.snapshot()])
 
-    assert [merged.next() for _ in range(4)] == [split("0"), split("1"), split("2"), split("3")]
+    assert [merged.next() for _ in range(4)] == [(split(number),) for number in "0123"]
 
 
 def test_what_another_operator_of_the_chain_has_kept_is_not_the_readers() -> None:

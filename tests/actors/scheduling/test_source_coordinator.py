@@ -27,12 +27,13 @@ from flykka.actors.scheduling.source_events import (
     SourcesSnapshotted,
     TaskReset,
     TaskSettled,
+    TellMissing,
 )
 from flykka.actors.scheduling.split_enumerator import FEW_SPLITS
 from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.errors import DecodeError
 from flykka.messages.ids import JobVertexId, OperatorId, SplitId
-from flykka.messages.source import FileSplit
+from flykka.messages.source import FileBatchSplit, FileSplit
 from tests.actors.graph.graphs import graph_of, vertex
 
 LEFT, RIGHT = OperatorId("left"), OperatorId("right")
@@ -122,6 +123,37 @@ def test_where_a_look_brings_few_of_more_splits_the_next_one_follows_at_once() -
     coordinated.tell(SourcesReset())
 
     assert coordinated.tell(found("a", more=True)) == [look(b"a")]
+
+
+def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() -> None:
+    coordinated = Coordinated()
+    coordinated.tell(SourcesReset())
+    nothing, something = replace(found(""), missing_path="logs"), found("")
+
+    effects = []
+    for seen in (nothing, nothing, something, nothing):
+        effects.append(coordinated.tell(seen))
+        coordinated.tell(LookDue(operator_id=LEFT))
+
+    told, later = TellMissing(operator_id=LEFT, path="logs"), LookLater(operator_id=LEFT)
+    assert effects == [[told, later], [later], [later], [told, later]]
+
+
+def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_brings() -> None:
+    coordinated = Coordinated()
+    coordinated.tell(SourcesReset())
+    batches = tuple(
+        FileBatchSplit(split_id=SplitId(f"{number}"), rows=0, files=(split("a"), split("b")))
+        for number in range(FEW_SPLITS)
+    )
+    coordinated.tell(replace(found("", more=True), splits=batches, position=b"1", files_left=3))
+
+    before = coordinated.coordinator.files_unassigned(JobVertexId("left"))
+    coordinated.tell(asked(count=1))
+
+    assert before == 2 * FEW_SPLITS + 3
+    assert coordinated.coordinator.files_unassigned(JobVertexId("left")) == before - 2
+    assert coordinated.coordinator.files_unassigned(JobVertexId("another")) == 0
 
 
 def test_a_restart_begins_no_second_look_beside_the_first() -> None:

@@ -63,6 +63,19 @@ def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("waiting", "header"),
+    [
+        (1, "delays  RUNNING  12.3 s  1 file waits"),
+        (1_240, "delays  RUNNING  12.3 s  1,240 files wait"),
+    ],
+)
+def test_the_header_says_how_many_files_wait(waiting: int, header: str) -> None:
+    behind = replace(DETAILS, vertices=(replace(VERTEX, files_waiting=waiting), VERTEX))
+
+    assert shown(JobPicture(behind), width=60)[1] == header
+
+
 def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
     assert cells(BUSY, width=200) == {
         "vertex": "Source: flights",

@@ -109,6 +109,24 @@ def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> 
     assert (running.input_queue_length, running.output_queue_length) == (4, 10)
 
 
+def test_the_files_that_wait_are_those_of_the_running_readers_and_those_that_no_reader_has() -> None:
+    reported = [
+        MetricsReported(
+            job_id=JOB,
+            attempt=attempt_id(JOB, WINDOWS, subtask, 0),
+            task_name="windows",
+            metrics=TaskIOMetrics(files_unread=subtask + 1),
+            files_unassigned=100,
+        )
+        for subtask in range(2)
+    ]
+
+    running = told(*(execution(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported)
+    ended = told(*reported, *(execution(ExecutionState.FINISHED, subtask) for subtask in range(2)))
+
+    assert (running.files_waiting, ended.files_waiting) == (103, 0)
+
+
 def test_before_anything_is_told_the_plan_is_there() -> None:
     details = told(now=5_000)
 

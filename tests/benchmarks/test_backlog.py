@@ -1,0 +1,57 @@
+"""The benchmark of a backlog as its users start it, on few lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.backlog.__main__ import as_json, main
+from benchmarks.backlog.engines import EngineName
+from benchmarks.backlog.logs import write
+
+
+def test_lines_are_shared_out_among_the_files_and_the_same_whenever_they_are_made(tmp_path: Path) -> None:
+    for name in ("one", "again"):
+        write(tmp_path / name, rows=10, files=3)
+
+    made = sorted((tmp_path / "one").glob("*.json"))
+
+    assert [len(path.read_text().splitlines()) for path in made] == [3, 3, 4]
+    assert [path.read_text() for path in made] == [(tmp_path / "again" / path.name).read_text() for path in made]
+    assert (tmp_path / "one" / "_SUCCESS").exists()
+
+
+def test_the_ratio_is_that_of_the_medians() -> None:
+    runs = {
+        EngineName.FLYKKA: [10.0, 90.0, 12.0],
+        EngineName.STRUCTURED_STREAMING: [24.0, 23.0, 60.0],
+        EngineName.SPARK_BATCH: [9.0],
+    }
+
+    assert as_json(runs) == {
+        "flykka_over_structured_streaming": 2.0,
+        "seconds": {"flykka": 12.0, "structured_streaming": 24.0, "spark_batch": 9.0},
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_benchmark_compares_what_was_written_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--rows", "4000", "--files", "8", "--repeat", "1", "--files-per-trigger", "4", "--json"])
+
+    printed, told = capsys.readouterr()
+    assert code == 0, told
+    found = json.loads(printed)
+    assert found["seconds"].keys() == set(EngineName)
+    assert found["flykka_over_structured_streaming"] > 0
+    assert found["flykka_over_structured_streaming_in_parts"] > 0
+
+
+def test_what_cannot_be_run_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--files", "0"])
+
+    assert "0 is not a positive number" in capsys.readouterr().err
