@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+
 from flykka.actors.errors import RestoreError
-from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.code import SourceCode
+from flykka.spark_bridge.errors import SourceError, SparkBridgeError
 from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.sources.unreadable import unreadable_file, unreadable_path
 from flykka.spark_bridge.spark_reasons import spark_reason
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flykka.messages.failure import SerializedThrowable
+    from flykka.spark_bridge.origins import Origins
     from flykka.spark_bridge.services import Services
     from flykka.spark_bridge.stages.chain import Chain
 
@@ -19,23 +26,43 @@ if TYPE_CHECKING:
 class AttemptFailures:
     """Tells the failures of one attempt. Safe to use from any thread."""
 
-    def __init__(self, services: Services, chain: Chain) -> None:
+    def __init__(self, services: Services, chain: Chain, origins: Origins) -> None:
         self._services = services
         self._chain = chain
+        self._origins = origins
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
         """Why the attempt fails. Where its session was stopped another one is begun, which may take a second."""
-        registry, head = self._services.registry, self._chain.head
-        # What cannot be read is the matter of the source; where else it went wrong, only Spark's text may tell.
-        unread = isinstance(raised, SourceError)
-        uids = [head.uid] if unread else self._chain.transforming
-        where = f"operator {registry.describe(head.uid)}" if unread else what
-        lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
-        cause = serialized(where, raised, tuple(lines))
+        try:
+            cause = self._located(what, raised)
+        except (Py4JError, OSError):
+            # The JVM that would say more is gone; that there was a failure must be told.
+            cause = serialized(what, raised)
         if isinstance(raised, RestoreError):
             # A restart would read the same checkpoint.
             cause = replace(cause, suppress_restarts=True)
         return self._services.sessions.explain(self._services.session, self._naming_what_is_lost(cause))
+
+    def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
+        """The failure with the operator that it came from; where that is not known, with all that it may be."""
+        head = self._chain.head.uid
+        if isinstance(raised, SourceError):
+            return self._told([head], what, raised)
+        if isinstance(raised, SparkBridgeError):
+            return serialized(what, raised)  # It names its operator or its file by itself.
+        path = unreadable_path(raised)
+        if path is None:
+            return self._told(self._origins.of(raised) or self._chain.computing, what, raised)
+        # A file that no other operator reads is one of the source, whatever that says of its files.
+        is_source = isinstance(self._chain.head.code, SourceCode)
+        candidates = self._origins.reading(path) or ([head] if is_source else self._chain.computing)
+        return self._told(candidates, what, unreadable_file(path, raised))
+
+    def _told(self, candidates: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
+        registry = self._services.registry
+        lines = {line: None for uid in candidates if (line := registry.written(uid)) is not None}
+        where = f"operator {registry.describe(candidates[0])}" if len(lines) == 1 else what
+        return serialized(where, raised, tuple(lines))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable:
         """Why a snapshot fails, of an attempt that can go on.

@@ -102,6 +102,6 @@ def classify(cause: SerializedThrowable) -> ThrowableType:
         return ThrowableType.NON_RECOVERABLE
     if cause.lost_partition is not None:
         return ThrowableType.PARTITION_DATA_MISSING
-    if is_of_environment(cause):
+    if is_of_environment(cause.type_name):
         return ThrowableType.ENVIRONMENT
     return ThrowableType.RECOVERABLE

@@ -73,15 +73,15 @@ class FailureSignature:
 
 def failure_signature(vertex: str | None, cause: SerializedThrowable) -> FailureSignature | None:
     """That of the failure of a vertex (None: of the job as a whole); None where it lies in the environment."""
-    if cause.lost_partition is not None or is_of_environment(cause):
+    if cause.lost_partition is not None or is_of_environment(cause.type_name):
         return None
     message = _VOLATILE.sub("#", cause.message)
     return FailureSignature(vertex=vertex, type_name=cause.type_name, message=message)
 
 
-def is_of_environment(cause: SerializedThrowable) -> bool:
-    """Whether what the job ran on has failed, and not the job."""
-    return cause.type_name in _ENVIRONMENT
+def is_of_environment(type_name: str) -> bool:
+    """Whether a failure of this type is one of what the job ran on, and not of the job."""
+    return type_name in _ENVIRONMENT
 
 
 class RepeatedFailures:
