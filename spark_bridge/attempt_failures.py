@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-
 from flykka.actors.errors import RestoreError
 from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.errors import SourceError, SparkBridgeError
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.origins import Origins
     from flykka.spark_bridge.services import Services
     from flykka.spark_bridge.stages.chain import Chain
+    from flykka.spark_bridge.user_lines import UserLine
 
 
 class AttemptFailures:
@@ -35,9 +34,8 @@ class AttemptFailures:
         """Why the attempt fails. Where its session was stopped another one is begun, which may take a second."""
         try:
             cause = self._located(what, raised)
-        except (Py4JError, OSError):
-            # The JVM that would say more is gone; that there was a failure must be told.
-            cause = serialized(what, raised)
+        except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
+            cause = serialized(what, raised, self._lines(self._chain.computing))
         if isinstance(raised, RestoreError):
             # A restart would read the same checkpoint.
             cause = replace(cause, suppress_restarts=True)
@@ -45,24 +43,29 @@ class AttemptFailures:
 
     def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
         """The failure with the operator that it came from; where that is not known, with all that it may be."""
-        head = self._chain.head.uid
+        head, computing = self._chain.head.uid, self._chain.computing
         if isinstance(raised, SourceError):
-            return self._told([head], what, raised)
+            return self._known([head], what, raised)
         if isinstance(raised, SparkBridgeError):
             return serialized(what, raised)  # It names its operator or its file by itself.
         path = unreadable_path(raised)
         if path is None:
-            return self._told(self._origins.of(raised) or self._chain.computing, what, raised)
+            known = self._origins.of(raised)
+            return self._known(known, what, raised) if known else serialized(what, raised, self._lines(computing))
         # A file that no other operator reads is one of the source, whatever that says of its files.
         is_source = isinstance(self._chain.head.code, SourceCode)
-        candidates = self._origins.reading(path) or ([head] if is_source else self._chain.computing)
-        return self._told(candidates, what, unreadable_file(path, raised))
+        readers = self._origins.reading(path) or ([head] if is_source else [])
+        unreadable = unreadable_file(path, raised)
+        return self._known(readers, what, unreadable) if readers else serialized(what, unreadable)
 
-    def _told(self, candidates: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
-        registry = self._services.registry
-        lines = {line: None for uid in candidates if (line := registry.written(uid)) is not None}
-        where = f"operator {registry.describe(candidates[0])}" if len(lines) == 1 else what
-        return serialized(where, raised, tuple(lines))
+    def _known(self, uids: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
+        """It came from the operator of this uid, or from one of several."""
+        where = f"operator {self._services.registry.describe(uids[0])}" if len(uids) == 1 else what
+        return serialized(where, raised, self._lines(uids))
+
+    def _lines(self, uids: Sequence[str]) -> tuple[UserLine, ...]:
+        lines = (self._services.registry.written(uid) for uid in uids)
+        return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable:
         """Why a snapshot fails, of an attempt that can go on.

@@ -48,7 +48,8 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
     elif len(written) > 1:
         told = [_ONE_OF_THESE, *map(str, written)] if line is None else [str(line)]
     else:
-        told = [str(each) for each in dict.fromkeys((*written, line)) if each is not None]
+        above = [each for each in written if line is None or (each.file, each.line) != (line.file, line.line)]
+        told = [str(each) for each in (*above, line) if each is not None]
     message = "\n".join([f"{where}: {text[:_LIMIT]}", *told])
     return SerializedThrowable(type_name=name, message=message, stack_trace=stack, suppress_restarts=name in FATAL)
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.console.formats import NOTHING, format_bytes, format_cause, format_count, format_event_time, format_lag
+from flykka.explanation.job_exceptions import times
 from flykka.jobs.job_details import (
     CheckpointStatistics,
     JobDetails,
@@ -108,7 +109,10 @@ class JobPicture:
             return line.append("none")
         last = self.details.restarts[-1]
         line.append(f"{self.details.number_of_restarts}", "yellow")
-        return line if last.cause is None else line.append(f", the last after {format_cause(last.cause)}")
+        if last.cause is None:
+            return line
+        again = times(self.details.exceptions[-1]) if self.details.exceptions else ""
+        return line.append(f", {f'{again}:' if again else 'the last after'} {format_cause(last.cause)}")
 
 
 def _fitting(width: int, *, ascii_only: bool, with_latency: bool) -> list[_Column]:
