@@ -23,12 +23,19 @@ class CodeRegistry:
     def __init__(self) -> None:
         self._codes: dict[str, OperatorCode] = {}
         self._call_sites: dict[str, CallSite | None] = {}
+        self._parts_of: dict[str, str] = {}
         self._lock = Lock()
         self.master_hooks = MasterHooks()
 
-    def bind(self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None) -> OperatorRef:
-        """Register `code`, written at `call_site`, under `uid`, in place of what was there, and name it."""
+    def bind(
+        self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None, part_of: str | None = None
+    ) -> OperatorRef:
+        """Register `code`, written at `call_site`, under `uid`, in place of what was there, and name it.
+
+        What is only a part of the operator `part_of` is told with that one's uid: the user wrote no other.
+        """
         with self._lock:
+            self._parts_of[uid] = part_of or uid
             self._codes[uid] = code
             self._call_sites[uid] = call_site
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
@@ -41,12 +48,21 @@ class CodeRegistry:
     def describe(self, uid: str) -> str:
         """The operator for those who look for it: `'counts' (app.py:12)`, or the uid alone."""
         site = self.call_site(uid)
-        return repr(uid) if site is None else f"{uid!r} ({site})"
+        shown = self._shown(uid)
+        return repr(shown) if site is None else f"{shown!r} ({site})"
 
     def written(self, uid: str) -> UserLine | None:
         """The line that wrote the operator down, as it is told with a failure; None where nobody has said."""
         site = self.call_site(uid)
-        return None if site is None else UserLine(file=site.file, line=site.line, function=uid, source=site.source)
+        return (
+            None
+            if site is None
+            else UserLine(file=site.file, line=site.line, function=self._shown(uid), source=site.source)
+        )
+
+    def _shown(self, uid: str) -> str:
+        with self._lock:
+            return self._parts_of.get(uid, uid)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""

@@ -25,6 +25,7 @@ _ENVIRONMENT = frozenset(
         "LeaderLostError",
         "PartitionConnectionError",
         "PartitionNotFoundError",
+        "SlotAllocationError",
         "SlotGivenUpError",
         "SlotLostError",
         "TaskCancellationTimeoutError",

@@ -143,7 +143,9 @@ class _Generator:
                 uid=local,
                 name=f"local {transformation.name}",
                 kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
-                ref=self._registry.bind(local, transformation.local_code, call_site=transformation.call_site),
+                ref=self._registry.bind(
+                    local, transformation.local_code, call_site=transformation.call_site, part_of=transformation.uid
+                ),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
                 parallelism=self.graph.node(feeding).parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,

@@ -29,4 +29,4 @@ def test_a_failure_that_has_come_back_is_shown_once_with_how_often_it_came() -> 
 
     *_, outcome = repr(JobExceptionHistory((entry,), began_ms=10_000)).splitlines()
 
-    assert outcome.strip() == "same failure, 52 times in 1min 40s; the job restarted after 1 s from the beginning"
+    assert outcome.strip() == "same failure, 52 times in 1 min 40 s; the job restarted after 1 s from the beginning"
