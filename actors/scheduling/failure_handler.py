@@ -68,28 +68,28 @@ class ExecutionFailureHandler(Generic[T]):
         self, failed: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> Restart[T] | GiveUp:
         """What follows from the failure of these tasks of `vertex`, which have failed together and of one cause."""
-        given_up = self._count(cause, now, vertex)
-        return given_up or Restart(tasks=self._failover.tasks_to_restart(failed), backoff=self._restarts.backoff)
+        return self._decide(self._failover.tasks_to_restart(failed), cause, now, vertex)
 
     def handle_global(self, cause: SerializedThrowable, now: int, vertex: str | None = None) -> Restart[T] | GiveUp:
         """What follows from a failure of the job as a whole, which may have begun with a task of `vertex`."""
-        given_up = self._count(cause, now, vertex)
-        return given_up or Restart(tasks=self._failover.all_tasks, backoff=self._restarts.backoff)
+        return self._decide(self._failover.all_tasks, cause, now, vertex)
 
     def checkpoint_completed(self) -> None:
         """A checkpoint was completed: no failure before it counts as the same as one behind it."""
         self._repeated.checkpoint_completed()
 
-    def _count(self, cause: SerializedThrowable, now: int, vertex: str | None) -> GiveUp | None:
+    def _decide(
+        self, tasks: frozenset[T], cause: SerializedThrowable, now: int, vertex: str | None
+    ) -> Restart[T] | GiveUp:
         if classify(cause) is ThrowableType.NON_RECOVERABLE:
             return GiveUp(cause=cause)
-        refused = self._repeated.count(vertex, cause)
+        refused = self._repeated.count(vertex, cause, tasks)
         if refused is not None:
             return GiveUp(cause=replace(cause, message=f"{cause.message}\n{refused}"))
         if not self._restarts.can_restart(now):
             return GiveUp(cause=cause)
         self._restarts.restart(now)
-        return None
+        return Restart(tasks=tasks, backoff=self._restarts.backoff)
 
 
 def classify(cause: SerializedThrowable) -> ThrowableType:

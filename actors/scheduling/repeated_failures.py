@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from flykka.messages.failure import SerializedThrowable
@@ -98,14 +99,17 @@ class RepeatedFailures:
         if limit is not None and limit < 1:
             raise ValueError(f"the number of times that a job may fail with the same failure is 1 or more, not {limit}")
         self._limit = limit
-        self._counts: OrderedDict[FailureSignature, int] = OrderedDict()
+        self._counts: OrderedDict[tuple[FailureSignature, Hashable], int] = OrderedDict()
 
-    def count(self, vertex: str | None, cause: SerializedThrowable) -> str | None:
-        """Count a failure; why the job is not to be restarted, or None where it may be."""
+    def count(self, vertex: str | None, cause: SerializedThrowable, restarted: Hashable = None) -> str | None:
+        """Count a failure; why what is to be `restarted` for it is not, or None where it may be.
+
+        Regions that restart apart are counted apart: what befalls many of them at once has befallen each of them once.
+        """
         signature = failure_signature(vertex, cause)
         if self._limit is None or signature is None:
             return None
-        times = self._counts[signature] = self._counts.pop(signature, 0) + 1
+        times = self._counts[signature, restarted] = self._counts.pop((signature, restarted), 0) + 1
         if len(self._counts) > MAX_SIGNATURES:
             self._counts.popitem(last=False)
         if times < self._limit:

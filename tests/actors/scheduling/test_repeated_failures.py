@@ -31,6 +31,15 @@ def test_without_a_limit_nothing_is_given_up() -> None:
     assert set(counted(None, *[CAST] * 100)) == {None}
 
 
+def test_a_failure_that_befalls_many_regions_at_once_has_befallen_each_of_them_once() -> None:
+    repeated = RepeatedFailures(2)
+
+    assert {repeated.count("counts", CAST, region) for region in range(10)} == {None}
+    assert repeated.count("counts", CAST, 3) == (
+        "failed 2 times with the same failure, no checkpoint completed in between; it is not retried any more"
+    )
+
+
 def test_a_checkpoint_in_between_begins_the_count_again() -> None:
     repeated = RepeatedFailures(2)
 
