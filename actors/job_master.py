@@ -168,6 +168,8 @@ class JobMaster(Actor):
             case CheckpointCompleted():
                 self._sources.take(message)
                 self._listeners.tell(message)
+                self._exceptions.checkpoint_completed()
+                self._decide([events.CheckpointCompleted()])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
             case SplitDiscoveryFailed(cause=cause):

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from flykka.explanation.user_stack import user_story
+from flykka.explanation.user_stack import told_whole
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.runtime.errors import DurationError as DurationError
@@ -135,7 +135,8 @@ class JobExecutionError(FlykkaError):
         flight_record: str | None = None,
         unrecorded: str | None = None,
     ) -> None:
-        why = f": {cause.type_name}: {_told(cause)}" if self.tells_cause else ""
+        told = "\n".join(told_whole(cause))
+        why = f": {cause.type_name}: {told}" if self.tells_cause else ""
         lines = [f"job {job_name!r} {what}{why}"]
         if restarts and self.tells_cause:
             times = "once" if restarts == 1 else f"{restarts} times"
@@ -153,15 +154,6 @@ class JobExecutionError(FlykkaError):
         self.cause = cause
         self.checkpoint_path = checkpoint_path
         self.flight_record = flight_record
-
-
-def _told(cause: SerializedThrowable) -> str:
-    """What a failure says, with all lines of the author's own that led to it where these are known."""
-    story = user_story(cause)
-    if not story:
-        return cause.message
-    said = [line for line in cause.message.splitlines() if not line.startswith("  ")]
-    return "\n".join([*said, *story])
 
 
 class JobCancelledError(JobExecutionError):

@@ -268,8 +268,8 @@ class JobSettings(AlignmentSettings):
         """What is done after a failure: see `RestartStrategies`.
 
         Unless set it is what the cluster says (`default_restart_strategy` of `get_execution_environment`), and where
-        that says nothing it is as in Flink: with checkpoints a job is restarted without end, a second after each
-        failure; without checkpoints not at all.
+        that says nothing it is as in Flink 2: with checkpoints a job is restarted as
+        `RestartStrategies.exponential_delay_restart()` says, without checkpoints not at all.
         """
         self._restart_strategy = strategy
         return self

@@ -16,6 +16,9 @@ from flykka.messages.job_graph import (
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.streams.program import at_least_one, not_negative
 
+DEFAULT_MAX_SAME_FAILURES = 10
+"""Some 75 seconds with the default delays: what has not gone away by then, and has let no checkpoint pass, stays."""
+
 
 @dataclass(frozen=True, slots=True)
 class FallbackRestartStrategyConfiguration:
@@ -58,19 +61,27 @@ class RestartStrategies:
     @staticmethod
     def exponential_delay_restart(
         initial_backoff: Duration = "1s",
-        max_backoff: Duration = "5min",
-        backoff_multiplier: float = 2.0,
+        max_backoff: Duration = "1min",
+        backoff_multiplier: float = 1.5,
         reset_backoff_threshold: Duration = "1h",
         jitter_factor: float = 0.1,
+        max_same_failures: int | None = DEFAULT_MAX_SAME_FAILURES,
     ) -> ExponentialDelayRestartStrategyConfiguration:
-        """Restarts without end: the delay is multiplied with each failure, from `initial_backoff` to `max_backoff`.
+        """Restarts after a delay that is multiplied with each failure, from `initial_backoff` to `max_backoff`.
 
-        When nothing has failed for `reset_backoff_threshold` beyond the delay, it begins anew. The delay is spread at
-        random by up to `jitter_factor` of itself, so that jobs that fail together do not come back together.
+        When nothing has failed for `reset_backoff_threshold` beyond the delay, it is `initial_backoff` again. The delay
+        is spread at random by up to `jitter_factor` of itself, so that jobs that fail together do not come back
+        together. The defaults are those of Flink 2.
+
+        There is no end to the restarts, except for an error that does not go away: a job that has failed
+        `max_same_failures` times with the same failure, and has completed no checkpoint in between, has FAILED (None:
+        it is restarted all the same). The same failure is one of the same vertex, type and message, apart from ids and
+        numbers of attempts. What lies in the environment does not count: a lost TaskManager or executor, a storage or
+        a connection that is not there.
 
         Raises:
-            ProgramError: `max_backoff` is below `initial_backoff`, the multiplier is not above 1, or the jitter is not
-                between 0 and 1.
+            ProgramError: `max_backoff` is below `initial_backoff`, the multiplier is not above 1, the jitter is not
+                between 0 and 1, or `max_same_failures` is below 1.
             DurationError: a length of time cannot be read, or is none.
         """
         chosen = ExponentialDelayRestartStrategyConfiguration(
@@ -81,6 +92,7 @@ class RestartStrategies:
                 reset_backoff_threshold, "time after which the delay is reset"
             ),
             jitter_factor=float(jitter_factor),
+            max_same_failures=max_same_failures,
         )
         try:
             restart_strategy(chosen)
@@ -99,10 +111,6 @@ class RestartStrategies:
         return FallbackRestartStrategyConfiguration()
 
 
-DEFAULT_RESTART_DELAY_MS = 1_000
-"""Of a job with checkpoints, where nobody says otherwise."""
-
-
 def resolve_restart_strategy(
     job: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration,
     cluster: RestartStrategyConfiguration | None,
@@ -111,7 +119,7 @@ def resolve_restart_strategy(
 ) -> RestartStrategyConfiguration:
     """What holds: the job's own word, else the cluster's, else Flink's rule.
 
-    That is: with checkpoints a job is restarted without end, without them not at all
+    That is: with checkpoints a job is restarted after an exponential delay, without them not at all
     (RestartBackoffTimeStrategyFactoryLoader).
     """
     if not isinstance(job, FallbackRestartStrategyConfiguration):
@@ -119,5 +127,5 @@ def resolve_restart_strategy(
     if cluster is not None:
         return cluster
     if is_checkpointing_enabled:
-        return FixedDelayRestartStrategyConfiguration(delay_ms=DEFAULT_RESTART_DELAY_MS)
+        return RestartStrategies.exponential_delay_restart()
     return NoRestartStrategyConfiguration()

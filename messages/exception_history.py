@@ -38,6 +38,9 @@ class RootExceptionHistoryEntry(Value):
     `number` counts the failures of the job from 1. `concurrent` failed with it, before anything was decided;
     `concurrent_suppressed` are so many more. What starts again after `delay_ms` are the `restarted_tasks`, or all where
     none is named: at `restarted_ms`, from the `restored_checkpoint` (None: from the beginning).
+
+    The same failure that comes back before a checkpoint is completed has no entry of its own: `root` is the first one,
+    `times` how often it has come, `last_timestamp_ms` when it last did (None: once), and the outcome is of the last.
     """
 
     number: int
@@ -49,6 +52,8 @@ class RootExceptionHistoryEntry(Value):
     restarted_tasks: tuple[str, ...] = ()
     restarted_ms: int | None = None
     restored_checkpoint: int | None = None
+    times: int = 1
+    last_timestamp_ms: int | None = None
 
 
 @message("exceptions.changed")

@@ -193,7 +193,8 @@ class ExponentialDelayRestartStrategyConfiguration(Value):
     """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
 
     It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
-    anew when nothing has failed for `reset_backoff_threshold_ms` beyond the delay.
+    anew when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails `max_same_failures`
+    times with the same failure, and completes no checkpoint in between, is not restarted any more (None: it is).
     """
 
     initial_backoff_ms: int
@@ -201,6 +202,7 @@ class ExponentialDelayRestartStrategyConfiguration(Value):
     backoff_multiplier: float
     reset_backoff_threshold_ms: int
     jitter_factor: float
+    max_same_failures: int | None = None
 
 
 RestartStrategyConfiguration = (

@@ -40,6 +40,7 @@ from flykka.spark_bridge.attempt_failures import AttemptFailures
 from flykka.spark_bridge.code import SourceCode, WindowCode
 from flykka.spark_bridge.errors import UnknownBatchError
 from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.origins import Origins
 from flykka.spark_bridge.progress import look_at, without_spark
 from flykka.spark_bridge.scope import AttemptScope
 from flykka.spark_bridge.sinks.job_sinks import sink_writers
@@ -78,7 +79,8 @@ class Attempt:
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask)
         self._chain = bound_chain(descriptor, services.registry)
-        self._failures = AttemptFailures(services, self._chain)
+        origins = Origins()
+        self._failures = AttemptFailures(services, self._chain, origins)
         self._functions = RichFunctions(self._chain, descriptor, self._scope, services.registry)
         # A rich function is called for one batch after the other.
         self._workers = Workers(self._scope, self._failed, stages_in_flight=1 if self._functions else 2)
@@ -98,7 +100,7 @@ class Attempt:
             if isinstance(head.code, WindowCode)
             else None
         )
-        self._flow = Flow(self._chain, descriptor, self._scope, services, writers)
+        self._flow = Flow(self._chain, descriptor, self._scope, services, writers, origins)
         self._snapshots = Snapshotter(descriptor, services, self._scope, self._windows, writers)
         self._channels = ChannelState(descriptor, services, self._scope)
         self._reader: SourceReader | None = None
@@ -176,9 +178,8 @@ class Attempt:
             begun = time.monotonic_ns()
             assert self._reader is not None, "only a source reads splits, and only when it is open"
             rows = self._reader.read(command.splits)
-            with self._reader.reading():
-                moved = self._flow.move(self._chain.head, rows.slices, command.stage)
-                return rows.numbers() if self._chain.computes else rows.known, moved, begun
+            moved = self._flow.move(self._chain.head, rows.slices, command.stage)
+            return rows.numbers() if self._chain.computes else rows.known, moved, begun
 
         def settle(prepared: tuple[SourceNumbers, Moved, int]) -> None:
             numbers, moved, begun = prepared

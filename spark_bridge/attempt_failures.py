@@ -6,36 +6,66 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import RestoreError
-from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.code import SourceCode
+from flykka.spark_bridge.errors import SourceError, SparkBridgeError
 from flykka.spark_bridge.failures import serialized
+from flykka.spark_bridge.sources.unreadable import unreadable_file, unreadable_path
 from flykka.spark_bridge.spark_reasons import spark_reason
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flykka.messages.failure import SerializedThrowable
+    from flykka.spark_bridge.origins import Origins
     from flykka.spark_bridge.services import Services
     from flykka.spark_bridge.stages.chain import Chain
+    from flykka.spark_bridge.user_lines import UserLine
 
 
 class AttemptFailures:
     """Tells the failures of one attempt. Safe to use from any thread."""
 
-    def __init__(self, services: Services, chain: Chain) -> None:
+    def __init__(self, services: Services, chain: Chain, origins: Origins) -> None:
         self._services = services
         self._chain = chain
+        self._origins = origins
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
         """Why the attempt fails. Where its session was stopped another one is begun, which may take a second."""
-        registry, head = self._services.registry, self._chain.head
-        # What cannot be read is the matter of the source; where else it went wrong, only Spark's text may tell.
-        unread = isinstance(raised, SourceError)
-        uids = [head.uid] if unread else self._chain.transforming
-        where = f"operator {registry.describe(head.uid)}" if unread else what
-        lines = dict.fromkeys(line for uid in uids if (line := registry.written(uid)) is not None)
-        cause = serialized(where, raised, tuple(lines))
+        try:
+            cause = self._located(what, raised)
+        except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
+            cause = serialized(what, raised, self._lines(self._chain.computing))
         if isinstance(raised, RestoreError):
             # A restart would read the same checkpoint.
             cause = replace(cause, suppress_restarts=True)
         return self._services.sessions.explain(self._services.session, self._naming_what_is_lost(cause))
+
+    def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
+        """The failure with the operator that it came from; where that is not known, with all that it may be."""
+        head, computing = self._chain.head.uid, self._chain.computing
+        if isinstance(raised, SourceError):
+            return self._known([head], what, raised)
+        if isinstance(raised, SparkBridgeError):
+            return serialized(what, raised)  # It names its operator or its file by itself.
+        path = unreadable_path(raised)
+        if path is None:
+            known = self._origins.of(raised)
+            return self._known(known, what, raised) if known else serialized(what, raised, self._lines(computing))
+        # A file that no other operator reads is one of the source, whatever that says of its files.
+        is_source = isinstance(self._chain.head.code, SourceCode)
+        readers = self._origins.reading(path) or ([head] if is_source else [])
+        unreadable = unreadable_file(path, raised)
+        return self._known(readers, what, unreadable) if readers else serialized(what, unreadable)
+
+    def _known(self, uids: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
+        """It came from the operator of this uid, or from one of several."""
+        where = f"operator {self._services.registry.describe(uids[0])}" if len(uids) == 1 else what
+        return serialized(where, raised, self._lines(uids))
+
+    def _lines(self, uids: Sequence[str]) -> tuple[UserLine, ...]:
+        lines = (self._services.registry.written(uid) for uid in uids)
+        return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable:
         """Why a snapshot fails, of an attempt that can go on.

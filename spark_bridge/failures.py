@@ -14,19 +14,22 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from flykka.actors.scheduling.repeated_failures import is_of_environment
 from flykka.messages.failure import SerializedThrowable
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.spark_reasons import FATAL, OF_STORAGE, spark_reason
 from flykka.spark_bridge.user_lines import UserLine, line_in_query, line_in_traceback, line_of
 
 _LIMIT = 1000
+_ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
 def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = ()) -> SerializedThrowable:
     """`raised` as it is told; `where` says what was being done, unless the failure knows its operator itself.
 
-    `written` are the lines that wrote down what was at work: they are told where no line of the user's has raised.
+    `written` is the line that wrote the operator down, told above the line that has raised; several are those of
+    operators one of which has failed, and are told as that where the line that has raised is not known.
     """
     stack = "".join(traceback.format_exception(raised))
     if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
@@ -40,9 +43,15 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
         text = "; ".join([text, *getattr(raised, "__notes__", ())])
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
-    lines = written if line is None else (line,)
-    told = "\n".join([f"{where}: {text[:_LIMIT]}", *(str(each) for each in lines)])
-    return SerializedThrowable(type_name=name, message=told, stack_trace=stack, suppress_restarts=name in FATAL)
+    if len(written) > 1 and is_of_environment(name):
+        told = []  # None of them has.
+    elif len(written) > 1:
+        told = [_ONE_OF_THESE, *map(str, written)] if line is None else [str(line)]
+    else:
+        above = [each for each in written if line is None or (each.file, each.line) != (line.file, line.line)]
+        told = [str(each) for each in (*above, line) if each is not None]
+    message = "\n".join([f"{where}: {text[:_LIMIT]}", *told])
+    return SerializedThrowable(type_name=name, message=message, stack_trace=stack, suppress_restarts=name in FATAL)
 
 
 def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:

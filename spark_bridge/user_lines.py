@@ -5,9 +5,11 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pyspark.errors import QueryContextType
 
 from flykka.spark_bridge.user_files import is_users
 
@@ -43,7 +45,17 @@ def line_of(raised: BaseException) -> UserLine | None:
 
 def line_in_traceback(lines: list[str]) -> UserLine | None:
     """The same in a traceback that is text."""
-    frames = (
+    return _last_of_user(_frames(lines))
+
+
+def frames_of_user(text: str) -> list[UserLine]:
+    """The lines of the last traceback in a text that are the user's own, the outermost first."""
+    begin = text.rfind("Traceback (most recent call last):")
+    return [frame for frame in _frames(text[begin:].splitlines()) if is_users(frame.file)] if begin >= 0 else []
+
+
+def _frames(lines: list[str]) -> Iterator[UserLine]:
+    return (
         UserLine(
             file=found["file"],
             line=int(found["line"]),
@@ -53,12 +65,13 @@ def line_in_traceback(lines: list[str]) -> UserLine | None:
         for number, line in enumerate(lines)
         if (found := _FRAME.match(line))
     )
-    return _last_of_user(frames)
 
 
 def line_in_query(raised: CapturedException) -> UserLine | None:
     """Where a DataFrame operation that has failed was written, as Spark remembers it."""
     for context in raised.getQueryContext() or ():
+        if context.contextType() is not QueryContextType.DataFrame:
+            continue  # A piece of SQL has a text, and no line.
         file, separator, line = str(context.callSite()).rpartition(":")
         if separator and line.isdigit() and is_users(file):
             source = linecache.getline(file, int(line)).strip()

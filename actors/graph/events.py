@@ -123,6 +123,11 @@ class PartitionProducerStateRequested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCompleted:
+    """A checkpoint of the job was completed: what is restarted from now on begins there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerticesFinalized:
     """What was to be done once for the vertices of this `version` is done, or has failed."""
 
@@ -145,5 +150,6 @@ Event = (
     | RestartDue
     | RestartDelayDrawn
     | PartitionProducerStateRequested
+    | CheckpointCompleted
     | VerticesFinalized
 )

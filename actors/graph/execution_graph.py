@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.graph import events
 from flykka.actors.graph.accumulators import merged
 from flykka.actors.graph.effects import (
     AbortCheckpoints,
@@ -27,24 +28,6 @@ from flykka.actors.graph.effects import (
     ExecutionMoved,
     FinalizeVertices,
     JobStatusMoved,
-)
-from flykka.actors.graph.events import (
-    CancellationRequested,
-    EndOfDataReported,
-    Event,
-    GlobalFailureReported,
-    PartitionProducerStateRequested,
-    RestartDelayDrawn,
-    RestartDue,
-    RestoreStateReady,
-    SchedulingRequested,
-    SlotAllocated,
-    SlotAllocationFailed,
-    SlotsLost,
-    StoppingChanged,
-    SuspensionRequested,
-    TaskStateUpdated,
-    VerticesFinalized,
 )
 from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.graph.execution_topology import Subtask
@@ -84,44 +67,49 @@ class ExecutionGraph:
         )
         self._failovers = Failovers()
         self._failed: dict[Subtask, SerializedThrowable] = {}
-        self._given_up = self._is_stopping = self._finalizing = False
+        self._failing_vertex: JobVertexId | None = None
+        self._given_up: GiveUp | None = None
+        self._is_stopping = self._finalizing = False
 
-    def handle(self, event: Event, now: int) -> list[Effect]:
+    def handle(self, event: events.Event, now: int) -> list[Effect]:
         """Take one event; what is to be done about it, in order."""
         return [*self._on_event(event, now), *self._follow_failures(now), *self._settle(now)]
 
-    def _on_event(self, event: Event, now: int) -> list[Effect]:
+    def _on_event(self, event: events.Event, now: int) -> list[Effect]:
         match event:
-            case SchedulingRequested():
+            case events.SchedulingRequested():
                 return self._on_schedule(now)
-            case SlotAllocated():
+            case events.SlotAllocated():
                 return self._tasks.slot_allocated(event, now)
-            case SlotAllocationFailed():
+            case events.SlotAllocationFailed():
                 return self._on_slot_allocation_failed(event, now)
-            case RestoreStateReady():
+            case events.RestoreStateReady():
                 return self._tasks.restored(event, now)
-            case TaskStateUpdated():
+            case events.TaskStateUpdated():
                 return self._on_task_state(event, now)
-            case EndOfDataReported(attempt=attempt):
+            case events.EndOfDataReported(attempt=attempt):
                 return self._on_end_of_data(attempt)
-            case SlotsLost():
+            case events.SlotsLost():
                 return self._on_slots_lost(event, now)
-            case GlobalFailureReported():
+            case events.GlobalFailureReported():
                 return self._on_global_failure(event, now)
-            case StoppingChanged(is_stopping=is_stopping):
+            case events.CheckpointCompleted():
+                self._handler.checkpoint_completed()
+                return []
+            case events.StoppingChanged(is_stopping=is_stopping):
                 self._is_stopping = is_stopping
                 return []
-            case CancellationRequested():
+            case events.CancellationRequested():
                 return self._on_cancel(now)
-            case SuspensionRequested(cause=cause):
+            case events.SuspensionRequested(cause=cause):
                 return self._on_suspend(cause, now)
-            case RestartDue(version=version):
+            case events.RestartDue(version=version):
                 return self._on_restart_due(version, now)
-            case RestartDelayDrawn(version=version, chance=chance):
+            case events.RestartDelayDrawn(version=version, chance=chance):
                 return self._on_delay_drawn(version, chance)
-            case PartitionProducerStateRequested():
+            case events.PartitionProducerStateRequested():
                 return self._on_producer_state_requested(event)
-            case VerticesFinalized():
+            case events.VerticesFinalized():
                 return self._on_finalized(event, now)
             case _:
                 assert_never(event)
@@ -177,14 +165,14 @@ class ExecutionGraph:
             return [self._ignore("scheduling")]
         return [self._move(JobStatus.RUNNING), *self._tasks.start(self.version, now)]
 
-    def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
+    def _on_slot_allocation_failed(self, event: events.SlotAllocationFailed, now: int) -> list[Effect]:
         if not any(map(self._tasks.waits_for_slot, event.attempts)):
             return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
 
     # What becomes of attempts
 
-    def _on_task_state(self, event: TaskStateUpdated, now: int) -> list[Effect]:
+    def _on_task_state(self, event: events.TaskStateUpdated, now: int) -> list[Effect]:
         execution = self.execution(event.update.attempt)
         if execution is None:
             return [self._ignore(f"a report of {event.update.attempt}, which is no current attempt")]
@@ -197,7 +185,7 @@ class ExecutionGraph:
         self._attempts.reach_end_of_data(execution)
         return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []
 
-    def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
+    def _on_slots_lost(self, event: events.SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
         for attempt in event.attempts:
@@ -209,7 +197,7 @@ class ExecutionGraph:
             self._failed.setdefault(task, event.cause)
         return effects or [self._ignore("the loss of slots it no longer uses")]
 
-    def _on_producer_state_requested(self, event: PartitionProducerStateRequested) -> list[Effect]:
+    def _on_producer_state_requested(self, event: events.PartitionProducerStateRequested) -> list[Effect]:
         asking = self.execution(event.attempt)
         if asking is None or asking.is_terminal or asking.slot is None:
             return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
@@ -223,19 +211,19 @@ class ExecutionGraph:
         failed, self._failed = self._failed, {}
         if not failed:
             return []
-        cause = next(iter(failed.values()))
+        (vertex, _), cause = next(iter(failed.items()))
         for lost in (each.lost_partition for each in failed.values() if each.lost_partition is not None):
             self._tasks.results.lose(lost)
         is_region = self.job_graph.failover_strategy is FailoverStrategyKind.REGION
         # Behind the last checkpoint of a stop nobody may go on while others end: the stop has failed with all of them.
         if self.status is not JobStatus.RUNNING or not is_region or self._is_stopping:
-            return self._fail(cause, now)
-        match self._handler.handle(failed, cause, now):
+            return self._fail(cause, now, vertex)
+        match self._handler.handle(failed, cause, now, vertex):
             case Restart() as restart:
                 return self._start_anew(restart, cause, now)
-            case GiveUp():
-                self._given_up = True
-                return self._fail(cause, now)
+            case GiveUp() as given_up:
+                self._given_up = given_up
+                return self._fail(cause, now, vertex)
             case unreachable:
                 assert_never(unreachable)
 
@@ -272,18 +260,18 @@ class ExecutionGraph:
 
     # What becomes of the job
 
-    def _on_global_failure(self, event: GlobalFailureReported, now: int) -> list[Effect]:
+    def _on_global_failure(self, event: events.GlobalFailureReported, now: int) -> list[Effect]:
         if event.attempt is not None:
             execution = self.execution(event.attempt)
             if execution is None or execution.is_terminal:
                 return [self._ignore(f"the failure of {event.attempt}, which is over,")]
         return self._fail(event.cause, now)
 
-    def _fail(self, cause: SerializedThrowable, now: int) -> list[Effect]:
+    def _fail(self, cause: SerializedThrowable, now: int, vertex: JobVertexId | None = None) -> list[Effect]:
         """Stop every attempt because of `cause`; whether the job starts again is seen when all have ended."""
         if not job_may_move(self.status, JobStatus.FAILING):
             return [self._ignore("a failure")]
-        self.failure_cause = cause
+        self.failure_cause, self._failing_vertex = cause, vertex
         self.number_of_restarts += 1
         return [self._move(JobStatus.FAILING), *self._end_attempts(Execution.cancel, now)]
 
@@ -317,7 +305,7 @@ class ExecutionGraph:
         has_read_all = self._attempts.have_reached_end_of_data
         return [FinalizeVertices(version=self.version, vertices=self.job_graph.vertices, has_read_all=has_read_all)]
 
-    def _on_finalized(self, event: VerticesFinalized, now: int) -> list[Effect]:
+    def _on_finalized(self, event: events.VerticesFinalized, now: int) -> list[Effect]:
         if event.version != self.version or self.status is not JobStatus.RUNNING or not self._finalizing:
             return [self._ignore(f"the finalization of version {event.version}")]
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
@@ -347,13 +335,14 @@ class ExecutionGraph:
 
     def _restart_or_fail(self, now: int) -> list[Effect]:
         assert self.failure_cause is not None
-        decision = None if self._given_up else self._handler.handle_global(self.failure_cause, now)
+        decision = self._given_up or self._handler.handle_global(self.failure_cause, now, self._failing_vertex)
         match decision:
             case Restart(backoff=backoff):
                 starting = StartingAnew(version=self.version, backoff=backoff, cause=self.failure_cause)
                 waiting = self._failovers.begin(starting, self._tasks.topology.tasks, ())
                 return [self._move(JobStatus.RESTARTING), waiting]
-            case GiveUp() | None:
+            case GiveUp(cause=cause):
+                self.failure_cause = cause
                 return [self._move(JobStatus.FAILED)]
             case unreachable:
                 assert_never(unreachable)

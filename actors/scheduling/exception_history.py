@@ -1,8 +1,9 @@
 """What a job has failed of, and how it went on: heard from the effects of its ExecutionGraph, in their order.
 
 Decides nothing about the job. The first failure since the last decision is a root; what fails before something is
-decided about it is concurrent to it. A restart comes about when the first of its tasks is deployed. Follows Flink's
-exception history (RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, as a job may fail for ever.
+decided about it is concurrent to it. A restart comes about when the first of its tasks is deployed. The same failure
+that comes back, with no checkpoint completed in between, is counted and not kept once more. Follows Flink's exception
+history (RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, as a job may fail for ever.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from flykka.actors.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, StartRestartTimer
+from flykka.actors.scheduling.repeated_failures import FailureSignature, failure_signature
 from flykka.messages.exception_history import ExceptionHistoryEntry, FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
@@ -32,11 +34,14 @@ _ENDS = {
 class ExceptionHistory:
     """One per job."""
 
-    __slots__ = ("_entries", "_last_number")
+    __slots__ = ("_entries", "_last_cause", "_last_number", "_numbers")
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, RootExceptionHistoryEntry] = OrderedDict()
         self._last_number = 0
+        self._last_cause: SerializedThrowable | None = None
+        self._numbers: dict[FailureSignature, int] = {}
+        """The entries since the last checkpoint whose failure may come back."""
 
     @property
     def entries(self) -> tuple[RootExceptionHistoryEntry, ...]:
@@ -54,6 +59,11 @@ class ExceptionHistory:
         assert all(number == entry.number <= self._last_number for number, entry in self._entries.items())
         open_ones = [entry for entry in self._entries.values() if entry.outcome is FailureOutcome.UNDECIDED]
         assert len(open_ones) <= 1, "two failures wait for a decision, and the second belongs to the first"
+        assert all(number in self._entries for number in self._numbers.values())
+
+    def checkpoint_completed(self) -> None:
+        """The job has got on: what fails from now on is another failure, though it be of the same."""
+        self._numbers.clear()
 
     def hear(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
         """The graph asks for this at `now`; the entries that are new or have changed by it."""
@@ -83,15 +93,41 @@ class ExceptionHistory:
     def _failed(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
         undecided = self._undecided()
         if undecided is None:
-            self._last_number += 1
-            return self._put(RootExceptionHistoryEntry(number=self._last_number, root=failed))
+            return self._root(failed)
+        if undecided.times > 1:
+            return undecided  # What fails with it was told the first time.
         if len(undecided.concurrent) == MAX_CONCURRENT:
             return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
         return self._put(replace(undecided, concurrent=(*undecided.concurrent, failed)))
 
+    def _root(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
+        self._last_cause = failed.cause
+        # The vertex of a task is its name without the number of the subtask.
+        vertex = None if failed.task_name is None else failed.task_name.rpartition(" (")[0]
+        signature = failure_signature(vertex, failed.cause)
+        number = None if signature is None else self._numbers.get(signature)
+        if number is not None:
+            earlier = self._entries[number]
+            return self._put(
+                replace(
+                    earlier,
+                    times=earlier.times + 1,
+                    last_timestamp_ms=failed.timestamp_ms,
+                    outcome=FailureOutcome.UNDECIDED,
+                    delay_ms=0,
+                    restarted_tasks=(),
+                    restarted_ms=None,
+                    restored_checkpoint=None,
+                )
+            )
+        self._last_number += 1
+        if signature is not None:
+            self._numbers[signature] = self._last_number
+        return self._put(RootExceptionHistoryEntry(number=self._last_number, root=failed))
+
     def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:
         undecided = self._undecided()
-        if undecided is not None and undecided.root.cause == cause:
+        if undecided is not None and self._last_cause == cause:
             return []  # The failure of a task, of which the job is told behind it.
         return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
 
@@ -135,11 +171,12 @@ class ExceptionHistory:
         ]
 
     def _undecided(self) -> RootExceptionHistoryEntry | None:
-        last = next(reversed(self._entries.values()), None)
-        return last if last is not None and last.outcome is FailureOutcome.UNDECIDED else None
+        undecided = (each for each in self._entries.values() if each.outcome is FailureOutcome.UNDECIDED)
+        return next(undecided, None)
 
     def _put(self, entry: RootExceptionHistoryEntry) -> RootExceptionHistoryEntry:
         self._entries[entry.number] = entry
         if len(self._entries) > MAX_ENTRIES:
-            self._entries.popitem(last=False)
+            dropped, _ = self._entries.popitem(last=False)
+            self._numbers = {each: number for each, number in self._numbers.items() if number != dropped}
         return entry

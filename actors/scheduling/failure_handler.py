@@ -1,17 +1,19 @@
 """Whether a failure is mended by a restart, when, and with which of the tasks (Flink's ExecutionFailureHandler).
 
 `handle` is asked for a failure of tasks, `handle_global` for one of the job as a whole. A failure that no restart can
-mend does not use up a restart.
+mend does not use up a restart. One that comes back again and again, with no checkpoint completed in between, is
+given up where the strategy has a limit for that (`repeated_failures`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Generic, TypeVar
 
 from flykka.actors.scheduling.failover_strategy import FailoverStrategy
+from flykka.actors.scheduling.repeated_failures import RepeatedFailures, is_of_environment
 from flykka.actors.scheduling.restart_strategy import Backoff, RestartStrategy
 from flykka.messages.failure import SerializedThrowable
 
@@ -32,7 +34,6 @@ class ThrowableType(Enum):
 
 
 _NON_RECOVERABLE = frozenset({"NoResourceAvailableError"})
-_ENVIRONMENT = frozenset({"SlotLostError"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Restart(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """The job has failed for good, of `cause`."""
+    """The job has failed for good, of `cause`, which says so where it was given up for coming back."""
 
     cause: SerializedThrowable
 
@@ -61,24 +62,34 @@ class ExecutionFailureHandler(Generic[T]):
     def __init__(self, restart_strategy: RestartStrategy, failover_strategy: FailoverStrategy[T]) -> None:
         self._restarts = restart_strategy
         self._failover = failover_strategy
+        self._repeated = RepeatedFailures(restart_strategy.max_same_failures)
 
-    def handle(self, failed: Collection[T], cause: SerializedThrowable, now: int) -> Restart[T] | GiveUp:
-        """What follows from the failure of these tasks, which have failed together and of one cause."""
-        if not self._count(cause, now):
+    def handle(
+        self, failed: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
+    ) -> Restart[T] | GiveUp:
+        """What follows from the failure of these tasks of `vertex`, which have failed together and of one cause."""
+        return self._decide(self._failover.tasks_to_restart(failed), cause, now, vertex)
+
+    def handle_global(self, cause: SerializedThrowable, now: int, vertex: str | None = None) -> Restart[T] | GiveUp:
+        """What follows from a failure of the job as a whole, which may have begun with a task of `vertex`."""
+        return self._decide(self._failover.all_tasks, cause, now, vertex)
+
+    def checkpoint_completed(self) -> None:
+        """A checkpoint was completed: no failure before it counts as the same as one behind it."""
+        self._repeated.checkpoint_completed()
+
+    def _decide(
+        self, tasks: frozenset[T], cause: SerializedThrowable, now: int, vertex: str | None
+    ) -> Restart[T] | GiveUp:
+        if classify(cause) is ThrowableType.NON_RECOVERABLE:
             return GiveUp(cause=cause)
-        return Restart(tasks=self._failover.tasks_to_restart(failed), backoff=self._restarts.backoff)
-
-    def handle_global(self, cause: SerializedThrowable, now: int) -> Restart[T] | GiveUp:
-        """What follows from a failure of the job as a whole."""
-        if not self._count(cause, now):
+        refused = self._repeated.count(vertex, cause, tasks)
+        if refused is not None:
+            return GiveUp(cause=replace(cause, message=f"{cause.message}\n{refused}"))
+        if not self._restarts.can_restart(now):
             return GiveUp(cause=cause)
-        return Restart(tasks=self._failover.all_tasks, backoff=self._restarts.backoff)
-
-    def _count(self, cause: SerializedThrowable, now: int) -> bool:
-        if classify(cause) is ThrowableType.NON_RECOVERABLE or not self._restarts.can_restart(now):
-            return False
         self._restarts.restart(now)
-        return True
+        return Restart(tasks=tasks, backoff=self._restarts.backoff)
 
 
 def classify(cause: SerializedThrowable) -> ThrowableType:
@@ -91,6 +102,6 @@ def classify(cause: SerializedThrowable) -> ThrowableType:
         return ThrowableType.NON_RECOVERABLE
     if cause.lost_partition is not None:
         return ThrowableType.PARTITION_DATA_MISSING
-    if cause.type_name in _ENVIRONMENT:
+    if is_of_environment(cause.type_name):
         return ThrowableType.ENVIRONMENT
     return ThrowableType.RECOVERABLE

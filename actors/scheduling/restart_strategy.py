@@ -40,6 +40,10 @@ class RestartStrategy(Protocol):
     def backoff(self) -> Backoff:
         """How long to wait before the restart that was counted last."""
 
+    @property
+    def max_same_failures(self) -> int | None:
+        """How often a job may fail with the same failure between two checkpoints; the last time ends it."""
+
     def can_restart(self, now: int) -> bool:
         """Whether one more restart is allowed; asking changes nothing."""
 
@@ -51,6 +55,7 @@ class NoRestartStrategy:
     """Every failure is the last."""
 
     backoff = Backoff(delay_ms=0)
+    max_same_failures: int | None = None
 
     def can_restart(self, now: int) -> bool:
         """No."""
@@ -67,6 +72,8 @@ class FixedDelayRestartStrategy:
     Raises:
         ValueError: the number of attempts or the delay is negative.
     """
+
+    max_same_failures: int | None = None
 
     def __init__(self, attempts: int | None, delay_ms: int) -> None:
         if attempts is not None and attempts < 0:
@@ -92,6 +99,8 @@ class FailureRateRestartStrategy:
         ValueError: the number of failures or the interval is below 1, or the delay is negative.
     """
 
+    max_same_failures: int | None = None
+
     def __init__(self, max_failures: int, interval_ms: int, delay_ms: int) -> None:
         self._restarts: deque[int] = deque(maxlen=_at_least(max_failures, 1, "number of failures"))
         self._interval_ms = _at_least(interval_ms, 1, "interval in which failures are counted")
@@ -108,11 +117,13 @@ class FailureRateRestartStrategy:
 
 
 class ExponentialDelayRestartStrategy:
-    """Restarts without end, and a longer pause before each, until all has gone well for long enough.
+    """Restarts after a longer pause each, until all has gone well for long enough.
+
+    There is no end to them, except for a failure that comes back `max_same_failures` times without a checkpoint.
 
     Raises:
         ValueError: a length of time is below 1 ms, the first delay is above the longest, the multiplier is not above
-            1, or the jitter is not between 0 and 1.
+            1, the jitter is not between 0 and 1, or the same failure may not come even once.
     """
 
     def __init__(
@@ -123,6 +134,7 @@ class ExponentialDelayRestartStrategy:
         backoff_multiplier: float,
         reset_backoff_threshold_ms: int,
         jitter_factor: float,
+        max_same_failures: int | None = None,
     ) -> None:
         self._initial_ms = _at_least(initial_backoff_ms, 1, "first delay of a restart")
         self._max_ms = _at_least(max_backoff_ms, 1, "longest delay of a restart")
@@ -133,6 +145,9 @@ class ExponentialDelayRestartStrategy:
             raise ValueError(f"the multiplier of the delay must be above 1, not {backoff_multiplier}")
         if not 0 <= jitter_factor <= 1:
             raise ValueError(f"the jitter must be a share of the delay from 0 to 1, not {jitter_factor}")
+        if max_same_failures is not None:
+            _at_least(max_same_failures, 1, "number of times that the same failure may come")
+        self.max_same_failures = max_same_failures
         self._multiplier = backoff_multiplier
         self._jitter = jitter_factor
         self._current_ms = initial_backoff_ms
@@ -175,13 +190,14 @@ def restart_strategy(configuration: RestartStrategyConfiguration) -> RestartStra
                 backoff_multiplier=configuration.backoff_multiplier,
                 reset_backoff_threshold_ms=configuration.reset_backoff_threshold_ms,
                 jitter_factor=configuration.jitter_factor,
+                max_same_failures=configuration.max_same_failures,
             )
         case unreachable:
             assert_never(unreachable)
 
 
 def restarts_without_end(configuration: RestartStrategyConfiguration) -> bool:
-    """Whether no number of failures, however far apart, is too many for good."""
+    """Whether a job that fails again and again, with the same failure, is restarted for ever."""
     match configuration:
         case NoRestartStrategyConfiguration():
             return False
@@ -189,8 +205,8 @@ def restarts_without_end(configuration: RestartStrategyConfiguration) -> bool:
             return attempts is None
         case FailureRateRestartStrategyConfiguration():
             return False
-        case ExponentialDelayRestartStrategyConfiguration():
-            return True
+        case ExponentialDelayRestartStrategyConfiguration(max_same_failures=max_same_failures):
+            return max_same_failures is None
         case unreachable:
             assert_never(unreachable)
 

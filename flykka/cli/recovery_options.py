@@ -20,6 +20,7 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
         "backoff_multiplier": float,
         "reset_backoff_threshold": str,
         "jitter_factor": float,
+        "max_same_failures": int,
     },
 }
 
@@ -31,8 +32,8 @@ def add_recovery_options(group: argparse._ArgumentGroup, said: str) -> None:
         metavar="STRATEGY",
         type=_restart_strategy,
         help="what is done after a failure: none, fixed-delay, failure-rate or exponential-delay, with their settings"
-        f" behind commas, such as fixed-delay,attempts=3,delay=10s {said}, else with checkpoints a restart after 1s,"
-        " without end, and without them none)",
+        f" behind commas, such as fixed-delay,attempts=3,delay=10s {said}, else with checkpoints exponential-delay, and"
+        " without them none)",
     )
     group.add_argument(
         "--failover-strategy",

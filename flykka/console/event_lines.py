@@ -8,6 +8,8 @@ from rich.text import Text
 from flykka.actors.savepoint_name import is_savepoint
 from flykka.console.checkpoint_lines import CheckpointLine, CheckpointLines, completed_text
 from flykka.console.formats import STOPPED, format_cause
+from flykka.console.same_failures import SameFailures
+from flykka.explanation.user_stack import told_whole
 from flykka.launch import current_launch
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import TaskManagerId
@@ -49,10 +51,13 @@ class Console:
         self._told: SerializedThrowable | None = None
         self._finished_ms: int | None = None
         self._checkpoints = CheckpointLines()
+        self._same = SameFailures()
 
     def __call__(self, message: Message) -> None:
         """Write what the message tells, if it is worth a line."""
         match message:
+            case _ if self._same.hides(message):
+                pass
             case JobStatusChanged(status=JobStatus.FINISHED, timestamp_ms=at):
                 # Whether it has come to its end, or was stopped, its result says, which comes next.
                 self._finished_ms = at
@@ -85,13 +90,23 @@ class Console:
         task_manager = execution.task_manager
         if execution.state is ExecutionState.FAILED:
             where = f" on {task_manager}" if task_manager else ""
-            text = f"{execution.task_name} failed{where}" + _because(execution.failure)
-            self._line(execution.timestamp_ms, text, FAILED)
+            self._on_failure(f"{execution.task_name} failed{where}", execution)
             # That the job is FAILING for it comes next.
             self._told = execution.failure
         elif execution.state is ExecutionState.RUNNING and task_manager and task_manager not in self._task_managers:
             self._task_managers.add(task_manager)
             self._line(execution.timestamp_ms, f"{task_manager} runs its first task, {execution.task_name}")
+
+    def _on_failure(self, what: str, execution: ExecutionStateChanged) -> None:
+        failure, at_ms = execution.failure, execution.timestamp_ms
+        if failure is None:
+            self._line(at_ms, what, FAILED)
+            return
+        times, is_told = self._same.count(execution.task_name, failure)
+        if times == 1:
+            self._line(at_ms, "\n           ".join([what + _because(failure), *told_whole(failure)[1:]]), FAILED)
+        elif is_told:
+            self._line(at_ms, f"{what}: same failure, {times:,} times" + _because(failure), FAILED)
 
     def _line(self, at_ms: int, text: str, style: str = PLAIN) -> None:
         self._print_checkpoints(self._checkpoints.interrupted())

@@ -21,6 +21,7 @@ from flykka.console.formats import (
     format_files_waiting,
     format_lag,
 )
+from flykka.explanation.job_exceptions import times
 from flykka.jobs.job_details import (
     CheckpointStatistics,
     JobDetails,
@@ -156,7 +157,10 @@ class JobPicture:
             return line.append("none")
         last = self.details.restarts[-1]
         line.append(f"{self.details.number_of_restarts}", "yellow")
-        return line if last.cause is None else line.append(f", the last after {format_cause(last.cause)}")
+        if last.cause is None:
+            return line
+        again = times(self.details.exceptions[-1]) if self.details.exceptions else ""
+        return line.append(f", {f'{again}:' if again else 'the last after'} {format_cause(last.cause)}")
 
 
 def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:

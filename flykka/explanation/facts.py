@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flykka.console.formats import format_cause
 from flykka.explanation.answers import Answers
-from flykka.explanation.job_exceptions import also, outcome, place
+from flykka.explanation.job_exceptions import outcome, story
 from flykka.explanation.waits import Waits
 from flykka.explanation.words import counted, lasting
 from flykka.messages.explanation import AttemptExplained, PendingExplained
@@ -65,8 +65,9 @@ def _failures(answers: Answers) -> Iterator[tuple[str, str]]:
     history = answers.exceptions if answers.job is None else answers.job.exceptions
     for entry in history[-TOLD_FAILURES:]:
         ago = lasting(answers.now_ms - entry.root.timestamp_ms)
-        yield f"failure {entry.number}", f"{ago} ago: {place(entry)}{format_cause(entry.root.cause)}{also(entry)}"
-        yield "", outcome(entry)
+        first, *others = story(entry)
+        yield f"failure {entry.number}", f"{ago} ago: {first}"
+        yield from (("", line) for line in (*others, outcome(entry)))
 
 
 def attempt_facts(answers: Answers, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:

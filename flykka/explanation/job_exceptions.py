@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
 from flykka.console.formats import format_cause
+from flykka.explanation.user_stack import told_whole
 from flykka.explanation.words import counted, lasting
 from flykka.messages.exception_history import FailureOutcome, RootExceptionHistoryEntry
 
@@ -55,9 +56,15 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
 
 
 def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
-    """A failure in one line, and what was done about it in another."""
+    """A failure with the author's own lines that led to it, and what was done about it."""
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
-    return [f"{at}  {place(entry)}{format_cause(entry.root.cause)}{also(entry)}", f"{' ' * len(at)}  {outcome(entry)}"]
+    first, *others = story(entry)
+    return [f"{at}  {first}", *(f"{' ' * len(at)}  {line}" for line in (*others, outcome(entry)))]
+
+
+def story(entry: RootExceptionHistoryEntry) -> list[str]:
+    """Which task has failed of what, in one line, and below it the author's own lines that led to it."""
+    return [f"{place(entry)}{format_cause(entry.root.cause)}{also(entry)}", *told_whole(entry.root.cause)[1:]]
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
@@ -74,8 +81,19 @@ def also(entry: RootExceptionHistoryEntry) -> str:
     return f" (and {counted(others, 'other task')} with it)" if others else ""
 
 
+def times(entry: RootExceptionHistoryEntry) -> str:
+    """How often the same failure has come, where it has come back: `same failure, 52 times in 1 min 40 s`."""
+    if entry.times == 1 or entry.last_timestamp_ms is None:
+        return ""
+    return f"same failure, {entry.times:,} times in {lasting(entry.last_timestamp_ms - entry.root.timestamp_ms)}"
+
+
 def outcome(entry: RootExceptionHistoryEntry) -> str:
-    """What was done about a failure, and what came of it."""
+    """What was done about a failure, and what came of it; of one that has come back, how often, and about the last."""
+    return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
+
+
+def _outcome(entry: RootExceptionHistoryEntry) -> str:
     after = f" after {lasting(entry.delay_ms)}" if entry.delay_ms else ""
     tasks = len(entry.restarted_tasks)
     what = counted(tasks, "task") if tasks else "the job"

@@ -33,6 +33,20 @@ class _Section:
     text: str = ""
 
 
+def told_whole(cause: SerializedThrowable) -> list[str]:
+    """What a failure says, then where its operator was written, then the author's own lines that led to it."""
+    said = cause.message.strip().splitlines()
+    written = [line for line in said if line.startswith("  ")]
+    story = user_story(cause)
+    if not story:
+        return said
+    # The last of the author's lines is in the story as well.
+    places = [number for number, line in enumerate(written) if line.startswith("  File ")]
+    blocks = [written[begin:end] for begin, end in zip(places, [*places[1:], None], strict=True)]
+    above = [line for block in blocks if block[0] not in story for line in block]
+    return [*(line for line in said if not line.startswith("  ")), *above, *story]
+
+
 def user_story(cause: SerializedThrowable) -> list[str]:
     """The lines to be told below the first of a failure; none where no line of the author's was running."""
     sections = list(_sections(cause.stack_trace.splitlines()))

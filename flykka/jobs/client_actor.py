@@ -14,6 +14,7 @@ from flykka.jobs.job_history import JobHistory
 from flykka.jobs.job_manager_seeker import JobManagerSeeker
 from flykka.jobs.shared_overview import SharedJobOverview
 from flykka.messages.cluster import ClusterFailed
+from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.flight_record import FlightRecordNotWritten, FlightRecordWritten
 from flykka.messages.ids import JobId
@@ -147,10 +148,10 @@ class JobClientActor(Actor):
                 self._view.submitted.try_set(job_id)
             case RegisterJobClientSuccess(job_id=job_id):
                 self._view.submitted.try_set(job_id)
-            case JobStatusChanged(status=status, cause=cause):
+            case JobStatusChanged(status=status):
                 self._view.status = status
-                if status is JobStatus.RESTARTING and cause is not None:
-                    self._on_restart(cause)
+            case ExceptionHistoryChanged(entry=entry) if entry.outcome is FailureOutcome.RESTARTING:
+                self._on_restart(entry.root.cause)
             case CheckpointCompleted(path=path) if self._keeps_checkpoints:
                 self._checkpoint_path = path
             case JobResultSuccess():

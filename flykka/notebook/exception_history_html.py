@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from flykka.explanation.job_exceptions import JobExceptionHistory, also, outcome, place
+from flykka.explanation.user_stack import told_whole
 from flykka.messages.exception_history import RootExceptionHistoryEntry
 from flykka.notebook.job_html import STYLE
 
@@ -26,8 +27,8 @@ def exceptions_table(history: JobExceptionHistory) -> str:
 
 def _row(entry: RootExceptionHistoryEntry, began_ms: int) -> str:
     cause = entry.root.cause
-    first, _, rest = cause.message.strip().partition("\n")
-    full = "\n".join(text for text in (rest, cause.stack_trace) if text.strip())
+    first, *rest = told_whole(cause) or [""]
+    full = "\n".join(text for text in ("\n".join(rest), cause.stack_trace) if text.strip())
     said = f"{escape(cause.type_name)}: {escape(first)}{escape(also(entry))}"
     told = f"<details><summary>{said}</summary><pre>{escape(full)}</pre></details>" if full else said
     at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"

@@ -7,6 +7,7 @@ from html import escape
 
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.console.formats import displayed_status, format_bytes, format_count
+from flykka.explanation.job_exceptions import times
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
 from flykka.notebook.job_text import has_failed, headline, lag, vertex_state, watermark, why
@@ -141,12 +142,14 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
 def _restarts(details: JobDetails) -> str:
     if not details.restarts or details.started_ms is None:
         return ""
+    again = times(details.exceptions[-1]) if details.exceptions else ""
+    shown = details.restarts[-1:] if again else details.restarts[-SHOWN_RESTARTS:]
     rows = [
         [
             _td(f"after {format_ms(max(0, restart.at_ms - details.started_ms))}"),
-            _td(escape(why(restart.cause)), "wide"),
+            _td(escape(": ".join(text for text in (again, why(restart.cause)) if text)), "wide"),
         ]
-        for restart in reversed(details.restarts[-SHOWN_RESTARTS:])
+        for restart in reversed(shown)
     ]
     return _table([_th("restart"), _th("why", "wide")], rows)
 

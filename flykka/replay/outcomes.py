@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
+from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome, RootExceptionHistoryEntry
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import (
@@ -41,6 +42,20 @@ class JobOutcome:
     failures: dict[str, None] = field(default_factory=dict)
     heard: set[tuple[int, JobStatus]] = field(default_factory=set, repr=False)
     """Every listener hears of each change once."""
+
+    regions: set[tuple[int, int, int]] = field(default_factory=set, repr=False)
+    """The restarts of regions, which every listener hears of: the failures and when they came."""
+
+    def note_restart(self, entry: RootExceptionHistoryEntry) -> None:
+        """Count the restart of a region, during which the job is RUNNING; one of the whole job is a status of it."""
+        came_ms = entry.last_timestamp_ms or entry.root.timestamp_ms
+        restart = entry.number, entry.times, came_ms
+        if entry.outcome is not FailureOutcome.RESTARTING or not entry.restarted_tasks or restart in self.regions:
+            return
+        self.regions.add(restart)
+        self.restarts += 1
+        if len(self.failures) < _FAILURES_SHOWN:
+            self.failures[failure_text(entry.root.cause)] = None
 
     @property
     def duration_ms(self) -> int:
@@ -120,6 +135,8 @@ class RunOutcome:
                 job.completed[checkpoint_id] = None
             case CheckpointAborted(checkpoint_id=checkpoint_id, reason=reason):
                 job.aborted[checkpoint_id] = reason.name
+            case ExceptionHistoryChanged(entry=entry):
+                job.note_restart(entry)
             case TaskManagerLost(task_manager=task_manager):
                 job.lost_task_managers[task_manager] = None
             case _:

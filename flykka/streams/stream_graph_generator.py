@@ -155,7 +155,7 @@ class _Generator:
 
     def _bound(self, transformation: Transformation, uid: str, code: OperatorCode) -> OperatorRef:
         """The code under its uid; errors name the operator as the user does: by the uid that was given, or its name."""
-        name = transformation.name if transformation.has_automatic_uid else None
+        name = transformation.name if transformation.has_automatic_uid else transformation.uid
         return self._registry.bind(uid, code, call_site=transformation.call_site, name=name)
 
     def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:

@@ -26,13 +26,19 @@ _MALFORMED = "MALFORMED_RECORD_IN_PARSING"
 _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
 
 
-def unreadable_file(raised: BaseException) -> UnreadableFileError | None:
-    """The error that names the file, where `raised` says that Spark could not read one."""
-    for throwable in _causes(raised):
+def unreadable_path(raised: BaseException) -> str | None:
+    """The file, where `raised` says that Spark could not read one."""
+    for throwable in throwables(raised):
         if _condition(throwable).startswith(_UNREADABLE):
-            path = unquote(str(throwable.getMessageParameters().get("path")))
-            return UnreadableFileError(f"cannot read {plain_path(path)}: {reason(raised)}")
+            return plain_path(unquote(str(throwable.getMessageParameters().get("path"))))
     return None
+
+
+def unreadable_file(path: str, raised: BaseException) -> UnreadableFileError:
+    """The error that names the file, of what Spark has raised."""
+    unreadable = UnreadableFileError(f"cannot read {path}: {reason(raised)}")
+    unreadable.__cause__ = raised
+    return unreadable
 
 
 def plain_path(path: str) -> str:
@@ -53,6 +59,11 @@ def _said(throwable: Any) -> str:
     """What one cause says; a library's, which Spark has not put into words, with its type."""
     text = _plain(str(throwable.getMessage() or ""))
     return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
+
+
+def throwables(raised: BaseException) -> Iterator[Any]:
+    """What was thrown in the JVM, where `raised` came from there, and what caused it, in that order."""
+    yield from (each for each in _causes(raised) if _of_spark(each))
 
 
 def _causes(raised: BaseException) -> Iterator[Any]:

@@ -78,9 +78,15 @@ class Chain:
         return " -> ".join(link.uid for link in self.head.walk())
 
     @property
-    def transforming(self) -> list[str]:
-        """The uids of the operators that are functions of the user's."""
-        return [link.uid for link in self.head.walk() if isinstance(link.code, TransformCode)]
+    def computing(self) -> list[str]:
+        """The uids of the operators that compute what the user has written: functions, aggregates and keys."""
+        computing = (TransformCode, LocalWindowCode, WindowCode)
+        uids: list[str] = []
+        for link in self.head.walk():
+            uids += [link.uid] if isinstance(link.code, computing) else []
+            keys = [] if isinstance(link.code, LocalWindowCode) else [output.key_by for output in link.outputs]
+            uids += [key_by.uid for key_by in keys if key_by is not None]
+        return uids
 
     @property
     def has_outputs(self) -> bool:

@@ -24,6 +24,7 @@ from flykka.spark_bridge.applied import applied
 from flykka.spark_bridge.batches import IN_TRANSIT, KEPT, Address, Batch
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
 from flykka.spark_bridge.errors import ChainError, OperatorFailedError
+from flykka.spark_bridge.origins import Made
 from flykka.spark_bridge.prototype import has_event_time
 from flykka.spark_bridge.stages.materialise import (
     Materialised,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
     from flykka.spark_bridge.batches import Blocks
+    from flykka.spark_bridge.origins import Origins
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
     from flykka.spark_bridge.sinks.sink import SinkWriter
@@ -70,6 +72,7 @@ class Flow:
         scope: AttemptScope,
         services: Services,
         writers: Mapping[OperatorId, SinkWriter],
+        origins: Origins,
     ) -> None:
         self._chain = chain
         self._descriptor = descriptor
@@ -77,14 +80,17 @@ class Flow:
         self._store = services.store
         self._registry = services.registry
         self._writers = writers
+        self._origins = origins
         self._holder = f"{descriptor.attempt} stage"
         self._lock = Lock()
         self._selectors = {
             output.output: _selector(output, descriptor) for output in descriptor.outputs if not _is_split(output)
         }
 
-    def move(self, link: Link, rows: Slices, stage: int) -> Moved:
-        """Take the rows that the operator of `link` has made to everything that reads it."""
+    def move(self, link: Link, rows: Slices, stage: int, before: Slices = ()) -> Moved:
+        """Take the rows that the operator of `link` has made, of those `before`, to everything that reads it."""
+        if rows:
+            self._origins.note(link.uid, Made(before=before, after=rows))
         whole = tuple(output for output in link.outputs if not _is_split(output))
         split = tuple(output for output in link.outputs if _is_split(output))
         if not whole and len(link.readers) + len(split) < 2:
@@ -121,9 +127,10 @@ class Flow:
         """Let an operator read rows, and take on what it makes of them."""
         match reader.code:
             case TransformCode(function=function):
-                return self.move(reader, tuple(self._applied(reader, function, part) for part in rows), stage)
+                made = tuple(self._applied(reader, function, part) for part in rows)
+                return self.move(reader, made, stage, rows)
             case LocalWindowCode(window=window):
-                return self.move(reader, tuple(local_state(window, part) for part in rows), stage)
+                return self.move(reader, tuple(local_state(window, part) for part in rows), stage, rows)
             case SinkCode():
                 return self._stage(reader, together(rows))
             case _:
@@ -172,7 +179,10 @@ class Flow:
             return self._selectors[output.output].select_channels()
 
     def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
-        groups = KeyGroups(keys=self._keys(link, output), max_parallelism=output.max_parallelism)
+        keys = self._keys(link, output)
+        if output.key_by is not None and not isinstance(link.code, LocalWindowCode):
+            self._origins.note(output.key_by.uid, Made(before=(rows,), after=(rows,), columns=keys))
+        groups = KeyGroups(keys=keys, max_parallelism=output.max_parallelism)
         made = materialise_slices(self._scope, rows, groups, output.subpartitions, self._numbers(link, rows))
         last = self._last_in_pane(link)
         batches = [

@@ -6,8 +6,7 @@ it. What it does not know is counted below all operators of the chain: a filter 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.code import TransformCode
 from flykka.spark_bridge.sources.reading import as_one
-from flykka.spark_bridge.sources.unreadable import unreadable_file
 from flykka.spark_bridge.stages.materialise import Slices, is_complete, numbers_of
 from flykka.spark_bridge.stages.row_wise import works_row_by_row
 from flykka.spark_bridge.stages.windows import MICROS_PER_MS
@@ -105,17 +103,6 @@ class SourceReader:
             return SourceRows(slices=slices, known=known, observations=(), wanted={})
         observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
         return SourceRows(slices=observed, known=known, observations=observations, wanted=wanted)
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Around what computes the rows. Raises `UnreadableFileError` where Spark cannot read a file, naming it."""
-        try:
-            yield
-        except Exception as raised:
-            unreadable = unreadable_file(raised)
-            if unreadable is None:
-                raise
-            raise unreadable from raised
 
     def _to_count(self, known: SourceNumbers) -> Mapping[str, Column]:
         wanted: dict[str, Column] = {}

@@ -11,8 +11,8 @@ from flykka.job_settings import JobSettings
 from flykka.messages.job_graph import (
     CheckpointingMode,
     CheckpointingSettings,
+    ExponentialDelayRestartStrategyConfiguration,
     ExternalizedCheckpointRetention,
-    FixedDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
 )
 from flykka.restart_strategies import RestartStrategies
@@ -29,12 +29,19 @@ def test_settings_can_be_chained() -> None:
     assert settings.checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
 
 
-def test_a_job_with_checkpoints_is_restarted_without_end_and_one_without_is_not() -> None:
+def test_a_job_with_checkpoints_is_restarted_after_longer_and_longer_delays_and_one_without_is_not() -> None:
     without, with_checkpoints = JobSettings(), JobSettings().enable_checkpointing("1s")
 
-    endless = FixedDelayRestartStrategyConfiguration(attempts=None, delay_ms=1_000)
+    growing = ExponentialDelayRestartStrategyConfiguration(
+        initial_backoff_ms=1_000,
+        max_backoff_ms=60_000,
+        backoff_multiplier=1.5,
+        reset_backoff_threshold_ms=3_600_000,
+        jitter_factor=0.1,
+        max_same_failures=10,
+    )
     assert without.resolved_restart_strategy(None) == NoRestartStrategyConfiguration()
-    assert with_checkpoints.resolved_restart_strategy(None) == endless
+    assert with_checkpoints.resolved_restart_strategy(None) == growing
 
 
 def test_what_the_cluster_says_holds_for_jobs_that_say_nothing() -> None:

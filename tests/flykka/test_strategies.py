@@ -133,6 +133,7 @@ def test_a_failure_rate_and_a_growing_delay_are_said_in_lengths_of_time() -> Non
         backoff_multiplier=1.5,
         reset_backoff_threshold_ms=3_600_000,
         jitter_factor=0.2,
+        max_same_failures=10,
     )
 
 
@@ -141,3 +142,5 @@ def test_a_growing_delay_that_does_not_grow_is_refused() -> None:
         RestartStrategies.exponential_delay_restart("2s", "1s")
     with pytest.raises(ProgramError, match="the multiplier of the delay must be above 1, not 1"):
         RestartStrategies.exponential_delay_restart(backoff_multiplier=1)
+    with pytest.raises(ProgramError, match="number of times that the same failure may come must be 1 or more, not 0"):
+        RestartStrategies.exponential_delay_restart(max_same_failures=0)

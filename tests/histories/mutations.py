@@ -82,9 +82,9 @@ MUTATIONS = (
         history="killed-task-manager",
     ),
     Mutation(
-        where="scheduling.failure_handler:ExecutionFailureHandler.handle_global",
-        line="if not self._count(cause, now):",
-        instead="if self._count(cause, now):",
+        where="scheduling.failure_handler:ExecutionFailureHandler._decide",
+        line="if not self._restarts.can_restart(now):",
+        instead="if self._restarts.can_restart(now):",
         history="killed-task-manager",
     ),
     Mutation(

@@ -310,7 +310,7 @@ def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -
     failed = source.expect(StageFailed)
 
     assert failed.cause.type_name == "ValueError"
-    assert failed.cause.message.startswith("stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2': no ")
+    assert failed.cause.message.startswith("operator 'source-stateless-1': no ")
     assert 'raise ValueError(f"no {amount} please")' in failed.cause.message
     assert "test_attempt.py" in failed.cause.message
     assert "java" not in failed.cause.message

@@ -18,6 +18,7 @@ from flykka.messages.job_graph import (
     OperatorRef,
     ShipStrategy,
 )
+from flykka.spark_bridge.call_site import CallSite
 from flykka.spark_bridge.code import KeyByCode, SinkCode, SourceCode, TransformCode
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.sinks.file_sink import FileSink
@@ -99,3 +100,13 @@ def test_a_graph_that_fits_is_accepted() -> None:
     keys = registry.bind("keys", KeyByCode(columns=("a",)))
 
     registry.check(graph(keys, key_by=keys))
+
+
+def test_a_part_of_an_operator_is_told_with_the_uid_that_the_user_wrote() -> None:
+    registry = CodeRegistry()
+    site = CallSite(file="app.py", line=12)
+
+    registry.bind("counts-local", KeyByCode(columns=("a",)), call_site=site, part_of="counts")
+
+    assert registry.describe("counts-local") == "'counts' (app.py:12)"
+    assert str(registry.written("counts-local")) == '  File "app.py", line 12, in counts'

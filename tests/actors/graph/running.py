@@ -108,6 +108,13 @@ class Running:
                     made += self.report(execution.attempt, state)
         return made
 
+    def fail_and_restart(self, attempt: str) -> None:
+        """An attempt fails, and the next one of a job of one task is deployed."""
+        self.report(attempt, ExecutionState.FAILED)
+        self.pass_pauses()
+        self.restore()
+        self.give_slots()
+
     def run(self) -> None:
         """Everything up to RUNNING."""
         self.deploy()

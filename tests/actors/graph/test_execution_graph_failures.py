@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from flykka.actors.graph.effects import (
     AskForRestoreState,
     CancelAttempt,
@@ -10,6 +14,7 @@ from flykka.actors.graph.effects import (
     StartRestartTimer,
 )
 from flykka.actors.graph.events import (
+    CheckpointCompleted,
     GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
@@ -18,7 +23,11 @@ from flykka.actors.ignore import Ignore
 from flykka.actors.scheduling.slot_requests import ReturnSlot
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import FailoverStrategyKind, FixedDelayRestartStrategyConfiguration
+from flykka.messages.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+)
 from flykka.messages.task import ExecutionState
 from tests.actors.graph.graphs import failure, graph_of, vertex
 from tests.actors.graph.running import Running
@@ -27,6 +36,15 @@ FIRST, SECOND = "default/0", "default/1"
 
 IN_REGIONS = graph_of(
     vertex("source", 2, outputs=1), vertex("sink", 1, reads=("source",)), failover=FailoverStrategyKind.REGION
+)
+
+TWICE_THE_SAME = ExponentialDelayRestartStrategyConfiguration(
+    initial_backoff_ms=1,
+    max_backoff_ms=1,
+    backoff_multiplier=2.0,
+    reset_backoff_threshold_ms=1,
+    jitter_factor=0.0,
+    max_same_failures=2,
 )
 
 
@@ -135,6 +153,33 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
 
     assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2, cause=failure())]
     assert statuses(running)[-1] is JobStatus.FAILED
+
+
+@pytest.mark.parametrize("failover", list(FailoverStrategyKind))
+def test_a_failure_that_comes_back_without_a_checkpoint_ends_the_job_and_says_so(
+    failover: FailoverStrategyKind,
+) -> None:
+    running = Running(replace(graph_of(vertex("source"), restart=TWICE_THE_SAME), failover_strategy=failover))
+    running.run()
+
+    running.fail_and_restart("job_source_0_0")
+    running.report("job_source_0_1", ExecutionState.FAILED)
+
+    said = (
+        "failed 2 times in a row with the same failure, no checkpoint completed in between; it is not retried any more"
+    )
+    assert running.effects[-1] == JobStatusMoved(status=JobStatus.FAILED, cause=failure(f"boom\n{said}"))
+
+
+def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
+    running = Running(graph_of(vertex("source"), restart=TWICE_THE_SAME))
+    running.run()
+
+    running.fail_and_restart("job_source_0_0")
+    running.tell(CheckpointCompleted())
+    running.report("job_source_0_1", ExecutionState.FAILED)
+
+    assert statuses(running)[-1] is not JobStatus.FAILED
 
 
 def test_a_restart_of_an_older_version_is_ignored() -> None:

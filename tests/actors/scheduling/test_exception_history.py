@@ -19,6 +19,7 @@ from flykka.messages.task import ExecutionState
 from tests.actors.scheduling.descriptors import descriptor
 
 BUG = SerializedThrowable(type_name="ValueError", message="operator 'taxed': no price may be 26")
+WORSE = SerializedThrowable(type_name="ValueError", message="operator 'taxed': no price may be -1")
 LOST = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 has ended")
 SOURCE = "Source: flights (1/1)"
 
@@ -126,7 +127,8 @@ def test_a_failure_behind_a_decision_is_a_root_of_its_own() -> None:
     [(JobStatus.FAILED, FailureOutcome.FAILED), (JobStatus.CANCELED, FailureOutcome.CANCELED)],
 )
 def test_the_end_of_the_job_is_the_outcome_of_what_was_not_mended(status: JobStatus, outcome: FailureOutcome) -> None:
-    mended_first = told(failed(), failing(), restart(), deployed(), failed(), failing(), ended(status))
+    first, second = (failed(), failing()), (failed(cause=WORSE), failing(WORSE))
+    mended_first = told(*first, restart(), deployed(), *second, ended(status))
 
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
@@ -138,10 +140,37 @@ def test_a_job_that_is_suspended_tells_why() -> None:
 
 
 def test_of_endless_failures_the_last_are_kept_and_the_others_counted() -> None:
-    history = told(*[effect for _ in range(100) for effect in (failed(), failing(), restart(), deployed())])
+    causes = [replace(BUG, message=f"no price may be {price}") for price in range(100)]
+    history = told(
+        *[effect for each in causes for effect in (failed(cause=each), failing(each), restart(), deployed())]
+    )
 
     assert [entry.number for entry in history.entries] == [*range(101 - MAX_ENTRIES, 101)]
     assert history.suppressed == 100 - MAX_ENTRIES
+
+
+def test_the_same_failure_that_comes_back_is_counted_and_tells_its_last_outcome() -> None:
+    again = [effect for _ in range(51) for effect in (failed(), failing(), restart(delay_ms=700), deployed(3))]
+
+    entry = only(told(failed(), failing(), restart(), deployed(), *again))
+
+    assert (entry.times, entry.root.timestamp_ms, entry.last_timestamp_ms) == (52, 10, 2_050)
+    assert (entry.outcome, entry.delay_ms, entry.restored_checkpoint) == (FailureOutcome.RESTARTED, 700, 3)
+
+
+def test_the_same_failure_behind_a_checkpoint_is_another_one() -> None:
+    history = told(failed(), failing(), restart(), deployed())
+
+    history.checkpoint_completed()
+    history.hear(failed(), 100)
+
+    assert [(entry.number, entry.times) for entry in history.entries] == [(1, 1), (2, 1)]
+
+
+def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
+    lost = (failed(cause=LOST), failing(LOST), restart(), deployed())
+
+    assert [entry.times for entry in told(*lost, *lost).entries] == [1, 1]
 
 
 EFFECTS = st.sampled_from(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flykka.actors.scheduling.restart_strategy import (
@@ -97,6 +99,7 @@ def test_a_jitter_reaches_as_far_to_both_sides_and_never_beyond_the_limit() -> N
         (FixedDelayRestartStrategyConfiguration(), True),
         (RATE, False),
         (GROWING, True),
+        (replace(GROWING, max_same_failures=10), False),
     ],
 )
 def test_it_is_known_beforehand_whether_restarts_come_to_an_end(

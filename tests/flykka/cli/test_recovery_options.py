@@ -34,13 +34,14 @@ def parsed(*arguments: str) -> argparse.Namespace:
             FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=300_000, delay_ms=1_000),
         ),
         (
-            "exponential-delay,max_backoff=1min,jitter_factor=0",
+            "exponential-delay,max_backoff=2min,jitter_factor=0,max_same_failures=3",
             ExponentialDelayRestartStrategyConfiguration(
                 initial_backoff_ms=1_000,
-                max_backoff_ms=60_000,
-                backoff_multiplier=2.0,
+                max_backoff_ms=120_000,
+                backoff_multiplier=1.5,
                 reset_backoff_threshold_ms=3_600_000,
                 jitter_factor=0.0,
+                max_same_failures=3,
             ),
         ),
     ],

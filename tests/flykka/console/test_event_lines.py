@@ -98,6 +98,60 @@ def test_one_cause_is_told_once() -> None:
     ]
 
 
+def failed_and_restored(at: int, cause: SerializedThrowable) -> list[Message]:
+    return [
+        ExecutionStateChanged(
+            job_id=JOB,
+            attempt=ExecutionAttemptId("counts-0"),
+            task_name="counts (1/1)",
+            state=ExecutionState.FAILED,
+            timestamp_ms=at,
+            task_manager=TaskManagerId("task-manager-1"),
+            failure=cause,
+        ),
+        JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=at),
+    ]
+
+
+def test_the_same_failure_is_told_whole_once_and_then_counted_less_and_less_often() -> None:
+    cause = SerializedThrowable(
+        type_name="ValueError", message="operator 'counts': no\n  File \"app.py\", line 7, in counts"
+    )
+    messages = [message for at in range(52) for message in failed_and_restored(at * 1_000, cause)]
+
+    told = lines(messages)
+
+    assert told[:5] == [
+        "   0.00 s  counts (1/1) failed on task-manager-1: ValueError: operator 'counts': no",
+        '             File "app.py", line 7, in counts',
+        "   0.00 s  restored from checkpoint 3",
+        "   1.00 s  counts (1/1) failed on task-manager-1: same failure, 2 times: ValueError: operator 'counts': no",
+        "   1.00 s  restored from checkpoint 3",
+    ]
+    counted = [line.partition("same failure, ")[2].partition(":")[0] for line in told if "same failure" in line]
+    assert counted == ["2 times", "5 times", "10 times", "20 times", "50 times"]
+    assert len(told) == 3 + 2 * 5
+
+
+def test_behind_a_checkpoint_the_same_failure_is_told_whole_again() -> None:
+    cause = SerializedThrowable(type_name="ValueError", message="no")
+    completed = CheckpointCompleted(
+        job_id=JOB, checkpoint_id=4, duration_ms=3, size_bytes=0, incremental_bytes=0, path="/chk-4", timestamp_ms=0
+    )
+
+    told = lines([*failed_and_restored(0, cause), completed, *failed_and_restored(0, cause)])
+
+    assert not any("same failure" in line for line in told)
+
+
+def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
+    lost = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
+
+    told = lines([message for at in range(4) for message in failed_and_restored(at, lost)])
+
+    assert len(told) == 8
+
+
 def test_a_checkpoint_is_told_with_its_duration_and_sizes() -> None:
     completed = CheckpointCompleted(
         job_id=JOB,

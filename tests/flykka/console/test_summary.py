@@ -65,9 +65,10 @@ def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read
     lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(failed(),), number_of_restarts=1))
 
     assert lines[1].endswith(" (what was read again after a restart is counted again)")
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "  restarts     1",
         "  failures     16.86 s  map (1/2) on task-manager-1: ValueError: no price may be 26",
+        "                          File app.py",
         "                        the job restarted after 0.5 s from checkpoint 3",
     ]
 
@@ -83,7 +84,7 @@ def test_of_many_failures_the_last_are_told() -> None:
 
     lines = summary(replace(FINISHED, exceptions=exceptions, number_of_restarts=90))
 
-    assert lines[-11] == "  restarts     90"
+    assert lines[-16] == "  restarts     90"
 
 
 def test_more_lines_may_be_added_and_none_is_wrapped_or_marked_up() -> None:

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 import flykka
-from flykka.explanation.user_stack import user_story
+from flykka.explanation.user_stack import told_whole, user_story
 from flykka.messages.failure import SerializedThrowable
 
 WORKER = """\
@@ -87,3 +87,30 @@ def test_of_endless_causes_some_are_told() -> None:
     told = user_story(failure("E", chain.join([one] * 50)))
 
     assert sum(line.startswith("caused by") for line in told) == 3
+
+
+def test_a_failure_is_told_with_the_line_of_its_operator_above_the_lines_that_led_to_it() -> None:
+    said = """operator 'taxed' (app.py:40): no rate for DE
+  File "/home/me/app.py", line 40, in taxed
+    orders.with_column("price", taxed("price"))
+  File "/home/me/app.py", line 10, in rate
+    raise ValueError(f"no rate for {country}")
+failed 10 times in a row"""
+
+    told = told_whole(SerializedThrowable(type_name="ValueError", message=said, stack_trace=WORKER))
+
+    assert told[:6] == [
+        "operator 'taxed' (app.py:40): no rate for DE",
+        "failed 10 times in a row",
+        '  File "/home/me/app.py", line 40, in taxed',
+        '    orders.with_column("price", taxed("price"))',
+        '  File "/home/me/app.py", line 14, in taxed',
+        "    return price * rate(country)",
+    ]
+    assert told.count('  File "/home/me/app.py", line 10, in rate') == 1
+
+
+def test_a_failure_without_a_stack_is_told_as_it_came() -> None:
+    message = 'one of these has failed:\n  File "app.py", line 1, in a\n  File "app.py", line 2, in b'
+
+    assert told_whole(SerializedThrowable(type_name="ValueError", message=message)) == message.splitlines()

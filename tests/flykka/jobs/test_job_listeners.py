@@ -11,6 +11,12 @@ from flykka.errors import ClusterError
 from flykka.jobs.job_client import JobClient
 from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_history import HISTORY
+from flykka.messages.exception_history import (
+    ExceptionHistoryChanged,
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import (
     JobRestored,
@@ -41,7 +47,9 @@ def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     boom = SerializedThrowable(type_name="ValueError", message="operator 'taxed' (app.py:7): boom")
-    restarting = JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=boom)
+    failed = ExceptionHistoryEntry(cause=boom, timestamp_ms=0)
+    entry = RootExceptionHistoryEntry(number=1, root=failed, outcome=FailureOutcome.RESTARTING)
+    restarting = ExceptionHistoryChanged(job_id=JOB, entry=entry)
     client = cluster.submit()
 
     with caplog.at_level("WARNING", logger="flykka"):

@@ -1,0 +1,49 @@
+"""The same failure again and again: told whole the first time, then counted, and less and less often."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from flykka.actors.scheduling.repeated_failures import FailureSignature, failure_signature
+from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.failure import SerializedThrowable
+from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobRestored, JobStatus, JobStatusChanged
+from flykka.messages.message import Message
+
+_OF_A_FAILOVER = frozenset({CheckpointDeclineReason.JOB_FAILURE, CheckpointDeclineReason.JOB_FAILOVER_REGION})
+_OF_A_RESTART = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING})
+
+
+class SameFailures:
+    """Those of one job since its last checkpoint; what only says that such a one is answered is not told either."""
+
+    def __init__(self) -> None:
+        self._times: Counter[FailureSignature] = Counter()
+        self._is_untold = False
+
+    def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
+        """How often this failure has come by now, and whether that is to be told: 1, 2, 5, 10, 20, 50, ..."""
+        signature = failure_signature(task_name.rpartition(" (")[0], cause)
+        if signature is None:
+            self._is_untold = False
+            return 1, True
+        self._times[signature] += 1
+        times = self._times[signature]
+        self._is_untold = str(times).rstrip("0") not in ("1", "2", "5")
+        return times, not self._is_untold
+
+    def hides(self, message: Message) -> bool:
+        """Whether the message only says how a failure is answered that was not told."""
+        match message:
+            case CheckpointCompleted():
+                self._times.clear()
+                self._is_untold = False
+                return False
+            case JobStatusChanged(status=status):
+                return self._is_untold and status in _OF_A_RESTART
+            case CheckpointAborted(reason=reason):
+                return self._is_untold and reason in _OF_A_FAILOVER
+            case JobRestored():
+                return self._is_untold
+            case _:
+                return False
