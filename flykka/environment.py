@@ -17,6 +17,7 @@ from flykka.actors.graph.job_graph_generator import job_graph
 from flykka.actors.scheduling.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.checkpoint_folder import CheckpointFolder
 from flykka.end_of_script import EndOfScript
+from flykka.environment_display import EnvironmentDisplay
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.high_availability.settings import ZooKeeperSettings
 from flykka.high_availability.stores import store_settings
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from flykka.streams.watermark_strategy import WatermarkStrategy
 
 
-class StreamExecutionEnvironment(JobSettings, NamesElsewhere):
+class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the

@@ -11,6 +11,7 @@ from flykka.explanation.job_exceptions import outcome, story
 from flykka.explanation.waits import Waits
 from flykka.explanation.words import counted, lasting
 from flykka.messages.explanation import AttemptExplained, PendingExplained
+from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
 
 SHOWN = 12
@@ -21,6 +22,8 @@ TOLD_FAILURES = 2
 
 NAMED = 4
 """So many of the attempts that a checkpoint waits for are named."""
+
+_WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +49,11 @@ def job_facts(answers: Answers) -> Iterator[tuple[str, str]]:
         yield "tasks", _states(job.attempts)
         for restart in job.restarts:
             yield "restart", f"due in {lasting(restart.due_ms - answers.now_ms)}, after {format_cause(restart.cause)}"
-    if answers.failure is not None and job is None:
-        yield "failure", format_cause(answers.failure)
-    yield from _failures(answers)
+    if status not in _WELL_ENDED:
+        # A job that has overcome its failures, or was cancelled, does not stand where it does because of them.
+        if answers.failure is not None and job is None:
+            yield "failure", format_cause(answers.failure)
+        yield from _failures(answers)
     if answers.kept_checkpoint is not None:
         yield "kept", answers.kept_checkpoint
     yield from _checkpoints(answers)

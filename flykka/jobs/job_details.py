@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.jobs.time_series import TimeSeries
 from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.checkpoint_statistics import VertexCheckpointStatistics
@@ -67,6 +68,7 @@ class Latency:
 class JobVertexDetails:
     """One vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
 
+    At most `rows_read_again` of `rows_in` are such: what attempts had counted that ended behind their last checkpoint.
     `sources` and `sinks` are the names of such operators in its chain. `subtasks` says how many of them are in each
     state. The watermark is the least of all subtasks, in ms of event time, and None while one of them has none; at
     the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
@@ -83,6 +85,7 @@ class JobVertexDetails:
     subtasks: Mapping[ExecutionState, int]
     rows_in: int = 0
     rows_out: int = 0
+    rows_read_again: int = 0
     late_rows: int = 0
     rows_in_per_second: float = 0.0
     rows_out_per_second: float = 0.0
@@ -103,7 +106,8 @@ class JobDetails:
     `last_failure` is the last failure that was told of, overcome or not. `kept_checkpoint` is the path of the one that
     a job which has ended can be continued from. `exceptions` are the last failures, with what was done about them, of
     `number_of_exceptions` in all. `accumulators` are those of the
-    newest attempts so far; of a job that has FINISHED they are final.
+    newest attempts so far; of a job that has FINISHED they are final. `throughput` is the rows per second that its
+    sources have read, `watermark_lag` the lag (ms) of the vertex that was furthest behind, both over its whole life.
     """
 
     job_id: JobId
@@ -124,6 +128,8 @@ class JobDetails:
     exceptions: tuple[RootExceptionHistoryEntry, ...] = ()
     number_of_exceptions: int = 0
     accumulators: AccumulatorResults = field(default_factory=AccumulatorResults)
+    throughput: TimeSeries = field(default_factory=TimeSeries)
+    watermark_lag: TimeSeries = field(default_factory=TimeSeries)
 
     @property
     def was_stopped(self) -> bool:

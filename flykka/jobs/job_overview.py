@@ -12,8 +12,9 @@ from flykka.actors.graph.accumulators import merged
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.actors.scheduling.exception_history import MAX_ENTRIES
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, Restart
+from flykka.jobs.time_series import Counts, Peaks
 from flykka.jobs.vertex_overview import VertexOverview
-from flykka.messages.accumulator import AccumulatorResults
+from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.exception_history import (
     ExceptionHistoryChanged,
     FailureOutcome,
@@ -34,7 +35,7 @@ from flykka.messages.job import (
 )
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Message
-from flykka.messages.task import ExecutionState
+from flykka.messages.task import ExecutionState, TaskIOMetrics
 
 LAST_CHECKPOINTS = 5
 LAST_RESTARTS = 10
@@ -61,6 +62,8 @@ class JobOverview:
         self._failure: SerializedThrowable | None = None
         self._kept: str | None = None
         self._final_accumulators: AccumulatorResults | None = None
+        self._rows_read = Counts()
+        self._lags = Peaks()
 
     def take(self, message: Message, at_ms: int) -> None:
         """Note a message that was heard at `at_ms`; one that carries a time of its own is noted with that."""
@@ -72,11 +75,11 @@ class JobOverview:
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
             case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
-                vertex, subtask, number = self._place(attempt)
-                self._vertices[vertex].note_metrics(
-                    subtask, number, metrics, at_ms, accumulators, message.files_unassigned
-                )
-            case CheckpointCompleted():
+                self._on_metrics(attempt, metrics, at_ms, accumulators, message.files_unassigned)
+            case CheckpointCompleted(is_retained=is_retained):
+                if is_retained:
+                    for vertex in self._vertices.values():
+                        vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
                 self._on_checkpoint(_completed(message))
             case CheckpointAborted():
                 self._on_checkpoint(_aborted(message))
@@ -117,11 +120,15 @@ class JobOverview:
             or merged(snapshot for vertex in self._vertices.values() for snapshot in vertex.accumulators),
             last_failure=self._failure,
             kept_checkpoint=self._kept,
+            throughput=self._rows_read.per_second(until),
+            watermark_lag=self._lags.series(),
         )
 
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
         if self._began_ms is None:
             self._began_ms = told_ms
+            self._rows_read.begin(told_ms)
+            self._lags.begin(told_ms)
         self._failure = cause or self._failure
         self._status = status
         if status is JobStatus.RESTARTING:
@@ -150,6 +157,25 @@ class JobOverview:
     def _on_execution(self, attempt: ExecutionAttemptId, state: ExecutionState, told_ms: int) -> None:
         vertex, subtask, number = self._place(attempt)
         self._vertices[vertex].note_state(subtask, number, state, told_ms)
+
+    def _on_metrics(
+        self,
+        attempt: ExecutionAttemptId,
+        metrics: TaskIOMetrics,
+        at_ms: int,
+        accumulators: tuple[AccumulatorSnapshot, ...],
+        files_unassigned: int,
+    ) -> None:
+        vertex_id, subtask, number = self._place(attempt)
+        vertex = self._vertices[vertex_id]
+        more = vertex.note_metrics(subtask, number, metrics, at_ms, accumulators, files_unassigned)
+        if vertex.is_source:
+            self._rows_read.note(at_ms, more)
+        # Once for each step: to find the least watermark every subtask is looked at.
+        if self._lags.begins_step(at_ms):
+            watermarks = [known for each in self._vertices.values() if (known := each.watermark_ms) is not None]
+            if watermarks:
+                self._lags.note(at_ms, at_ms - min(watermarks))
 
     def _on_checkpoint(self, checkpoint: CheckpointStatistics) -> None:
         self._checkpoints.append(checkpoint)

@@ -38,6 +38,9 @@ class _Subtask:
     state: ExecutionState = ExecutionState.CREATED
     samples: deque[_Sample] = field(default_factory=deque)
     before: TaskIOMetrics = _NOTHING
+    rows_in_checkpoint: int = 0
+    """Rows that the newest attempt had counted, at least, when its last checkpoint was taken."""
+    rows_read_again: int = 0
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
     @property
@@ -48,6 +51,8 @@ class _Subtask:
         """Whether the attempt is the newest there is. A newer one takes the place of the one before."""
         if number > self.attempt_number:
             self.before = _counted(self.before, self.now)
+            self.rows_read_again += self.now.rows_in - self.rows_in_checkpoint
+            self.rows_in_checkpoint = 0
             self.attempt_number, self.state = number, ExecutionState.CREATED
             self.samples.clear()
             self.accumulators = ()
@@ -58,6 +63,11 @@ class _Subtask:
         self.samples.append(_Sample(at_ms, metrics))
         while len(self.samples) > 2 and self.samples[1].at_ms <= at_ms - RATE_WINDOW_MS:
             self.samples.popleft()
+
+    def checkpointed(self, triggered_ms: int) -> None:
+        """A checkpoint that was triggered then is complete: what was counted before is not read again."""
+        counted = (sample.metrics.rows_in for sample in self.samples if sample.at_ms <= triggered_ms)
+        self.rows_in_checkpoint = max(counted, default=self.rows_in_checkpoint)
 
     def recent(self) -> tuple[_Sample, _Sample] | None:
         """The first and the last sample of the window; None where the attempt does not run, or told too little yet."""
@@ -98,13 +108,36 @@ class VertexOverview:
         at_ms: int,
         accumulators: tuple[AccumulatorSnapshot, ...] = (),
         files_unassigned: int = 0,
-    ) -> None:
-        """An attempt has told what it has done, and counted, so far."""
+    ) -> int:
+        """An attempt has told what it has done, and counted, so far; how many rows came in since it told the last."""
         self._files_unassigned = files_unassigned
         noted = self._subtasks[subtask]
-        if noted.has_attempt(attempt_number):
-            noted.sample(at_ms, metrics)
-            noted.accumulators = accumulators
+        if not noted.has_attempt(attempt_number):
+            return 0
+        before = noted.now.rows_in
+        noted.sample(at_ms, metrics)
+        noted.accumulators = accumulators
+        return metrics.rows_in - before
+
+    def note_checkpoint(self, triggered_ms: int) -> None:
+        """A checkpoint that was triggered then is complete, and restarts begin with it."""
+        for subtask in self._subtasks:
+            subtask.checkpointed(triggered_ms)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads a source."""
+        return any(operator.kind is OperatorKind.SOURCE for operator in self._vertex.operators)
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The least watermark of the subtasks; None where there is none, or none any more."""
+        watermark = self._least_watermark
+        return None if event_time_has_ended(watermark) else watermark
+
+    @property
+    def _least_watermark(self) -> int | None:
+        return least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
 
     @property
     def accumulators(self) -> Iterator[AccumulatorSnapshot]:
@@ -117,9 +150,7 @@ class VertexOverview:
         total = _NOTHING
         for subtask in self._subtasks:
             total = _counted(_counted(total, subtask.before), subtask.now)
-        watermark = least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
-        ended = event_time_has_ended(watermark)
-        watermark = None if ended else watermark
+        watermark = self.watermark_ms
         rows_in, rows_out = self._rates()
         running = [subtask.now for subtask in self._subtasks if subtask.state is ExecutionState.RUNNING]
         return JobVertexDetails(
@@ -132,12 +163,13 @@ class VertexOverview:
             subtasks=dict(states),
             rows_in=total.rows_in,
             rows_out=total.rows_out,
+            rows_read_again=sum(subtask.rows_read_again for subtask in self._subtasks),
             late_rows=total.late_rows,
             rows_in_per_second=rows_in,
             rows_out_per_second=rows_out,
             watermark_ms=watermark,
             watermark_lag_ms=None if watermark is None else at_ms - watermark,
-            event_time_ended=ended,
+            event_time_ended=event_time_has_ended(self._least_watermark),
             shares=self._shares(),
             latency=slowest(way for subtask in self._subtasks for way in subtask.now.latencies),
             input_queue_length=sum(metrics.input_queue_length for metrics in running),

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from html import escape
 
+from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.graph.states import JOB_TERMINAL
 from flykka.console.formats import displayed_status, format_bytes, format_count
 from flykka.explanation.job_exceptions import times
 from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.messages.failure import SerializedThrowable
-from flykka.notebook.job_text import has_failed, headline, lag, vertex_state, watermark, why
+from flykka.notebook.colours import AMBER, BLUE, GREEN, GREY, RED
+from flykka.notebook.job_pictures import pictures_html
+from flykka.notebook.job_text import has_failed, headline, into_the_run, lag, read_again, vertex_state, watermark, why
 from flykka.runtime.durations import format_ms
 
 SHOWN_CHECKPOINTS = 5
+SHOWN_FAILED_CHECKPOINTS = 5
+"""The last of those that failed are shown beside the newest ones, however long ago that was."""
+
 SHOWN_RESTARTS = 3
 
 # Text has the colour of the page it stands on; only dots, bars and lines have one of their own, which suits both.
@@ -35,22 +41,25 @@ STYLE = """<style>
 .flykka-job .dot { display: inline-block; width: .6em; height: .6em; margin-right: .5em; border-radius: 50% }
 .flykka-job .bar { display: inline-flex; width: 5em; height: .55em; margin-right: .6em; border-radius: .3em;
   overflow: hidden; background: rgba(128, 128, 128, .25) }
+.flykka-job .pictures { display: flex; flex-wrap: wrap; gap: .4em 2.5em; margin: .6em 0 0 }
+.flykka-job figure { margin: 0; padding: 0 }
+.flykka-job figcaption { font-weight: 500; opacity: .65; text-align: left; font-size: inherit; color: inherit }
+.flykka-job .spark { display: block; margin: .15em 0; overflow: visible }
+.flykka-job summary { cursor: pointer; margin: .6em 0 0; opacity: .65 }
 .flykka-job .failure { margin: .6em 0 0; padding: .1em 0 .1em .8em; border-left: 3px solid #e5484d;
   white-space: pre-wrap; overflow-wrap: anywhere }
 </style>"""
 
-_GREEN, _BLUE, _AMBER, _RED, _GREY = "#30a46c", "#3e8ed0", "#f0a020", "#e5484d", "#8f8f8f"
-
 _COLOURS = {
-    "RUNNING": _GREEN,
-    "FINISHED": _BLUE,
-    "COMPLETED": _GREEN,
-    "FAILED": _RED,
-    "FAILING": _RED,
-    "RESTARTING": _AMBER,
-    "DEPLOYING": _AMBER,
-    "CANCELING": _AMBER,
-    "CANCELLING": _AMBER,
+    "RUNNING": GREEN,
+    "FINISHED": BLUE,
+    "COMPLETED": GREEN,
+    "FAILED": RED,
+    "FAILING": RED,
+    "RESTARTING": AMBER,
+    "DEPLOYING": AMBER,
+    "CANCELING": AMBER,
+    "CANCELLING": AMBER,
 }
 """What is not named here waits, or has been cancelled."""
 
@@ -60,7 +69,14 @@ _Column = tuple[str, str, Callable[[JobVertexDetails], str]]
 
 def job_html(details: JobDetails) -> str:
     """The whole picture. Every name and every text of the user's is escaped."""
-    parts = (_head(details), _vertices(details), _checkpoints(details), _restarts(details), _failure(details))
+    parts = (
+        _head(details),
+        pictures_html(details),
+        _vertices(details),
+        _checkpoints(details),
+        _restarts(details),
+        _failure(details),
+    )
     return f'{STYLE}<div class="flykka-job">{"".join(parts)}</div>'
 
 
@@ -84,11 +100,13 @@ def _columns(details: JobDetails) -> list[_Column]:
     """What is told of a vertex. What it does at the moment is of no interest when the job has ended."""
     runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
+    again = any(vertex.rows_read_again for vertex in details.vertices)
     tracked = any(vertex.latency is not None for vertex in details.vertices)
     columns: list[tuple[bool, _Column]] = [
         (True, ("vertex", "wide", _name)),
         (True, ("state", "", lambda vertex: status_dot(str(vertex.state), vertex_state(vertex)))),
         (True, ("rows in", "number", lambda vertex: format_count(vertex.rows_in))),
+        (again, ("read again", "number", read_again)),
         (True, ("rows out", "number", lambda vertex: format_count(vertex.rows_out))),
         (runs, ("rows/s", "number", lambda vertex: format_count(vertex.rows_in_per_second))),
         (late, ("late", "number", lambda vertex: format_count(vertex.late_rows))),
@@ -115,8 +133,8 @@ def _shares(vertex: JobVertexDetails) -> str:
         return ""
     busy, waiting = round(100 * shares.busy), round(100 * shares.back_pressured)
     return (
-        f'<span class="bar"><span style="width: {busy}%; background: {_GREEN}"></span>'
-        f'<span style="width: {waiting}%; background: {_AMBER}"></span></span>{busy} %, {waiting} %'
+        f'<span class="bar"><span style="width: {busy}%; background: {GREEN}"></span>'
+        f'<span style="width: {waiting}%; background: {AMBER}"></span></span>{busy} %, {waiting} %'
     )
 
 
@@ -126,9 +144,27 @@ def _checkpoints(details: JobDetails) -> str:
     counted = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
     if details.restored_checkpoint is not None:
         counted += f"; restored from {details.restored_checkpoint}"
+    failed = [each for each in details.checkpoints if each.status is CheckpointStatsStatus.FAILED]
+    newest = (*details.checkpoints[-SHOWN_CHECKPOINTS:], *failed[-SHOWN_FAILED_CHECKPOINTS:])
+    shown = {each.checkpoint_id for each in newest}
+    table = _checkpoint_table((each for each in reversed(details.checkpoints) if each.checkpoint_id in shown), counted)
+    if len(shown) == len(details.checkpoints):
+        return table
+    if details.status not in JOB_TERMINAL:
+        # A new picture would close what the reader has opened.
+        return f'{table}<div class="quiet">{_all_of(details)} are in the table job.checkpoints</div>'
+    every = _checkpoint_table(reversed(details.checkpoints), "")
+    return f"{table}<details><summary>{_all_of(details)}</summary>{every}</details>"
+
+
+def _all_of(details: JobDetails) -> str:
+    kept, there = len(details.checkpoints), details.checkpoints_completed + details.checkpoints_failed
+    return f"all {kept:,} checkpoints" if kept == there else f"the last {kept:,} of {there:,} checkpoints"
+
+
+def _checkpoint_table(checkpoints: Iterable[CheckpointStatistics], told: str) -> str:
     header = [_th("checkpoint"), _th("status"), _th("took", "number"), _th("size", "number"), _th("new", "number")]
-    newest_first = reversed(details.checkpoints[-SHOWN_CHECKPOINTS:])
-    return _table([*header, _th(counted, "wide")], [_checkpoint(checkpoint) for checkpoint in newest_first])
+    return _table([*header, _th(told, "wide")], [_checkpoint(checkpoint) for checkpoint in checkpoints])
 
 
 def _checkpoint(checkpoint: CheckpointStatistics) -> list[str]:
@@ -146,12 +182,12 @@ def _restarts(details: JobDetails) -> str:
     shown = details.restarts[-1:] if again else details.restarts[-SHOWN_RESTARTS:]
     rows = [
         [
-            _td(f"after {format_ms(max(0, restart.at_ms - details.started_ms))}"),
+            _td(into_the_run(restart, details.started_ms)),
             _td(escape(": ".join(text for text in (again, why(restart.cause)) if text)), "wide"),
         ]
         for restart in reversed(shown)
     ]
-    return _table([_th("restart"), _th("why", "wide")], rows)
+    return _table([_th("restarted"), _th("why", "wide")], rows)
 
 
 def _failure(details: JobDetails) -> str:
@@ -166,7 +202,7 @@ def _told(cause: SerializedThrowable) -> str:
 
 def status_dot(status: str, shown: str | None = None) -> str:
     """A status with a dot in its colour before it."""
-    colour = _COLOURS.get(status, _GREY)
+    colour = _COLOURS.get(status, GREY)
     return f'<span class="dot" style="background: {colour}"></span>{escape(shown or status)}'
 
 

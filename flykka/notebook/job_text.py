@@ -11,7 +11,7 @@ from flykka.console.formats import (
     format_files_waiting,
     format_lag,
 )
-from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, Restart
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
@@ -19,11 +19,13 @@ from flykka.runtime.durations import format_ms
 
 
 def job_text(details: JobDetails) -> str:
-    """The job as plain text: a line for itself, one per vertex, one for its last checkpoint and its last failure."""
+    """The job as plain text: itself, each vertex, its last checkpoint, its last restart and its last failure."""
     lines = [f"job {details.name!r} {displayed_status(details)}, {headline(details)}"]
     lines += [f"  {vertex.name}: {', '.join(_facts(vertex))}" for vertex in details.vertices]
     if details.last_completed is not None:
         lines.append(f"  checkpoint {details.last_completed.checkpoint_id}: {_cost(details.last_completed)}")
+    if details.restarts and details.started_ms is not None:
+        lines.append(f"  restarted {into_the_run(details.restarts[-1], details.started_ms)}")
     if details.last_failure is not None:
         lines.append(f"  {'failed' if has_failed(details) else 'last failure'}: {format_cause(details.last_failure)}")
     return "\n".join(lines)
@@ -35,6 +37,16 @@ def headline(details: JobDetails) -> str:
     counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
     return format_ms(details.duration_ms) + counted + (f", {waiting}" if waiting else "")
+
+
+def into_the_run(restart: Restart, started_ms: int) -> str:
+    """When a restart was, counted from the beginning of the job."""
+    return f"{format_ms(max(0, restart.at_ms - started_ms))} into the run"
+
+
+def read_again(vertex: JobVertexDetails) -> str:
+    """How many of its rows came in once more after a restart; empty where none did."""
+    return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
 def has_failed(details: JobDetails) -> bool:
@@ -66,7 +78,12 @@ def why(cause: SerializedThrowable | None) -> str:
 
 
 def _facts(vertex: JobVertexDetails) -> list[str]:
-    facts = [vertex_state(vertex), f"{format_count(vertex.rows_in)} rows in", f"{format_count(vertex.rows_out)} out"]
+    again = f" ({read_again(vertex)} of them read again)" if vertex.rows_read_again else ""
+    facts = [
+        vertex_state(vertex),
+        f"{format_count(vertex.rows_in)} rows in{again}",
+        f"{format_count(vertex.rows_out)} out",
+    ]
     if vertex.state is ExecutionState.RUNNING:
         facts.append(f"{format_count(vertex.rows_in_per_second)}/s")
     if vertex.late_rows:

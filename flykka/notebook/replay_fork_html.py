@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from flykka.cli.whatif_command import side_by_side
+from flykka.notebook.colours import AMBER, GREEN, GREY
 from flykka.notebook.shell import Bundle
-from flykka.notebook.trace_markup import AMBER, GREEN, GREY, head, note, page, table
+from flykka.notebook.trace_markup import head, note, page, table
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.replay.fork import ForkRun

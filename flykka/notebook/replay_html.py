@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from flykka.cli.replay_report import boundary_lines
+from flykka.notebook.colours import GREEN, RED
 from flykka.notebook.shell import Bundle
-from flykka.notebook.trace_markup import GREEN, RED, head, note, page, table, told
+from flykka.notebook.trace_markup import head, note, page, table, told
 from flykka.runtime.trace.replay.divergence import Divergence
 from flykka.runtime.trace.replay.replayer import ReplayResult
 from flykka.runtime.trace.text import message_text

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from flykka.notebook.colours import GREY, RED
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_html import turn_html, turn_text
-from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
+from flykka.notebook.trace_markup import head, note, page, table, told
 from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.replay.causes import Cause
 from flykka.runtime.trace.replay.session import ReplaySession

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flykka.notebook.colours import GREEN, RED
 from flykka.notebook.shell import Bundle
-from flykka.notebook.trace_markup import GREEN, RED, head, page, table, told
+from flykka.notebook.trace_markup import head, page, table, told
 from flykka.runtime.durations import format_ms
 from flykka.simulation.outcome import SimulationOutcome
 

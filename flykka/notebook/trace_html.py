@@ -7,8 +7,9 @@ from itertools import islice
 
 from flykka.cli.trace_table import Row, row_of
 from flykka.console.formats import format_bytes
+from flykka.notebook.colours import GREY, RED
 from flykka.notebook.shell import Bundle
-from flykka.notebook.trace_markup import GREY, RED, head, note, page, table, told
+from flykka.notebook.trace_markup import head, note, page, table, told
 from flykka.runtime.trace.order import nearly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn

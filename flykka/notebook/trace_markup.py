@@ -34,8 +34,6 @@ STYLE = """<style>
 .flykka-trace .bad { border-left-color: #e5484d }
 </style>"""
 
-GREEN, AMBER, RED, GREY = "#30a46c", "#f0a020", "#e5484d", "#8f8f8f"
-
 
 def page(*parts: str) -> str:
     """The whole display of one object."""

@@ -23,13 +23,17 @@ from flykka.spark_bridge.trials import check_union, checked_deterministic
 from flykka.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.streams.output_tag import OutputTag
 from flykka.streams.partitioning import Partitioning
-from flykka.streams.program import Program, tried
+from flykka.streams.preview import preview
+from flykka.streams.program import Program, at_least_one, tried
 from flykka.streams.stateless_verbs import StatelessVerbs, listed
+from flykka.streams.summary import Displayed, Summary, stream_summary
 from flykka.streams.transformation import Input, Transformation, default_uid, partitioned
 from flykka.streams.window_aggregation import WindowAggregation, add_late_rows
 from flykka.streams.windows import WindowAssigner
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from flykka.spark_bridge.prototype import Column, DataFrame, StructType
 
 
@@ -41,8 +45,10 @@ class StreamType:
     event_time: str | None
 
 
-class _Stream(StatelessVerbs, NamesElsewhere):
+class _Stream(StatelessVerbs, Displayed, NamesElsewhere):
     """The rows that come from some inputs, keyed or not."""
+
+    _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
 
     def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
         self._program = program
@@ -65,9 +71,24 @@ class _Stream(StatelessVerbs, NamesElsewhere):
 
     printSchema = print_schema
 
-    def __repr__(self) -> str:
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.schema)
-        return f"{type(self).__name__} of {origins(self._inputs)}: {columns}"
+    def preview(self, rows: int = 10) -> pd.DataFrame:
+        """At most so many rows of the stream, as a pandas DataFrame, without a job.
+
+        The operators that lead here run on the first batch of each source, on at most its first 10,000 rows, as they
+        run in a job. Windows fire with the rows of that batch. No state is kept, nothing is written, and a job that is
+        executed later reads the same rows. The table is empty where an operator has left none of them.
+
+        Raises:
+            EmptySourceError: a source has nothing to read yet.
+            SourceError: a source cannot be read.
+            ProgramError: an operator cannot run without a job; or the number is below 1.
+        """
+        limit = at_least_one(rows, "number of rows to preview")
+        return preview(self._type.prototype.sparkSession, self._inputs, limit)
+
+    def _summary(self) -> Summary:
+        origin, event_time = origins(self._inputs), self._type.event_time
+        return stream_summary(type(self).__name__, origin, self._inputs, self.schema, event_time, self._next_step)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the rows to a sink.
@@ -252,6 +273,7 @@ class KeyedStream(_Stream):
     """
 
     _names_elsewhere = KEYED_STREAM
+    _next_step = "preview() shows first rows; window(...).aggregate(...) computes per key and window"
 
     def __init__(
         self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]

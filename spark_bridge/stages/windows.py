@@ -67,6 +67,11 @@ def fired(code: WindowCode, state: DataFrame) -> DataFrame:
     return results.select(*bounds, *(results[place] for place in range(1, len(results.columns))))
 
 
+def all_fired(code: WindowCode, rows: DataFrame) -> DataFrame:
+    """The results of all windows of some rows, as if these were all there are."""
+    return fired(code, by_window(code.windows, local_state(code, rows), None, _LONG_MAX))
+
+
 def between(state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
     """The state of panes that start at `from_ms` or later and before `until_ms`; None is no bound."""
     if from_ms is not None:

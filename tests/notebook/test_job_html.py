@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.jobs.job_details import JobDetails, Latency
+from flykka.jobs.time_series import TimeSeries
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
@@ -77,10 +78,74 @@ def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
     assert [row[0] for row in others] == ["6", "5", "4", "3"]
 
 
+def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> None:
+    picture = shown(job(checkpoints=(aborted(1), *map(completed, range(2, 40)))))
+
+    checkpoints = [row for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])]
+    assert [row[0] for row in checkpoints] == ["39", "38", "37", "36", "35", "1"]
+    assert checkpoints[-1] == ["1", "FAILED", "", "", "", "JOB_FAILOVER_REGION"]
+    assert "are in the table job.checkpoints" in picture.text
+
+
+def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
+    every = (aborted(1), *map(completed, range(2, 40)))
+
+    picture = shown(job(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
+
+    assert "details" in picture.seen
+    assert "all 39 checkpoints" in picture.text
+    assert [row[0] for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])][6:] == [
+        str(number) for number in range(39, 0, -1)
+    ]
+
+
+def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> None:
+    details = job(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
+
+    picture = shown(details)
+
+    assert [row[2:4] for row in picture.rows[:3]] == [
+        ["rows in", "read again"],
+        ["120,000", "up to 1,500"],
+        ["118,000", ""],
+    ]
+    assert "120,000 rows in (up to 1,500 of them read again)" in job_text(details)
+
+
+def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() -> None:
+    details = job(
+        throughput=TimeSeries(0, 1_000, (0.0, 900.0, 1_200.0)),
+        watermark_lag=TimeSeries(0, 1_000, (None, 5_000.0, 2_000.0)),
+    )
+
+    picture = shown(details)
+
+    assert picture.text.count("rows read per second") == 2  # Above the picture, and as its title.
+    for told in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
+        assert told in picture.text
+    assert "svg" in picture.seen
+    assert "script" not in picture.seen
+
+
+def test_the_words_beside_the_bars_are_about_the_checkpoints_that_are_drawn() -> None:
+    slow = replace(completed(1), duration_ms=90_000)
+
+    picture = shown(job(checkpoints=(slow, aborted(2), *map(completed, range(3, 60)))))
+
+    assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
+
+
+def test_before_anything_is_measured_there_is_no_picture() -> None:
+    assert "svg" not in shown(NEW).seen
+
+
 def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
     picture = shown(RESTARTED)
 
-    assert picture.rows[-2:] == [["restart", "why"], ["after 8.4 s", "SlotLostError: task-manager-2 is lost"]]
+    assert picture.rows[-2:] == [
+        ["restarted", "why"],
+        ["8.4 s into the run", "SlotLostError: task-manager-2 is lost"],
+    ]
     assert "RUNNING14.3 s, 1 restart" in picture.text
 
 
@@ -116,7 +181,7 @@ def test_what_users_and_failures_say_is_text_and_never_markup(hostile: JobDetail
     picture = shown(hostile)
 
     assert "<script>" in picture.text
-    assert picture.seen == shown(RESTARTED).seen
+    assert picture.seen == shown(job(status=hostile.status)).seen
 
 
 def test_the_text_says_the_same_in_a_few_lines() -> None:
@@ -125,6 +190,7 @@ def test_the_text_says_the_same_in_a_few_lines() -> None:
         "  Source: flights: RUNNING, 120,000 rows in, 119,400 out, 8,419/s",
         "  delays per origin and hour -> Sink: output folder: RUNNING 1/2, 118,000 rows in, 6,900 out, 8,112/s",
         "  checkpoint 6: 415 ms, 5.7 KiB, 1.0 KiB of it new",
+        "  restarted 8.4 s into the run",
         "  last failure: SlotLostError: task-manager-2 is lost",
     ]
 

@@ -191,3 +191,36 @@ spark = signal.getsignal(signal.SIGINT)
     kernel.run("env.close()\nsession.stop()")
 
     assert "True True" in handlers.printed
+
+
+def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_failure_that_it_overcame(
+    kernel: Kernel, folder: Path
+) -> None:
+    kernel.run(ENVIRONMENT.replace('"local[1]"', '"local[1]", task_managers=2, slots_per_task_manager=1'))
+    kernel.run(JOB)
+    (place,) = kernel.run("job").display_ids
+    wait_until(lambda: checkpoints(folder))
+    kernel.run("env.cluster.kill_task_manager(job.why().attempts[0].where)")
+    kernel.run("import time\nwhile not job.details.restarts: time.sleep(0.01)")
+    end_input(folder)
+    kernel.run("await job")
+    why = kernel.run("job.why()")
+
+    last = kernel.updates[place][-1].data["text/html"]
+    assert "<svg" in last
+    assert "time of checkpoints" in last
+    assert "into the run" in last
+    assert "FINISHED" in why.text
+    assert "failure" not in why.text
+    assert output(folder) == EVEN_NUMBERS
+
+
+def test_streams_and_environments_show_themselves_and_a_stream_its_first_rows(kernel: Kernel, folder: Path) -> None:
+    kernel.run(ENVIRONMENT)
+    environment = kernel.run("env")
+    stream = kernel.run("even = env.from_source(FileSource.parquet(f'{folder}/input')).where('number % 2 = 0')\neven")
+    previewed = kernel.run("even.preview(3)")
+
+    assert "from_source(...) begins a stream" in environment.shown[0]["text/html"]
+    assert "where(number % 2 = 0)" in stream.shown[0]["text/html"]
+    assert previewed.text.split() == ["number", "0", "0", "1", "2", "2", "4"]

@@ -297,6 +297,14 @@ def test_an_explanation_is_text_of_one_screen_and_html(given: Answers) -> None:
     assert why.answer.split("'")[0] in why._repr_html_()
 
 
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
+def test_a_job_that_has_ended_well_speaks_of_no_failure(status: JobStatus) -> None:
+    why = conclude(answers(job=None, status=status, failure=BUG))
+
+    assert "failure" not in str(why)
+    assert BUG.message not in str(why)
+
+
 def test_two_that_wait_for_each_other_are_told_without_end() -> None:
     # Answers of different moments may say so.
     full = task(SOURCE, outputs=(full_output(1),))
