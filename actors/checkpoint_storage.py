@@ -205,8 +205,8 @@ class CheckpointStorage:
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """Whether anything of a job is there: it is, from when it is accepted until its end keeps no checkpoint."""
-        return bool(self._fs.exists(self._job(job_id)))
+        """Whether a job is there: it is, from when it is accepted until an end that keeps no checkpoint."""
+        return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
         """The last run of the jobs of this name; None where none is noted. Raises as `read_metadata` does."""

@@ -21,7 +21,7 @@ from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.high_availability.settings import ZooKeeperSettings
 from flykka.high_availability.stores import store_settings
 from flykka.job_settings import JobSettings, failover_strategy_of
-from flykka.jobs.checkpoints import check_restorable, find_checkpoint
+from flykka.job_start import JobStarts
 from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_id import new_job_id
@@ -76,6 +76,7 @@ class StreamExecutionEnvironment(JobSettings):
         self._settings = settings
         self._program = Program()
         self._registry = CodeRegistry()
+        self._starts = JobStarts(self._registry)
         self._cluster: LocalCluster | None = None
         self._data_plane: SparkDataPlane | None = None
         self._checkpoint_folder = CheckpointFolder()
@@ -258,8 +259,8 @@ class StreamExecutionEnvironment(JobSettings):
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
-            CheckpointError: it cannot continue from the checkpoint that was given.
-            JobSubmissionError: the job was refused.
+            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
+            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
             JobExecutionError: it has failed.
         """
         __tracebackhide__ = True
@@ -273,8 +274,8 @@ class StreamExecutionEnvironment(JobSettings):
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
-            CheckpointError: it cannot continue from the checkpoint that was given.
-            JobSubmissionError: the job was refused.
+            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
+            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
         """
         self._check_open()
         launch = current_launch()
@@ -284,20 +285,23 @@ class StreamExecutionEnvironment(JobSettings):
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
-        restore_path = self._checkpoint_to_restore(graph)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
+        has_store = self._settings.high_availability is not None
+        start = self._starts.begin(self, graph, self.spark, lambda: self.cluster, has_store=has_store)
         survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
-        record = None if survives else surviving_flight_record_path(graph)
+        record = None if survives else surviving_flight_record_path(start.job_graph)
         client = self.cluster.submit(
-            graph,
-            restore_path,
+            start.job_graph,
+            start.restore_path,
             allow_non_restored_state=self.allow_non_restored_state,
             flight_record=record,
             attached=attached,
         )
         remember_job(client, self)
         client.wait_submitted()
-        self.restore_from, self.allow_non_restored_state = None, False
+        start.note()
+        self._starts.remember(client)
+        self.reset_start()
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
@@ -380,13 +384,6 @@ class StreamExecutionEnvironment(JobSettings):
             return
         self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
         earlier.close()
-
-    def _checkpoint_to_restore(self, graph: JobGraph) -> str | None:
-        if self.restore_from is None:
-            return None
-        checkpoint = find_checkpoint(self.restore_from, self.checkpointing.directory)
-        check_restorable(checkpoint, graph, allow_non_restored_state=self.allow_non_restored_state)
-        return checkpoint.path
 
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.

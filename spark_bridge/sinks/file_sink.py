@@ -151,8 +151,9 @@ class FileSink(Sink):
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
         """The files in the folder and its partitions, by who has published them."""
-        paths = (status.path for status in filesystem.files_below(self.path))
-        return published_files(self.path, paths, job_name)
+        found = published_files(self.path, filesystem.paths_below(self.path), job_name)
+        staging = filesystem.list(f"{self.path}/{STAGING}")
+        return replace(found, staging=tuple(status.name for status in staging))
 
     def unpublish(self, filesystem: FileSystem, published: PublishedFiles) -> None:
         """Delete the job's files, the partitions that are empty behind them, and what marks the folder as complete."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -72,14 +72,14 @@ def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSy
 
 
 def delete_published(
-    job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, published: PublishedFiles
+    job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, folders: Collection[str]
 ) -> None:
-    """Delete what the job has published in a folder. May block."""
+    """Delete what the job has published in some of the folders of its sinks. May block."""
     for vertex in job_graph.vertices:
         for _, sink in _sinks(vertex, registry):
-            again = sink.published_files(filesystem, job_graph.name)
-            if again is not None and again.folder == published.folder:
-                sink.unpublish(filesystem, again)
+            published = sink.published_files(filesystem, job_graph.name)
+            if published is not None and published.folder in folders:
+                sink.unpublish(filesystem, published)
 
 
 def sink_writers(

@@ -23,13 +23,15 @@ class PublishedFiles:
     """What readers find in the `folder` of a sink: the paths of the files that the job has published, and the others.
 
     `by_others` are numbers of files by the names of jobs, as far as these can stand in a file name; `foreign` is the
-    number of those that no job has published.
+    number of those that no job has published. `staging` are the names, in the staging folder, of jobs that have staged
+    rows there: they write at this moment, or were killed.
     """
 
     folder: str
     own: tuple[str, ...] = ()
     by_others: tuple[tuple[str, int], ...] = ()
     foreign: int = 0
+    staging: tuple[str, ...] = ()
 
 
 def published_prefix(job_name: str) -> str:

@@ -10,7 +10,9 @@ from tests.flykka.jobs.one_job import one_job
 
 
 def app_run() -> AppRun:
-    return AppRun(LaunchOptions(), RichConsole(quiet=True), continue_with=str)
+    return AppRun(
+        LaunchOptions(), RichConsole(quiet=True), continue_with=lambda *start: " ".join(("flykka run app.py", *start))
+    )
 
 
 def test_a_job_whose_environment_was_closed_while_it_ran_has_failed() -> None:
