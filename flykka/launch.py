@@ -33,8 +33,8 @@ class LaunchOptions:
     """What holds for every environment; None leaves it to the app.
 
     `from_checkpoint`, `from_savepoint` and `overwrite`, of which one is given at most, are for the first job only, and
-    with the second `allow_non_restored_state`; `fresh` is for all jobs. With `ring`, `record` gets the last turns only, so many at least; with
-    `max_bytes` it grows no further than that.
+    with the second `allow_non_restored_state`; `fresh` is for all jobs. With `ring`, `record` gets the last turns only,
+    so many at least; with `max_bytes` it grows no further than that.
     """
 
     master: str | None = None

@@ -138,6 +138,11 @@ class AppRun(Launch):
             yield "continue", self._continue_with(*self._start_of_continuation(client, kept))
         elif kept is not None:
             yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
+        elif client.status is JobStatus.CANCELED:
+            yield (
+                "kept",
+                "nothing: a job that is cancelled deletes its checkpoints (--retention retain-on-cancellation)",
+            )
         failure = client.exception()
         if isinstance(failure, JobExecutionError) and failure.flight_record is not None:
             yield "recorded", f"flykka trace show {failure.flight_record}"

@@ -113,7 +113,7 @@ def decide(found: Found, mode: StartMode, overwritten: tuple[str, ...] = ()) -> 
     return Start(
         restore_path=decided.restore_path,
         overwrites=decided.overwrites,
-        says=(*decided.says, *_others_in(found, decided.overwrites)),
+        says=(*decided.says, *_others_in(found)),
     )
 
 
@@ -162,13 +162,15 @@ def _overwriting(found: Found, overwritten: tuple[str, ...]) -> Start | Refusal:
         there = f"they write to {_listed(sorted(known))}" if known else "none of them writes to a folder"
         return Refusal(reason=f"{unknown[0]!r} is no folder of a sink of job {job}: {there}. Nothing was deleted")
     if found.last_run in (LastRunState.RUNS_HERE, LastRunState.RUNS_ELSEWHERE):
-        where = "here" if found.process is None else f"in process {found.process}"
+        is_here = found.last_run is LastRunState.RUNS_HERE
+        where = "in this process" if is_here else f"in process {found.process}"
         return Refusal(reason=f"job {job} runs, {where}: what it has published is not deleted. Stop it first")
     left = tuple(folder for folder in _with_rows(found) if folder.path not in overwritten)
     if left:
         named = " ".join(f"--overwrite {folder.path}" for folder in left)
         return Refusal(
-            reason=f"job {job} has published rows in {_counted(left)} as well, which would be there twice: add {named}."
+            reason=f"job {job} has published rows elsewhere as well, {_counted(left)}, which would be there twice: add"
+            f" {named}."
             " Nothing was deleted"
         )
     deleted = tuple(folder for folder in _with_rows(found) if folder.path in overwritten)
@@ -197,7 +199,7 @@ def _commands(found: Found, *, fresh: bool = True) -> str:
     return "; ".join([choices[0][0].upper() + choices[0][1:], *choices[1:]])
 
 
-def _others_in(found: Found, overwrites: tuple[str, ...]) -> Iterator[str]:
+def _others_in(found: Found) -> Iterator[str]:
     """Other jobs and other files in the folders of the sinks: their rows are read with those of the job."""
     for folder in found.folders:
         for name in folder.written_by:
@@ -205,7 +207,7 @@ def _others_in(found: Found, overwrites: tuple[str, ...]) -> Iterator[str]:
         for name, files in folder.others:
             yield f"{folder.path} holds {_files(files)} of another job, {name!r}: readers see the rows of both"
         if folder.foreign:
-            yield f"{folder.path} holds {_files(folder.foreign)} that job {found.job_name!r} has not written"
+            yield f"{folder.path} holds {_files(folder.foreign)} that no job has published, as far as their names tell"
 
 
 def _with_rows(found: Found) -> tuple[FolderContents, ...]:
