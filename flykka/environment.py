@@ -48,6 +48,7 @@ from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.session import session_is_there, spark_session, stop_session
 from flykka.spark_bridge.sources.dataframe_source import DataFrameSource
+from flykka.start_settings import AUTO
 from flykka.streams.program import Program, at_least_one, not_negative
 from flykka.streams.sources import ComputedFrames, source_stream
 from flykka.streams.stream_graph_generator import stream_graph
@@ -301,7 +302,7 @@ class StreamExecutionEnvironment(JobSettings):
         client.wait_submitted()
         start.note()
         self._starts.remember(client)
-        self.reset_start()
+        self.from_checkpoint(AUTO)
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()

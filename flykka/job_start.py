@@ -27,7 +27,7 @@ from flykka.messages.job_control import JobRun
 from flykka.messages.job_graph import JobGraph, JobType
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.job_sinks import SinkFolders, delete_published, sink_folders
-from flykka.start_settings import StartMode
+from flykka.start_settings import StartMode, start_mode
 
 if TYPE_CHECKING:
     from flykka.job_settings import JobSettings
@@ -94,7 +94,7 @@ class JobStarts:
                 used.
             SinkError: the folder of a sink cannot be looked into.
         """
-        mode, named = said.start_mode, None
+        mode, named = start_mode(said), None
         if mode is StartMode.CHECKPOINT:
             checkpoint = find_checkpoint(str(said.restore_from), said.checkpointing.directory)
             check_restorable(checkpoint, job_graph, allow_non_restored_state=said.allow_non_restored_state)
@@ -125,7 +125,7 @@ class JobStarts:
 
     def _known(self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster) -> IdentifiedJob:
         """The job in the store of high availability: under the id that it has there."""
-        begins = said.start_mode in (StartMode.FRESH, StartMode.OVERWRITE)
+        begins = start_mode(said) in (StartMode.FRESH, StartMode.OVERWRITE)
         identified = cluster.identify(
             job_graph, named, allow_non_restored_state=said.allow_non_restored_state, repeats=begins
         )
@@ -207,9 +207,12 @@ class _Search:
             return None
         if run is None:
             return newest_of_job(self._job_graph.checkpointing.directory, self._job_graph.name)
-        if run.status is not None:
-            return run.checkpoint_path
-        return self._storage.latest(run.job_id) or run.restore_path
+        own = run.checkpoint_path if run.status is not None else self._storage.latest(run.job_id)
+        if own is not None or run.status is JobStatus.FINISHED:
+            return own
+        # It has published nothing that is not in the checkpoint it began with, unless that one tells otherwise.
+        has_gone_on = run.restore_path is not None and self._storage.continued_by(run.restore_path) is not None
+        return None if has_gone_on else run.restore_path
 
     def _checkpoint(self, path: str | None) -> tuple[CompletedCheckpoint | None, str | None]:
         """The checkpoint to go on from, or why the job cannot."""

@@ -85,20 +85,16 @@ class StartSettings:
         self.overwritten = tuple(os.fspath(folder) for folder in folders)
         return self
 
-    @property
-    def start_mode(self) -> StartMode:
-        """What was said about the next job."""
-        if self.overwritten:
-            return StartMode.OVERWRITE
-        if self.restore_from is None:
-            return StartMode.FRESH
-        return StartMode.AUTO if self.restore_from == AUTO else StartMode.CHECKPOINT
-
-    def reset_start(self) -> None:
-        """What was said was for the job that is executed now."""
-        self._start_from(AUTO)
-
     def _start_from(self, said: str | None, *, allow_non_restored_state: bool = False) -> Self:
         self.restore_from, self.allow_non_restored_state = said, allow_non_restored_state
         self.overwritten = ()
         return self
+
+
+def start_mode(said: StartSettings) -> StartMode:
+    """What was said about the next job."""
+    if said.overwritten:
+        return StartMode.OVERWRITE
+    if said.restore_from is None:
+        return StartMode.FRESH
+    return StartMode.AUTO if said.restore_from == AUTO else StartMode.CHECKPOINT

@@ -19,7 +19,7 @@ from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, LaunchOptions
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
-from flykka.start_settings import AUTO, StartMode
+from flykka.start_settings import AUTO, StartMode, start_mode
 
 
 class Continue(Protocol):
@@ -56,7 +56,7 @@ class AppRun(Launch):
         """As `Launch.settle`. Raises `NoMoreJobsError` after an interrupt: who stops an app wants no further job."""
         if self.interrupts.wish is not Wish.GO_ON:
             raise NoMoreJobsError
-        self._app_names_start = self._app_names_start or settings.start_mode is not StartMode.AUTO
+        self._app_names_start = self._app_names_start or start_mode(settings) is not StartMode.AUTO
         super().settle(settings)
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
