@@ -135,7 +135,9 @@ class AppRun(Launch):
         kept = client.details.kept_checkpoint
         if kept is not None and (client.job_id in self._kept_for_long or is_savepoint(kept)):
             yield "kept", kept
-            yield "continue", self._continue_with(*self._start_of_continuation(client, kept))
+            # What is said of a start holds for the first job only; the others go on by themselves.
+            if client.job_id in self._kept_for_long or client is self._clients[0]:
+                yield "continue", self._continue_with(*self._start_of_continuation(client, kept))
         elif kept is not None:
             yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
         elif client.status is JobStatus.CANCELED:
