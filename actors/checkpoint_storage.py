@@ -4,6 +4,7 @@
     <directory>/<job id>/chk-<n>/_metadata      checkpoint n, which exists from the moment this file does
     <directory>/<job id>/chk-<n>/_continued     the id of a job that has gone on from it, and has left none of its own
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
+    <directory>/runs/<job name>                 the last run of the jobs of this name, and how it has ended
     <savepoint directory>/savepoint-<...>/      a savepoint: its `_metadata`, and all of its state
 
 What lies in the folder of a savepoint is named in its metadata from there on: it refers to nothing else, and may be
@@ -35,6 +36,7 @@ from flykka.actors.errors import (
     CheckpointStateMissingError,
     CheckpointStorageError,
 )
+from flykka.actors.file_names import in_a_name
 from flykka.actors.savepoint_name import SAVEPOINT, is_savepoint
 from flykka.actors.state.handles import exclusive_state_of, shared_state_of, with_paths
 from flykka.messages.checkpoint import SnapshotType
@@ -42,6 +44,7 @@ from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.codec import decode, encode
 from flykka.messages.errors import DecodeError
 from flykka.messages.ids import JobId
+from flykka.messages.job_control import JobEnded, JobRun
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Value
 from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle
@@ -50,6 +53,7 @@ _METADATA = "_metadata"
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 _CHECKPOINT = "chk-"
+_RUNS = "runs"
 _HERE = "./"
 """How paths begin that are meant from the folder of a checkpoint on."""
 
@@ -200,6 +204,27 @@ class CheckpointStorage:
         """What was submitted under this id. Raises as `read_metadata` does."""
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
+    def has_job(self, job_id: JobId) -> bool:
+        """Whether a job is there: it is, from when it is accepted until an end that keeps no checkpoint."""
+        return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
+
+    def last_run(self, job_name: str) -> JobRun | None:
+        """The last run of the jobs of this name; None where none is noted. Raises as `read_metadata` does."""
+        try:
+            return self._read(self._run(job_name), JobRun)
+        except CheckpointNotFoundError:
+            return None
+
+    def note_run(self, run: JobRun) -> None:
+        """Note that a job runs, in place of the run before it. Raises `OSError`."""
+        self._write(self._run(run.job_name), run)
+
+    def note_end_of_run(self, job_name: str, end: JobEnded) -> None:
+        """Note how a job has ended whose run is noted; nothing happens where another run is. Raises `OSError`."""
+        run = self.last_run(job_name)
+        if run is not None and run.job_id == end.job_id:
+            self.note_run(replace(run, status=end.status, checkpoint_path=end.checkpoint_path))
+
     def delete_job(self, job_id: JobId, continued: str | None = None) -> None:
         """Delete everything of the job, and note beside the checkpoint `continued` that it has gone on from there."""
         try:
@@ -231,6 +256,9 @@ class CheckpointStorage:
 
     def _job(self, job_id: JobId) -> str:
         return f"{self._root}/{job_id}"
+
+    def _run(self, job_name: str) -> str:
+        return f"{self._root}/{_RUNS}/{in_a_name(job_name)}"
 
     def _folders(self, below: str) -> list[str]:
         return [path.rsplit("/", 1)[0] for path in self._fs.glob(f"{below}/{_CHECKPOINT}*/{_METADATA}")]

@@ -272,8 +272,12 @@ class LeaderStore:
 
         The latter have a result.
         """
-        there = (self.read(f"{_job(job_id)}/{_GRAPH}", SubmittedJobGraph) for job_id in self._job_ids(_JOBS))
+        there = (self.job(job_id) for job_id in self._job_ids(_JOBS))
         return tuple(job for job in there if job is not None)
+
+    def job(self, job_id: JobId) -> SubmittedJobGraph | None:
+        """The job of this id, where it is kept."""
+        return self.read(f"{_job(job_id)}/{_GRAPH}", SubmittedJobGraph)
 
     def remove_job(self, job_id: JobId) -> None:
         """Forget a job that is put away: its graph, its checkpoints and their ids, but not its result."""

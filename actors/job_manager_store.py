@@ -114,6 +114,9 @@ def release_job_master(store: LeaderStore | None, data_plane: DataPlane, job_gra
 def put_away_job(store: LeaderStore, end: JobEnded) -> JobPutAway:
     """Note how a job has ended whose JobMaster has put away everything, and forget it."""
     store.put_result(end)
+    submitted = store.job(end.job_id)
+    if submitted is not None:
+        _note_end_of_run(submitted.job_graph, end)
     store.remove_job(end.job_id)
     return JobPutAway(end=end)
 
@@ -133,8 +136,14 @@ def clean_up_job(store: LeaderStore, data_plane: DataPlane, job_graph: JobGraph,
     data_plane.release_job(job_id, keep_staged=kept is not None and end.status is not JobStatus.FINISHED)
     if kept is None or kept != latest:
         storage.delete_job(job_id)
+    _note_end_of_run(job_graph, end)
     store.remove_job(job_id)
     return JobPutAway(end=end)
+
+
+def _note_end_of_run(job_graph: JobGraph, end: JobEnded) -> None:
+    """Tell the run after this one, which need not be one of high availability, where there is to go on from."""
+    CheckpointStorage(job_graph.checkpointing.directory).note_end_of_run(job_graph.name, end)
 
 
 def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:

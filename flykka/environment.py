@@ -22,7 +22,7 @@ from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.high_availability.settings import ZooKeeperSettings
 from flykka.high_availability.stores import store_settings
 from flykka.job_settings import JobSettings, failover_strategy_of
-from flykka.jobs.checkpoints import check_restorable, find_checkpoint
+from flykka.job_start import JobStarts
 from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_id import new_job_id
@@ -50,6 +50,7 @@ from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.session import session_is_there, spark_session, stop_session
 from flykka.spark_bridge.sources.dataframe_source import DataFrameSource
+from flykka.start_settings import AUTO
 from flykka.streams.program import Program, at_least_one, not_negative
 from flykka.streams.sources import ComputedFrames, source_stream
 from flykka.streams.stream_graph_generator import stream_graph
@@ -80,6 +81,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._settings = settings
         self._program = Program()
         self._registry = CodeRegistry()
+        self._starts = JobStarts(self._registry)
         self._cluster: LocalCluster | None = None
         self._data_plane: SparkDataPlane | None = None
         self._checkpoint_folder = CheckpointFolder()
@@ -262,8 +264,8 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
-            CheckpointError: it cannot continue from the checkpoint that was given.
-            JobSubmissionError: the job was refused.
+            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
+            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
             JobExecutionError: it has failed.
         """
         __tracebackhide__ = True
@@ -277,8 +279,8 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
             InsufficientSlotsError: the cluster has fewer slots than the job needs.
-            CheckpointError: it cannot continue from the checkpoint that was given.
-            JobSubmissionError: the job was refused.
+            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
+            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
         """
         self._check_open()
         launch = current_launch()
@@ -288,20 +290,23 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
-        restore_path = self._checkpoint_to_restore(graph)
         self._settings = self._settings.with_slots_for(slots_needed(graph))
+        has_store = self._settings.high_availability is not None
+        start = self._starts.begin(self, graph, self.spark, lambda: self.cluster, has_store=has_store)
         survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
-        record = None if survives else surviving_flight_record_path(graph)
+        record = None if survives else surviving_flight_record_path(start.job_graph)
         client = self.cluster.submit(
-            graph,
-            restore_path,
+            start.job_graph,
+            start.restore_path,
             allow_non_restored_state=self.allow_non_restored_state,
             flight_record=record,
             attached=attached,
         )
         remember_job(client, self)
         client.wait_submitted()
-        self.restore_from, self.allow_non_restored_state = None, False
+        start.note()
+        self._starts.remember(client)
+        self.from_checkpoint(AUTO)
         self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
@@ -384,13 +389,6 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             return
         self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
         earlier.close()
-
-    def _checkpoint_to_restore(self, graph: JobGraph) -> str | None:
-        if self.restore_from is None:
-            return None
-        checkpoint = find_checkpoint(self.restore_from, self.checkpointing.directory)
-        check_restorable(checkpoint, graph, allow_non_restored_state=self.allow_non_restored_state)
-        return checkpoint.path
 
     def _refuse_running_uids(self) -> None:
         # The registry has one code per uid: a job that restarts must not find another job's.

@@ -9,7 +9,8 @@ FlykkaError
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
 │   ├── UnknownTaskManagerError no TaskManager of this name lives
 │   └── UnknownJobError         no job of this id runs on the cluster
-├── JobSubmissionError          the JobManager refused the job
+├── JobSubmissionError          the job was refused
+│   └── DuplicateJobSubmissionError  it has run before, and would publish its rows once more
 ├── CheckpointError             a checkpoint cannot be continued from
 │   └── CheckpointNotFoundError there is none where one was looked for
 ├── JobCancellationError        there was nothing to cancel
@@ -76,6 +77,13 @@ class UnknownJobError(ClusterError, LookupError):
 
 class JobSubmissionError(FlykkaError):
     """The JobManager refused the job (Flink's JobSubmissionException)."""
+
+
+class DuplicateJobSubmissionError(JobSubmissionError):
+    """The job has run before, or runs now, and would publish rows twice; nothing was written.
+
+    The text says what there is of it, and which command does what (Flink's DuplicateJobSubmissionException).
+    """
 
 
 class JobCancellationError(FlykkaError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import replace
 from os import PathLike
@@ -27,6 +26,7 @@ from flykka.restart_strategies import (
 )
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime_mode import RuntimeExecutionMode
+from flykka.start_settings import StartSettings
 from flykka.streams.program import at_least_one, not_negative, one_of
 from flykka.streams.stream_graph_generator import Defaults
 
@@ -34,14 +34,13 @@ _SHORT_MS = 100
 """An interval below this that is given as a number may have been meant in seconds."""
 
 
-class JobSettings(AlignmentSettings):
+class JobSettings(AlignmentSettings, StartSettings):
     """Setters that return the environment, as Flink's do."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.defaults = Defaults()
         self.checkpointing = CheckpointingSettings(directory="")
-        self.restore_from: str | None = None
-        self.allow_non_restored_state = False
         self.task_cancellation = TaskCancellationSettings()
         self.latency_tracking_interval_ms: int | None = None
         self.stage_timeout_ms: int | None = None
@@ -229,37 +228,6 @@ class JobSettings(AlignmentSettings):
         """
         chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
         self.checkpointing = replace(self.checkpointing, retention=chosen)
-        return self
-
-    def from_checkpoint(self, checkpoint: str | PathLike[str]) -> Self:
-        """Let the next job that is executed continue from a checkpoint; the one after it starts from the beginning.
-
-        `checkpoint` is the path of a checkpoint, its folder or its `_metadata` file, or "latest": the newest one that
-        has completed below the checkpoint directory, of whichever job. It is read when the job is executed, and stays:
-        that job does not delete it, and its checkpoints may refer to files of it.
-
-        Raises:
-            ProgramError: it is empty.
-        """
-        if not checkpoint:
-            raise ProgramError("the checkpoint to continue from must be a path or 'latest', not an empty text")
-        self.restore_from, self.allow_non_restored_state = os.fspath(checkpoint), False
-        return self
-
-    def from_savepoint(self, path: str | PathLike[str], allow_non_restored_state: bool = False) -> Self:
-        """Let the next job that is executed start from a savepoint; the one after it starts from the beginning.
-
-        `path` is its folder, wherever that was moved to, or its `_metadata` file; a checkpoint will do as well. It is
-        read when the job is executed, and stays as it is: once the job has completed a checkpoint of its own, it may be
-        deleted. Operators find their state by uid. State that no operator has is refused, unless
-        `allow_non_restored_state` lets go of it; operators that are new begin without any.
-
-        Raises:
-            ProgramError: it is empty.
-        """
-        if not path:
-            raise ProgramError("the savepoint to start from must be a path, not an empty text")
-        self.restore_from, self.allow_non_restored_state = os.fspath(path), allow_non_restored_state
         return self
 
     def set_restart_strategy(

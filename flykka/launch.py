@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class LaunchOptions:
     """What holds for every environment; None leaves it to the app.
 
-    `from_checkpoint` and `from_savepoint`, of which one is given at most, are for the first job only, and with the
-    latter `allow_non_restored_state`. With `ring`, `record` gets the last turns only, so many at least; with
-    `max_bytes` it grows no further than that.
+    `from_checkpoint`, `from_savepoint` and `overwrite`, of which one is given at most, are for the first job only, and
+    with the second `allow_non_restored_state`; `fresh` is for all jobs. With `ring`, `record` gets the last turns only,
+    so many at least; with `max_bytes` it grows no further than that.
     """
 
     master: str | None = None
@@ -52,6 +52,8 @@ class LaunchOptions:
     savepoint_directory: str | None = None
     from_savepoint: str | None = None
     allow_non_restored_state: bool = False
+    fresh: bool = False
+    overwrite: tuple[str, ...] = ()
     high_availability: str | None = None
     record: str | None = None
     ring: int | None = None
@@ -129,6 +131,10 @@ class Launch:
             settings.set_failover_strategy(options.failover_strategy)
         if options.savepoint_directory is not None:
             settings.set_default_savepoint_directory(options.savepoint_directory)
+        if options.fresh:
+            settings.from_checkpoint(None)
+        if self._is_first and options.overwrite:
+            settings.overwrite(*options.overwrite)
         if self._is_first and options.from_checkpoint is not None:
             settings.from_checkpoint(options.from_checkpoint)
         if self._is_first and options.from_savepoint is not None:

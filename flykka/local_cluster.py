@@ -26,7 +26,7 @@ from flykka.errors import (
 from flykka.explanation.reception import RECEPTION
 from flykka.garbage_collection import be_as_before, be_patient
 from flykka.high_availability.stores import StoreSettings, services_of
-from flykka.jobs.application_jobs import ApplicationJobs
+from flykka.jobs.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
 from flykka.jobs.job_client import JobClient
 from flykka.jobs.job_manager_gateway import JobManagerGateway
@@ -144,13 +144,14 @@ class LocalCluster:
     ) -> JobClient:
         """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
 
+        With a store of high availability it is one that `identify` has given.
+
         One that is not attached hears nothing of it until it is asked.
 
         When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
 
         Raises:
             ClusterError: the cluster has ended, for one of its components ended again and again.
-            CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
             InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs.
             InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
                 more than all TaskManagers have.
@@ -160,11 +161,6 @@ class LocalCluster:
         job_graph = replace(job_graph, slot_request_timeout_ms=self._settings.slot_request_timeout_ms)
         self._check_slots(job_graph)
         self._check_network_buffers(job_graph)
-        if self._application_jobs is not None:
-            job = self._application_jobs.identify(
-                job_graph, restore_path, allow_non_restored_state=allow_non_restored_state, say=current_launch().say
-            )
-            job_graph, restore_path = job.job_graph, job.restore_path
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
         client = JobClient(
             self._system,
@@ -179,6 +175,40 @@ class LocalCluster:
         self._clients = [*self._running(), client]
         RECEPTION.announce(self, client)
         return client
+
+    def identify(
+        self,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        repeats: bool = False,
+    ) -> IdentifiedJob:
+        """The job that this is in the store of high availability. Waits until this driver leads.
+
+        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished.
+
+        Raises:
+            CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
+            ClusterError: the store cannot be used, or belongs to another environment of this process.
+        """
+        assert self._application_jobs is not None, "without a store every job is a new one"
+        return self._application_jobs.identify(
+            job_graph,
+            restore_path,
+            allow_non_restored_state=allow_non_restored_state,
+            say=current_launch().say,
+            repeats=repeats,
+        )
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Look whether the job can run, as is done when it is submitted: what is deleted for it is not, in vain.
+
+        Raises what `submit` raises, and what the data plane has against it.
+        """
+        self._check_slots(job_graph)
+        self._check_network_buffers(job_graph)
+        self._data_plane.check(job_graph)
 
     def job(self, job_id: JobId | str) -> JobClient:
         """A client of a job that runs here, whoever has submitted it: it hears of the job from now on.

@@ -6,7 +6,7 @@ from flykka.messages.accumulator import AccumulatorResults
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId, OperatorId
 from flykka.messages.job import JobStatus
-from flykka.messages.message import Message, message
+from flykka.messages.message import Message, Value, message, value
 
 
 @message("job_control.accepted")
@@ -144,3 +144,18 @@ class JobVerticesFinalized(Message):
     job_id: JobId
     version: int
     cause: SerializedThrowable | None = None
+
+
+@value("job_control.job_run")
+class JobRun(Value):
+    """The last run of the jobs of one name, as it is noted below their checkpoint directory for the run after it.
+
+    It began from `restore_path` (None: from the beginning of its input). `status` is None until it has come to its end;
+    then `checkpoint_path` is the newest checkpoint that is kept, or the savepoint that it was stopped with.
+    """
+
+    job_id: JobId
+    job_name: str
+    restore_path: str | None = None
+    status: JobStatus | None = None
+    checkpoint_path: str | None = None

@@ -80,6 +80,7 @@ class SparkDataPlane:
         self._lock = Lock()
         self._jobs: dict[JobId, _Job] = {}
         self._ending: dict[JobId, list[_Job]] = {}
+        self._names: dict[JobId, str] = {}
         self._closed = False
 
     def check(self, job_graph: JobGraph) -> None:
@@ -92,6 +93,8 @@ class SparkDataPlane:
             SourceError: what a source is to read is not there, or cannot be read; the text names operator and file.
         """
         self.sessions.ensure_running()
+        with self._lock:
+            self._names[job_graph.job_id] = job_graph.name
         services = self._job(job_graph.job_id).services
         services.registry.check(job_graph)
         check_sinks(job_graph, services)
@@ -186,6 +189,7 @@ class SparkDataPlane:
                     user_session=user_session,
                     store=BatchStore(),
                     readers=SourceReaders(),
+                    job_name=self._names.get(job_id, ""),
                 )
                 if self._closed:
                     services.store.close()

@@ -24,6 +24,7 @@ class Services:
     `sessions` knows whether they still run, and begins others where they do not.
 
     What is cancelled and has not returned after `cancellation_timeout_seconds` is not waited for any longer.
+    `job_name` is empty for a job that was never looked at before it ran.
     """
 
     sessions: SparkSessions
@@ -34,3 +35,4 @@ class Services:
     registry: CodeRegistry
     filesystem: FileSystem
     cancellation_timeout_seconds: float
+    job_name: str = ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol
 
 from rich.console import Console as RichConsole
 
@@ -18,9 +19,14 @@ from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, LaunchOptions
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
+from flykka.start_settings import AUTO, StartMode, start_mode
 
-Continue = Callable[[str], str]
-"""The command line that goes on from the checkpoint of this path."""
+
+class Continue(Protocol):
+    """Makes the command line that goes on where a job was stopped, with these options beside those of this run."""
+
+    def __call__(self, *start: str) -> str:
+        """The command line."""
 
 
 class NoMoreJobsError(KeyboardInterrupt):
@@ -41,6 +47,8 @@ class AppRun(Launch):
         self._clients: list[JobClient] = []
         self._environments: list[StreamExecutionEnvironment] = []
         self._kept_for_long: set[JobId] = set()
+        self._app_names_start = False
+        """Whether the app itself says where a job starts: said again, it would start there again."""
         self.has_ended_in_order = False
         """Whether there is nothing that a rerun would have to go on with."""
 
@@ -48,6 +56,7 @@ class AppRun(Launch):
         """As `Launch.settle`. Raises `NoMoreJobsError` after an interrupt: who stops an app wants no further job."""
         if self.interrupts.wish is not Wish.GO_ON:
             raise NoMoreJobsError
+        self._app_names_start = self._app_names_start or start_mode(settings) is not StartMode.AUTO
         super().settle(settings)
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
@@ -116,14 +125,26 @@ class AppRun(Launch):
             # It is told with the others, when the app has ended.
             return
 
+    def _start_of_continuation(self, client: JobClient, kept: str) -> tuple[str, ...]:
+        """What has to be said beside the same command: nothing, where the run is noted in a folder that stays."""
+        if client.job_id not in self._kept_for_long:
+            return ("--from-savepoint", kept)
+        return ("--from-checkpoint", AUTO) if self._app_names_start else ()
+
     def _epilogue(self, client: JobClient) -> Iterator[tuple[str, str]]:
         kept = client.details.kept_checkpoint
         if kept is not None and (client.job_id in self._kept_for_long or is_savepoint(kept)):
             yield "kept", kept
-            if client is self._clients[0]:
-                yield "continue", self._continue_with(kept)
+            # What is said of a start holds for the first job only; the others go on by themselves.
+            if client.job_id in self._kept_for_long or client is self._clients[0]:
+                yield "continue", self._continue_with(*self._start_of_continuation(client, kept))
         elif kept is not None:
             yield "kept", "nothing: checkpoints are removed with the app where no --checkpoint-dir is given"
+        elif client.status is JobStatus.CANCELED:
+            yield (
+                "kept",
+                "nothing: a job that is cancelled deletes its checkpoints (--retention retain-on-cancellation)",
+            )
         failure = client.exception()
         if isinstance(failure, JobExecutionError) and failure.flight_record is not None:
             yield "recorded", f"flykka trace show {failure.flight_record}"

@@ -97,7 +97,8 @@ class Interrupts:
         while (wish := self._noted.get()) is not Wish.GO_ON:
             running = self._running()
             stops = wish is Wish.STOP and not (running and all(map(_is_batch, running)))
-            self._say("stopping: taking a last checkpoint (Ctrl-C again cancels)" if stops else "cancelling")
+            again = _cancelling(running)
+            self._say(f"stopping: taking a last checkpoint (Ctrl-C again {again})" if stops else "cancelling")
             for client in running:
                 self._begin(wish, client)
 
@@ -111,15 +112,20 @@ class Interrupts:
         has_directory = client.job_graph.checkpointing.savepoint_directory is not None
         failed = _failure(client.stop_with_savepoint if has_directory else client.stop)
         if failed is not None and self.wish is Wish.STOP and not client.done():
-            retention = client.job_graph.checkpointing.retention
-            keeps = retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
-            again = "Ctrl-C again cancels" if keeps else "Ctrl-C again cancels it, and deletes its checkpoints"
-            self._say(f"not stopped, it goes on ({again}): {failed}")
+            self._say(f"not stopped, it goes on (Ctrl-C again {_cancelling([client])}): {failed}")
 
     def _cancel(self, client: JobClient) -> None:
         failed = _failure(client.cancel)
         if failed is not None and not client.done():
             self._say(f"not cancelled: {failed}")
+
+
+def _cancelling(clients: Sequence[JobClient]) -> str:
+    """What a cancellation does: to the jobs, and to what they could be continued from."""
+    keeps = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    if all(client.job_graph.checkpointing.retention is keeps for client in clients):
+        return "cancels"
+    return "cancels, and deletes the checkpoints of this run"
 
 
 def _is_batch(client: JobClient) -> bool:

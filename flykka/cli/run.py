@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rich.console import Console as RichConsole
 
 from flykka.cli.app import App
-from flykka.cli.app_run import AppRun, NoMoreJobsError
+from flykka.cli.app_run import AppRun, Continue, NoMoreJobsError
 from flykka.cli.diverted_stderr import diverted_stderr
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.interrupts import Wish
@@ -28,7 +27,7 @@ class _Outcome:
     last_words: str = ""
 
 
-def run(app: App, options: LaunchOptions, *, continue_with: Callable[[str], str], verbose: bool) -> int:
+def run(app: App, options: LaunchOptions, *, continue_with: Continue, verbose: bool) -> int:
     """Run the app, show its jobs, say what came of it; the exit code."""
     output = RichConsole(force_jupyter=False)
     app_run = AppRun(options, output, continue_with)
@@ -48,7 +47,8 @@ def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -
         last_first.enter_context(app_run.interrupts)
         last_first.callback(app_run.close)
         outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
-        app_run.has_ended_in_order = outcome.code == OK
+        # What was stopped is gone on with by the same command.
+        app_run.has_ended_in_order = outcome.code == OK and app_run.interrupts.wish is Wish.GO_ON
     return outcome
 
 

@@ -7,7 +7,6 @@ import difflib
 import shlex
 from collections.abc import Sequence
 
-from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.app import App
 from flykka.cli.arguments import at_least_one
 from flykka.cli.exit_codes import EXIT_CODES
@@ -35,23 +34,30 @@ What the app says of a single operator (such as stream.set_parallelism) stays.
 _EPILOG = f"""\
 while it runs:
   Ctrl-C once stops: the jobs take a last checkpoint, publish what it holds and
-  finish; the checkpoint is kept, and the summary says how to continue from it.
-  With a savepoint directory the last one is a savepoint.
-  Ctrl-C twice cancels. SIGTERM is as good as a Ctrl-C; SIGHUP only stops.
+  finish; the checkpoint is kept. With a savepoint directory the last one is a
+  savepoint.
+  Ctrl-C twice cancels, and deletes the checkpoints unless --retention keeps them.
+  SIGTERM is as good as a Ctrl-C; SIGHUP only stops.
+
+run again, the same command continues where the jobs left off, stopped or killed;
+that needs a checkpoint folder that was named. A job that has come to the end of
+its input, or whose rows are there without a checkpoint, is refused: no row is
+published twice. --fresh and --overwrite say what else is wanted.
 
 examples:
   flykka run delays.py
   flykka run delays.py --parallelism 4 --task-managers 2
   flykka run delays.py --checkpoint-dir /data/checkpoints --checkpoint-interval 10s
-  flykka run delays.py --checkpoint-dir /data/checkpoints --from-checkpoint latest
+  flykka run delays.py --overwrite /data/delays
   flykka run delays.py --savepoint-dir /data/savepoints
   flykka run delays.py --from-savepoint /data/savepoints/savepoint-ab12cd-1f03a9c2-1
   flykka run delays.py --master 'local[4]' flights/ -- --airport JFK
 
 {EXIT_CODES}"""
 
-_RESTORES = ("--from-checkpoint", "--from-savepoint", "-s")
-_LETS_GO = ("--allow-non-restored-state", "-n")
+_STARTS = ("--from-checkpoint", "--from-savepoint", "-s", "--overwrite")
+"""What says where the first job starts, with a value."""
+_FLAGS = ("--fresh", "--allow-non-restored-state", "-n")
 _RETENTIONS = {retention.value.lower().replace("_", "-"): retention for retention in ExternalizedCheckpointRetention}
 
 
@@ -135,16 +141,30 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--from-checkpoint",
-        metavar="latest|PATH",
-        help="let the first job continue from the newest checkpoint in the checkpoint folder, or from this one"
-        " (default: from the beginning)",
+        metavar="auto|latest|PATH",
+        help="let the first job continue where its last run left off (auto), from the newest checkpoint of any job in"
+        f" the checkpoint folder (latest), or from this one {said}, else auto)",
+    )
+    group.add_argument(
+        "--fresh",
+        action="store_true",
+        help="let all jobs begin with their input, whatever was kept; refused where the folder of a sink holds rows of"
+        " the job (default: they continue)",
+    )
+    group.add_argument(
+        "--overwrite",
+        metavar="FOLDER",
+        action="append",
+        default=[],
+        help="delete what the first job has published in this folder of a sink, and let it begin with its input; may be"
+        " given several times (default: nothing is deleted)",
     )
     group.add_argument(
         "-s",
         "--from-savepoint",
         metavar="PATH",
-        help="let the first job start from this savepoint, wherever its folder was moved to (default: from the"
-        " beginning)",
+        help="let the first job start from this savepoint, wherever its folder was moved to (default: as"
+        " --from-checkpoint says)",
     )
     group.add_argument(
         "-n",
@@ -197,8 +217,8 @@ def _perform(options: argparse.Namespace) -> int:
     app = App(options.app, options.arguments)
     if (problem := app.problem()) is not None:
         options.parser.error(problem)
-    if options.from_checkpoint is not None and options.from_savepoint is not None:
-        options.parser.error("a job starts from one place: give --from-checkpoint or --from-savepoint, not both")
+    if len(given := _starting_points(options)) > 1:
+        options.parser.error(f"a job starts from one place: give {given[0]} or {given[1]}, not both")
     if options.ring is not None and options.record is None:
         options.parser.error("--ring says how much of a recording is kept: name its file, --record FILE")
     if options.max_bytes is not None and options.record is None:
@@ -225,6 +245,8 @@ def _perform(options: argparse.Namespace) -> int:
         savepoint_directory=options.savepoint_dir,
         from_savepoint=options.from_savepoint,
         allow_non_restored_state=options.allow_non_restored_state,
+        fresh=options.fresh,
+        overwrite=tuple(options.overwrite),
         high_availability=options.high_availability,
         record=options.record,
         ring=options.ring,
@@ -233,31 +255,44 @@ def _perform(options: argparse.Namespace) -> int:
     # What follows takes a second to load, and a wrong command line should not have to wait for it.
     from flykka.cli.run import run
 
-    return run(app, launch, continue_with=lambda path: _continuing(options, path), verbose=options.verbose)
+    return run(
+        app,
+        launch,
+        continue_with=lambda *start: shlex.join(continuing(options.command_line, *start)),
+        verbose=options.verbose,
+    )
 
 
-def _continuing(options: argparse.Namespace, path: str) -> str:
-    return shlex.join(continuing(options.command_line, path))
+def _starting_points(options: argparse.Namespace) -> list[str]:
+    """The options that were given of those that say where the first job starts."""
+    said = {
+        "--from-checkpoint": options.from_checkpoint is not None,
+        "--from-savepoint": options.from_savepoint is not None,
+        "--fresh": options.fresh,
+        "--overwrite": bool(options.overwrite),
+    }
+    return [option for option, is_given in said.items() if is_given]
 
 
-def continuing(command_line: Sequence[str], path: str) -> list[str]:
-    """The command line that continues from a checkpoint, or starts from a savepoint, what this one has begun."""
+def continuing(command_line: Sequence[str], *start: str) -> list[str]:
+    """The command line that continues what this one has begun: the same, but for the options that say where to start.
+
+    `start` are those that are needed; without any a job continues where it left off.
+    """
     words = list(command_line)
     theirs = words[words.index("--") :] if "--" in words else []
-    ours = _without_restore(words[: len(words) - len(theirs)])
-    option = "--from-savepoint" if is_savepoint(path) else "--from-checkpoint"
-    return ["flykka", *ours, option, path, *theirs]
+    return ["flykka", *_without_start(words[: len(words) - len(theirs)]), *start, *theirs]
 
 
-def _without_restore(words: Sequence[str]) -> list[str]:
+def _without_start(words: Sequence[str]) -> list[str]:
     kept: list[str] = []
     skips = False
     for word in words:
         if skips:
             skips = False
-        elif word in _RESTORES:
+        elif word in _STARTS:
             skips = True
-        elif word not in _LETS_GO and not word.startswith(tuple(f"{option}=" for option in _RESTORES)):
+        elif word not in _FLAGS and not word.startswith(tuple(f"{option}=" for option in _STARTS)):
             kept.append(word)
     return kept
 

@@ -101,6 +101,8 @@ class Reception:
     def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
             jobs = sorted((job for jobs in self._jobs.values() for job in jobs), key=lambda job: job.job_id)
+        if question.get("running"):
+            return {"program": sys.argv[0], "jobs": [_known(job) for job in jobs]}
         wanted, timeout = question.get("job"), float(question.get("timeout", TIME_LIMIT))
         fitting = [job for job in jobs if wanted is None or wanted == job.job_name or job.job_id.startswith(wanted)]
         if wanted is None and any(not job.done() for job in fitting):
@@ -113,7 +115,12 @@ def _told(jobs: list[JobClient], timeout: float, *, in_full: bool) -> Iterator[d
     for job in jobs:
         why = job.why(timeout)
         text = str(why) if in_full else why.answer
-        yield {"id": job.job_id, "name": job.job_name, "status": str(job.status), "done": job.done(), "why": text}
+        yield {**_known(job), "why": text}
+
+
+def _known(job: JobClient) -> dict[str, Any]:
+    """What is known of a job without asking its actors."""
+    return {"id": job.job_id, "name": job.job_name, "status": str(job.status), "done": job.done()}
 
 
 RECEPTION = Reception()

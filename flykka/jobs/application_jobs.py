@@ -19,6 +19,7 @@ from flykka.actors.high_availability import HighAvailabilityServices, LeaderStor
 from flykka.errors import ClusterError
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint
 from flykka.jobs.job_manager_gateway import JobManagerGateway
+from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import JobEnded
@@ -43,10 +44,17 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentifiedJob:
-    """A job under the id that it has in its run, and where it starts from if it has no checkpoint of its own."""
+    """A job under the id that it has in its run, and where it starts from if it has no checkpoint of its own.
+
+    One that `goes_on` is in the store already; `checkpoint` is its own latest. One that `has_ended` is there with its
+    result.
+    """
 
     job_graph: JobGraph
     restore_path: str | None
+    goes_on: bool = False
+    has_ended: bool = False
+    checkpoint: CompletedCheckpoint | None = None
 
 
 class ApplicationJobs:
@@ -59,9 +67,18 @@ class ApplicationJobs:
         self._executed: Counter[str] = Counter()
 
     def identify(
-        self, job_graph: JobGraph, restore_path: str | None, *, allow_non_restored_state: bool, say: Say
+        self,
+        job_graph: JobGraph,
+        restore_path: str | None,
+        *,
+        allow_non_restored_state: bool,
+        say: Say,
+        repeats: bool = False,
     ) -> IdentifiedJob:
         """The next job of this name. Waits until this driver leads, and says so once where another one does.
+
+        What was stopped is another job from then on, which starts from `restore_path`, or else from where it was
+        stopped. With `repeats` that holds for what has finished too.
 
         Raises:
             CheckpointError: it cannot go on from its own latest checkpoint; the text names the operators.
@@ -70,7 +87,7 @@ class ApplicationJobs:
         found = self._request(begins_new=False, say=say)
         self._executed[job_graph.name] += 1
         try:
-            return self._identified(found, job_graph, restore_path, allow=allow_non_restored_state)
+            return self._identified(found, job_graph, restore_path, allow=allow_non_restored_state, repeats=repeats)
         except HighAvailabilityError as refusal:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
@@ -87,10 +104,16 @@ class ApplicationJobs:
             logger.warning("the end of the application could not be noted, and a rerun will go on with it: %s", failure)
 
     def _identified(
-        self, found: ApplicationRunFound, job_graph: JobGraph, restore_path: str | None, *, allow: bool
+        self,
+        found: ApplicationRunFound,
+        job_graph: JobGraph,
+        restore_path: str | None,
+        *,
+        allow: bool,
+        repeats: bool,
     ) -> IdentifiedJob:
         store, name = self._store(found), job_graph.name
-        retries = 0
+        retries, named = 0, restore_path
         while True:
             job_id = _job_id(found.run.run_id, name, self._executed[name], retries)
             end = store.result(job_id)
@@ -99,17 +122,24 @@ class ApplicationJobs:
                 found = self._request(begins_new=True, say=logger.info)
                 store, retries = self._store(found), 0
                 continue
-            if end is None or _has_finished(end):
+            if end is None or (_has_finished(end) and not repeats):
                 break
             retries += 1
-            restore_path = end.checkpoint_path or restore_path
+            was_stopped = end.status is JobStatus.FINISHED
+            restore_path = named if was_stopped and named is not None else end.checkpoint_path or restore_path
             logger.info("job %r has ended %s before, and is run again from %s", name, end.status, restore_path)
         identified = replace(job_graph, job_id=job_id)
-        pointer = store.checkpoints(job_id).latest()
+        pointer, checkpoint = store.checkpoints(job_id).latest(), None
         if pointer is not None:
             checkpoint = find_checkpoint(pointer.path, job_graph.checkpointing.directory)
             check_restorable(checkpoint, identified, allow_non_restored_state=allow)
-        return IdentifiedJob(job_graph=identified, restore_path=restore_path)
+        return IdentifiedJob(
+            job_graph=identified,
+            restore_path=restore_path,
+            goes_on=store.job(job_id) is not None,
+            has_ended=end is not None,
+            checkpoint=checkpoint,
+        )
 
     def _store(self, found: ApplicationRunFound) -> LeaderStore:
         return self._services.store(found.leader_session_id)

@@ -94,6 +94,17 @@ def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
     return found
 
 
+def newest_of_job(directory: str, job_name: str) -> str | None:
+    """The path of the newest checkpoint below `directory` that a job of this name has left, and none has gone on from.
+
+    None where there is none, or no other job has gone on from it to an end that has kept nothing.
+    """
+    newest = next((each for each in list_checkpoints(directory).completed if each.job_name == job_name), None)
+    if newest is None or CheckpointStorage(directory).continued_by(newest.path):
+        return None
+    return newest.path
+
+
 def check_restorable(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
 ) -> None:

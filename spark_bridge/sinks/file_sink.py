@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.file_names import in_a_name
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.files import FileFormat, FileLayout
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.file_writer import STAGING, FileWriter
+from flykka.spark_bridge.sinks.published_files import PublishedFiles, published_files
 from flykka.spark_bridge.sinks.sink import Sink, SinkContext
-from flykka.spark_bridge.sinks.staging import in_a_name
 from flykka.spark_bridge.sinks.written_columns import check_written
 
 if TYPE_CHECKING:
@@ -147,6 +148,22 @@ class FileSink(Sink):
     def target(self, filesystem: FileSystem) -> str:
         """The folder, with its scheme."""
         return filesystem.qualified(self.path)
+
+    def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
+        """The files in the folder and its partitions, by who has published them."""
+        found = published_files(self.path, filesystem.paths_below(self.path), job_name)
+        staging = filesystem.list(f"{self.path}/{STAGING}")
+        return replace(found, staging=tuple(status.name for status in staging))
+
+    def unpublish(self, filesystem: FileSystem, published: PublishedFiles) -> None:
+        """Delete the job's files, the partitions that are empty behind them, and what marks the folder as complete."""
+        for path in published.own:
+            filesystem.delete(path)
+        if self.layout.partition_by:
+            for folder in sorted({path.rsplit("/", 1)[0] for path in published.own}):
+                filesystem.delete_if_empty(folder)
+        if self.marks_success:
+            filesystem.delete(f"{self.path}/{SUCCESS}")
 
     def finalize_global(self, filesystem: FileSystem) -> None:
         """Mark the folder as complete, where that is wanted."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.operator_state import PendingFile
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.sinks.published_files import published_prefix
 from flykka.spark_bridge.sinks.sink import SinkContext, SinkWriter, Staged
 from flykka.spark_bridge.sinks.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
@@ -104,7 +105,8 @@ class FileWriter(SinkWriter):
         found = _NAME_OF_SPARK.search(name)
         assert found is not None, f"Spark's names of files have a UUID and a number, but {path} has none"
         folders = parts[-1 - len(self._sink.layout.partition_by) : -1]
-        target = f"part-{self._staging.name}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
+        writer = f"{published_prefix(self._context.job_name)}{self._staging.name}"
+        target = f"{writer}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
         return PendingFile(checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]))
 
     def _publish(self, files: tuple[PendingFile, ...]) -> None:

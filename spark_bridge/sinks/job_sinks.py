@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
     from flykka.messages.job_graph import JobGraph, JobVertex, Operator
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.code_registry import CodeRegistry
+    from flykka.spark_bridge.filesystem import FileSystem
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
+    from flykka.spark_bridge.sinks.published_files import PublishedFiles
     from flykka.spark_bridge.sinks.sink import SinkWriter
 
 
@@ -41,6 +45,43 @@ def check_sinks(job_graph: JobGraph, services: Services) -> None:
                 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFolders:
+    """What the folders of a job's sinks hold before it begins; `shows_only`: its rows are kept nowhere."""
+
+    published: tuple[PublishedFiles, ...]
+    shows_only: bool
+
+
+def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
+    """Look into the folders that the sinks of a job write to, into each once. May block.
+
+    Raises:
+        SinkError: a folder cannot be looked into; the text names the operator.
+    """
+    found: dict[str, PublishedFiles] = {}
+    shows_only = True
+    for vertex in job_graph.vertices:
+        for operator, sink in _sinks(vertex, registry):
+            shows_only = shows_only and not sink.publishes_per_checkpoint
+            with _named_failure(sink, f"operator {registry.describe(operator.ref.uid)}"):
+                published = sink.published_files(filesystem, job_graph.name)
+            if published is not None:
+                found.setdefault(published.folder, published)
+    return SinkFolders(published=tuple(found.values()), shows_only=shows_only)
+
+
+def delete_published(
+    job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, folders: Collection[str]
+) -> None:
+    """Delete what the job has published in some of the folders of its sinks. May block."""
+    for vertex in job_graph.vertices:
+        for _, sink in _sinks(vertex, registry):
+            published = sink.published_files(filesystem, job_graph.name)
+            if published is not None and published.folder in folders:
+                sink.unpublish(filesystem, published)
+
+
 def sink_writers(
     descriptor: TaskDeploymentDescriptor, services: Services, scope: AttemptScope
 ) -> dict[OperatorId, SinkWriter]:
@@ -58,6 +99,7 @@ def sink_writers(
                 parallelism=descriptor.vertex.parallelism,
                 attempt_number=descriptor.attempt_number,
                 staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
+                job_name=services.job_name,
             )
         )
         for operator, sink in _sinks(descriptor.vertex, services.registry)
@@ -81,9 +123,15 @@ def _sinks(vertex: JobVertex, registry: CodeRegistry) -> Iterator[tuple[Operator
 
 
 def _target(sink: Sink, services: Services, named: str) -> str | None:
-    try:
+    with _named_failure(sink, named):
         sink.check_target(services.filesystem)
         return sink.target(services.filesystem)
+
+
+@contextmanager
+def _named_failure(sink: Sink, named: str) -> Iterator[None]:
+    try:
+        yield
     except SinkError as refused:
         raise SinkError(f"{named}: {refused}") from refused
     except Py4JJavaError as refused:

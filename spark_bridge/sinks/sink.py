@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flykka.messages.message import Value
     from flykka.spark_bridge.filesystem import FileSystem
     from flykka.spark_bridge.scope import AttemptScope
+    from flykka.spark_bridge.sinks.published_files import PublishedFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
-    """For which subtask of which operator a writer works, and with what.
+    """For which subtask of which operator of which job a writer works, and with what.
 
     `operator` is how the operator is called in an error, `name` how the user has called it. `staging_folder` is the
     job's, as the sink has named it. `user_session` is the session of the application, without our settings.
@@ -48,6 +49,7 @@ class SinkContext:
     parallelism: int
     attempt_number: int
     staging_folder: str | None
+    job_name: str
 
 
 class SinkWriter(ABC):
@@ -110,6 +112,17 @@ class Sink(ABC):
     def target(self, filesystem: FileSystem) -> str | None:
         """Where the rows go, named the same by all sinks that write to it; None where that concerns nobody."""
         return None
+
+    def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles | None:
+        """What is in the folder that the rows go to, and what of it jobs of this name have published. May block.
+
+        None for a sink that has no folder.
+        """
+        return None
+
+    def unpublish(self, filesystem: FileSystem, published: PublishedFiles) -> None:
+        """Delete what the job has published in a folder. May block."""
+        return
 
     @property
     def read_as(self) -> str:

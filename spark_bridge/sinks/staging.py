@@ -8,9 +8,7 @@ the new job has completed a checkpoint: until then one may still go back to what
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.types import StructType
 
+from flykka.actors.file_names import in_a_name
 from flykka.messages.message import Value
 from flykka.messages.operator_state import StagedBatch, StagingFolder
 from flykka.spark_bridge.errors import SinkError
@@ -31,17 +30,8 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.sinks.sink import SinkContext
 
-_READABLE = 64
-_DIGITS = 8
-
 Pending = TypeVar("Pending", bound=Value)
 """What a sink has staged and not yet committed, piece by piece."""
-
-
-def in_a_name(text: str) -> str:
-    """What may stand in a file name on every file system, and is another for another text."""
-    readable = re.sub(r"[^A-Za-z0-9_.]+", "_", text).strip(".")[:_READABLE]
-    return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

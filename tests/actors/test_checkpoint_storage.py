@@ -21,6 +21,8 @@ from flykka.actors.errors import (
 from flykka.messages.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.job import JobStatus
+from flykka.messages.job_control import JobEnded, JobRun
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph
 from flykka.simulation.storage import Operation, mounted
 from tests.actors.checkpoint.coordinating import snapshot
@@ -284,3 +286,27 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
         CheckpointDirectoryError, match=r"savepoint directory .* cannot be used: Unable to load libjvm$"
     ):
         initialize_savepoint("driverless://x", "savepoint-1")
+
+
+def test_how_a_run_has_ended_is_noted_in_place_of_that_it_runs(tmp_path: Path) -> None:
+    storage = CheckpointStorage(str(tmp_path))
+    storage.note_run(JobRun(job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1"))
+
+    storage.note_end_of_run("errors / hour", JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED))
+
+    assert storage.last_run("errors / hour") == JobRun(
+        job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1", status=JobStatus.FINISHED
+    )
+    assert storage.addresses() == []
+
+
+def test_the_end_of_another_run_changes_nothing_and_of_one_that_was_not_noted_too(tmp_path: Path) -> None:
+    storage, run = CheckpointStorage(str(tmp_path)), JobRun(job_id=JobId("b"), job_name="errors")
+    ended = JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED)
+
+    storage.note_end_of_run("errors", ended)
+    assert storage.last_run("errors") is None
+
+    storage.note_run(run)
+    storage.note_end_of_run("errors", ended)
+    assert storage.last_run("errors") == run

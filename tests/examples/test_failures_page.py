@@ -16,7 +16,7 @@ from tests.house.sources import HOUSE
 PAGE = HOUSE / "docs" / "failures.md"
 
 DIFFERS = re.compile(
-    r"\b[0-9a-f]{32}\b|part-output-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
+    r"\b[0-9a-f]{32}\b|part-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
     r"|(?:/[\w.-]+)+(?=/(?:checkpoints|prices)\b)|\d[\d.,]*(?: min \d+)? ?(?:ms|s|B|KiB)\b|\d+ rows\b|\bnew\b.*"
 )
 """Ids, the folder, lengths of time and sizes, and the how manieth checkpoint or stage it was."""

@@ -128,7 +128,7 @@ def test_a_retention_that_is_not_known_is_refused_with_those_that_are() -> None:
 
 def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
     assert JobSettings().from_checkpoint("latest").restore_from == "latest"
-    with pytest.raises(ProgramError, match="must be a path or 'latest'"):
+    with pytest.raises(ProgramError, match="must be a path, 'latest' or 'auto'"):
         JobSettings().from_checkpoint("")
 
 

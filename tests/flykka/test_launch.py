@@ -37,7 +37,7 @@ def test_without_a_word_everything_is_as_the_app_says() -> None:
 
     launch.settle(settings)
 
-    assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, None)
+    assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, "auto")
     assert (launch.master("local[2]"), launch.cluster_settings(SAID)) == ("local[2]", SAID)
 
 
@@ -103,7 +103,7 @@ def test_only_the_first_job_continues() -> None:
     launch.settle(first)
     launch.settle(second)
 
-    assert (first.restore_from, second.restore_from) == ("latest", None)
+    assert (first.restore_from, second.restore_from) == ("latest", "auto")
 
 
 def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
@@ -114,7 +114,7 @@ def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_th
     launch.settle(second)
 
     assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
-    assert (second.restore_from, second.allow_non_restored_state) == (None, False)
+    assert (second.restore_from, second.allow_non_restored_state) == ("auto", False)
     assert second.checkpointing.savepoint_directory == "/savepoints"
 
 

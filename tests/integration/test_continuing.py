@@ -14,7 +14,12 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import FileSink, FileSource, JobClient, StreamExecutionEnvironment, WatermarkStrategy
-from flykka.errors import CheckpointError, CheckpointNotFoundError, JobCancelledError
+from flykka.errors import (
+    CheckpointError,
+    CheckpointNotFoundError,
+    DuplicateJobSubmissionError,
+    JobCancelledError,
+)
 from flykka.messages.job import CheckpointCompleted, JobRestored
 from flykka.messages.message import Message
 from tests.integration import arrivals, sales
@@ -34,12 +39,16 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 
 
 def continue_to_the_end(
-    env: StreamExecutionEnvironment, sales_files: Path, folder: Path, checkpoint: str = "latest"
+    env: StreamExecutionEnvironment, sales_files: Path, folder: Path, checkpoint: str = "auto"
 ) -> list[Message]:
-    """Run the program from a checkpoint over everything that has arrived, and what was said about it."""
+    """Run the program from where it left off over everything that has arrived, and what was said about it."""
+    return run_to_the_end(env.from_checkpoint(checkpoint), sales_files, folder)
+
+
+def run_to_the_end(env: StreamExecutionEnvironment, sales_files: Path, folder: Path) -> list[Message]:
     heard: list[Message] = []
     arrivals.arrive(sales_files, folder / "arrivals")
-    client = arrivals.start(env.from_checkpoint(checkpoint), folder / "arrivals", folder / "output")
+    client = arrivals.start(env, folder / "arrivals", folder / "output")
     client.add_listener(heard.append)
     client.wait(timeout=120)
     return heard
@@ -64,7 +73,51 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, sales_files, tmp_path / "output")
     with pytest.raises(CheckpointNotFoundError, match="has gone on from the newest one"):
-        continue_to_the_end(environment(), sales_files, tmp_path)
+        continue_to_the_end(environment(), sales_files, tmp_path, "latest")
+    with pytest.raises(DuplicateJobSubmissionError, match="has come to the end of its input already"):
+        run_to_the_end(environment(), sales_files, tmp_path)
+    assert_exactly_once(spark, sales_files, tmp_path / "output")
+
+
+def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_that_of_others_stays(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    (tmp_path / "arrivals").mkdir()
+    run_to_the_end(environment(), sales_files, tmp_path)
+    (output / "notes").write_text("not a row")
+
+    with pytest.raises(DuplicateJobSubmissionError, match=f"cannot begin with its input again.*{output}"):
+        run_to_the_end(environment().from_checkpoint(None), sales_files, tmp_path)
+    with pytest.raises(DuplicateJobSubmissionError, match="is no folder of a sink"):
+        run_to_the_end(environment().overwrite(tmp_path / "out"), sales_files, tmp_path)
+    before = {file.name for file in output.glob("part-*")}
+    run_to_the_end(environment().overwrite(output), sales_files, tmp_path)
+
+    assert (output / "notes").read_text() == "not a row"
+    assert before.isdisjoint(file.name for file in output.glob("part-*"))
+    (output / "notes").unlink()
+    assert_exactly_once(spark, sales_files, output)
+
+
+@pytest.mark.parametrize("ends", [StreamExecutionEnvironment.close, StreamExecutionEnvironment.abandon])
+def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
+    spark: SparkSession, sales_files: Path, tmp_path: Path, ends: Callable[[StreamExecutionEnvironment], None]
+) -> None:
+    def environment() -> StreamExecutionEnvironment:
+        return StreamExecutionEnvironment.get_execution_environment(high_availability=tmp_path / "store")
+
+    arrivals.begin(sales_files, tmp_path / "arrivals")
+    first = environment()
+    client = arrivals.start(first, tmp_path / "arrivals", tmp_path / "output")
+    wait_checkpoint(client)
+    kept = client.stop()
+    ends(first)
+
+    with environment() as again:
+        heard = run_to_the_end(again, sales_files, tmp_path)
+
+    assert [said.checkpoint_id for said in heard if isinstance(said, JobRestored)] == [int(kept.rsplit("-", 1)[-1])]
     assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 

@@ -50,4 +50,5 @@ def sink_context(
         parallelism=parallelism,
         attempt_number=attempt_number,
         staging_folder=staging_folder,
+        job_name="my job",
     )

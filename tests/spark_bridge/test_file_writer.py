@@ -186,12 +186,12 @@ def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
     assert in_the_way.read_bytes() == b"somebody else's"
 
 
-def test_final_names_tell_operator_subtask_and_checkpoint(sink: Sink) -> None:
+def test_final_names_tell_job_operator_subtask_and_checkpoint(sink: Sink) -> None:
     writer = sink.writer()
     pending, _ = writer.prepare_commit(5, writer.stage(sink.rows(1)).names)
     assert isinstance(pending, PendingFile)
 
-    assert fnmatch(Path(pending.target).name, "part-my_sink-????????-3-5-0-*.parquet")
+    assert fnmatch(Path(pending.target).name, "part-my_job-????????-my_sink-????????-3-5-0-*.parquet")
 
 
 @pytest.mark.parametrize(("one", "other"), [("out-1", "out_1"), ("流れ", "川"), ("a" * 99 + "1", "a" * 99 + "2")])
@@ -302,7 +302,7 @@ def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
 
     read = sink.spark.read.csv(str(sink.folder), header=True, schema="number long, _group string")
     assert sorted(tuple(row) for row in read.collect()) == [(1, "a/b"), (2, "c: %"), (3, None), (4, "a/b")]
-    assert len(list(sink.folder.glob("_group=*/part-my_sink-*-3-1-*.csv"))) == 3
+    assert len(list(sink.folder.glob("_group=*/part-my_job-*-my_sink-*-3-1-*.csv"))) == 3
     assert sink.staged(".csv") == []
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
+import pytest
 from rich.console import Console as RichConsole
 
 from flykka.cli.app_run import AppRun
+from flykka.job_settings import JobSettings
 from flykka.launch import LaunchOptions
-from tests.flykka.jobs.one_job import one_job
+from flykka.messages.job import JobResultSuccess
+from tests.flykka.jobs.one_job import JOB, one_job
 
 
-def app_run() -> AppRun:
-    return AppRun(LaunchOptions(), RichConsole(quiet=True), continue_with=str)
+def app_run(shown: StringIO | None = None) -> AppRun:
+    output = RichConsole(quiet=True) if shown is None else RichConsole(file=shown, width=200)
+    return AppRun(LaunchOptions(), output, continue_with=lambda *start: " ".join(("flykka run app.py", *start)))
 
 
 def test_a_job_whose_environment_was_closed_while_it_ran_has_failed() -> None:
@@ -33,3 +39,38 @@ def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:
         run.wait()
 
     assert run.failures() == []
+
+
+def test_the_summary_of_a_cancelled_job_says_that_nothing_was_kept() -> None:
+    shown = StringIO()
+    run = app_run(shown)
+
+    with one_job() as job:
+        run.job_submitted(job.client, keeps_checkpoints=True)
+        job.client.cancel()
+        run.wait()
+
+    assert "kept         nothing: a job that is cancelled deletes its checkpoints" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("keeps_checkpoints", "said", "continued"),
+    [
+        (True, JobSettings(), "flykka run app.py"),
+        (True, JobSettings().from_checkpoint("latest"), "flykka run app.py --from-checkpoint auto"),
+        (False, JobSettings(), "flykka run app.py --from-savepoint /savepoints/savepoint-ab12cd-1"),
+    ],
+)
+def test_the_summary_gives_the_command_that_continues(
+    keeps_checkpoints: bool, said: JobSettings, continued: str
+) -> None:
+    shown = StringIO()
+    run = app_run(shown)
+    run.settle(said)
+
+    with one_job() as job:
+        run.job_submitted(job.client, keeps_checkpoints=keeps_checkpoints)
+        job.say(JobResultSuccess(job_id=JOB, checkpoint_path="/savepoints/savepoint-ab12cd-1"))
+        run.wait()
+
+    assert shown.getvalue().splitlines()[-1] == f"  continue     {continued}"

@@ -36,7 +36,8 @@ def test_a_ctrl_c_stops_the_job_shows_how_to_continue_and_leaves_no_process(arri
     assert -1 not in places
     assert places == sorted(places)
     assert f"kept         {kept}" in terminal.shown
-    assert f"--from-checkpoint {kept}" in terminal.shown
+    assert f"continue     flykka run {path}" in terminal.shown
+    assert "--from-checkpoint" not in terminal.shown
     assert "1 RUNNING" in terminal.shown
     assert pq.read_table(output)["id"].to_pylist() == [*range(10)]
     assert "java" in names

@@ -15,7 +15,7 @@ from flykka.jobs.job_client import JobClient
 from flykka.messages.job import CancelJob, JobResultSuccess, StopJob
 from tests.flykka.jobs.one_job import JOB, KEPT, OneJob, one_job
 
-STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels)"
+STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels, and deletes the checkpoints of this run)"
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
@@ -77,7 +77,7 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
 
     assert lines == [
         STOPPING,
-        "not stopped, it goes on (Ctrl-C again cancels it, and deletes its checkpoints):"
+        "not stopped, it goes on (Ctrl-C again cancels, and deletes the checkpoints of this run):"
         " job 'delays' (job_1) was not stopped: boom",
     ]
     assert (said.get(timeout=10), interrupts.wish) == ("cancelling", Wish.CANCEL)

@@ -82,17 +82,18 @@ def test_what_is_no_option_of_ours_goes_to_the_app(app: str, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("command_line", "expected"),
     [
-        ("run app.py --slots 2", "flykka run app.py --slots 2 --from-checkpoint /chk-4"),
-        (
-            "run app.py in -- --from-checkpoint x",
-            "flykka run app.py in --from-checkpoint /chk-4 -- --from-checkpoint x",
-        ),
-        ("run --from-checkpoint latest app.py", "flykka run app.py --from-checkpoint /chk-4"),
-        ("run app.py --from-checkpoint=/chk-1", "flykka run app.py --from-checkpoint /chk-4"),
+        ("run app.py --slots 2", "flykka run app.py --slots 2"),
+        ("run app.py in -- --from-checkpoint x", "flykka run app.py in -- --from-checkpoint x"),
+        ("run --from-checkpoint latest app.py", "flykka run app.py"),
+        ("run app.py --from-checkpoint=/chk-1", "flykka run app.py"),
+        ("run app.py --fresh --slots 2", "flykka run app.py --slots 2"),
+        ("run --overwrite out app.py --overwrite=more in", "flykka run app.py in"),
     ],
 )
-def test_the_line_that_continues_is_the_same_line_from_the_checkpoint(command_line: str, expected: str) -> None:
-    assert continuing(command_line.split(), "/chk-4") == expected.split()
+def test_the_line_that_continues_is_the_same_line_without_what_says_where_to_start(
+    command_line: str, expected: str
+) -> None:
+    assert continuing(command_line.split()) == expected.split()
 
 
 @pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["trace", "--help"]])
@@ -133,10 +134,10 @@ def test_help_does_not_wait_for_spark_to_be_loaded() -> None:
     "restored",
     [[], ["--from-savepoint", "/before"], ["-s", "/before", "-n"], ["--from-checkpoint=latest"]],
 )
-def test_what_was_stopped_with_a_savepoint_starts_from_it(restored: list[str]) -> None:
+def test_what_was_stopped_with_a_savepoint_and_is_noted_nowhere_starts_from_it(restored: list[str]) -> None:
     command_line = ["run", "app.py", *restored, "--parallelism", "2", "--", "-s", "theirs"]
 
-    words = continuing(command_line, "/savepoints/savepoint-ab12cd-1")
+    words = continuing(command_line, "--from-savepoint", "/savepoints/savepoint-ab12cd-1")
 
     expected = "flykka run app.py --parallelism 2 --from-savepoint /savepoints/savepoint-ab12cd-1 -- -s theirs"
     assert words == expected.split()
@@ -146,6 +147,8 @@ def test_what_was_stopped_with_a_savepoint_starts_from_it(restored: list[str]) -
     ("options", "said"),
     [
         (["--from-checkpoint", "latest", "--from-savepoint", "/s"], "give --from-checkpoint or --from-savepoint, not"),
+        (["--fresh", "--overwrite", "out"], "give --fresh or --overwrite, not both"),
+        (["--from-savepoint", "/s", "--fresh"], "give --from-savepoint or --fresh, not both"),
         (["--allow-non-restored-state"], "--allow-non-restored-state needs a savepoint"),
         (["--ring", "500"], "--ring says how much of a recording is kept"),
         (["--record", "run.trace", "--ring", "0"], "argument --ring"),

@@ -42,7 +42,8 @@ def main(folder: str) -> None:
             print("ended", flush=True)
             return
         try:
-            result = cluster.submit(job(folder, name)).wait()
+            known = cluster.identify(job(folder, name))
+            result = cluster.submit(known.job_graph, known.restore_path).wait()
             print(f"{name} {'had finished before' if result.is_earlier else 'has finished'}", flush=True)
         except FlykkaError as refused:
             print(f"{name} was refused: {refused}", flush=True)

@@ -30,9 +30,13 @@ class Application:
         self.jobs = ApplicationJobs(driver.services, JobManagerGateway(driver.system, driver.job_manager))
         self.said: list[str] = []
 
-    def identify(self, name: str = "counts", restore_path: str | None = None) -> IdentifiedJob:
+    def identify(
+        self, name: str = "counts", restore_path: str | None = None, *, repeats: bool = False
+    ) -> IdentifiedJob:
         graph = replace(self.driver.graph(), name=name)
-        return self.jobs.identify(graph, restore_path, allow_non_restored_state=False, say=self.said.append)
+        return self.jobs.identify(
+            graph, restore_path, allow_non_restored_state=False, say=self.said.append, repeats=repeats
+        )
 
     def identified(self, name: str = "counts") -> JobId:
         return self.identify(name).job_graph.job_id
@@ -102,6 +106,27 @@ def test_a_job_that_was_ended_is_run_again_from_the_checkpoint_that_it_has_left(
 
     assert again.job_graph.job_id != job_id
     assert again.restore_path == "/old/chk-7"
+
+
+def test_a_job_that_was_stopped_starts_from_where_the_user_wants_it_to(first: Application, second: Application) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path="/old/chk-7"))
+    first.driver.services.close()
+
+    assert second.identify(restore_path="/savepoint").restore_path == "/savepoint"
+
+
+def test_a_job_that_has_finished_is_another_one_where_it_is_to_be_repeated(
+    first: Application, second: Application
+) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
+    first.driver.services.close()
+
+    again = second.identify(repeats=True)
+
+    assert again.job_graph.job_id != job_id
+    assert not again.has_ended
 
 
 def test_a_job_that_has_failed_without_a_checkpoint_starts_from_where_it_was_to(
