@@ -52,9 +52,11 @@ _ENVIRONMENT = frozenset(
     }
 )
 
-# What differs each time: ids, addresses, the numbers that are given to attempts, and the files of one attempt.
+# What differs each time: the value at which it failed, for which of several tasks of Spark fails first is chance; ids,
+# addresses, the numbers that are given to attempts, and the files of one attempt.
 _VOLATILE = re.compile(
-    r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    r"(?<!\w)'[^'\n]*'(?!\w)"
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b"
     r"|\b0x[0-9a-fA-F]+|@[0-9a-f]{5,8}\b|\bTID \d+"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\blocalhost:\d+"

@@ -83,6 +83,11 @@ def test_the_loss_of_a_task_manager_in_between_neither_counts_nor_begins_the_cou
         ("part-3f2b8c1e-0000-4000-8000-1234567890ab", "part-4f2b8c1e-0000-4000-8000-1234567890ac"),
         ("attempt 3 of java.lang.Object@1b2c3d4e", "attempt 4 of java.lang.Object@1b2c3d4f"),
         ("the last one 1 with EXPIRED", "the last one 2 with EXPIRED"),
+        (
+            "[CAST_INVALID_INPUT] The value 'cart' cannot be cast",
+            "[CAST_INVALID_INPUT] The value 'auth' cannot be cast",
+        ),
+        ("KeyError: 'NL'", "KeyError: 'BE'"),
     ],
 )
 def test_what_differs_each_time_makes_no_other_failure(first: str, second: str) -> None:
@@ -97,7 +102,7 @@ def test_what_differs_each_time_makes_no_other_failure(first: str, second: str) 
         ("other", CAST),
         (None, CAST),
         ("counts", replace(CAST, type_name="ArithmeticException")),
-        ("counts", replace(CAST, message="stage 4 of 'logs -> counts': 'abd' is no number")),
+        ("counts", replace(CAST, message="stage 4 of 'logs -> counts': 'abc' is no date")),
         ("counts", replace(CAST, message="the service has answered 503")),
     ],
 )
