@@ -77,18 +77,23 @@ def write_files(folder: Path) -> list[Path]:
 
 
 def let_arrive(files: list[Path], folder: Path, killer: Killer | None) -> None:
-    """Put one file after the other into the folder, each whole or not at all, and at last the mark of the end.
+    """Put one file after the other into the folder, and at last the mark of the end.
 
     The mark waits for what the demo is about, but not for ever: a slow machine may still be at its first checkpoint.
     """
+    put(files, folder)
+    if killer is not None:
+        killer.completed_after.wait(timeout=SECONDS_TO_WAIT_FOR_THE_KILL)
+    (folder / "_SUCCESS").touch()
+
+
+def put(files: list[Path], folder: Path) -> None:
+    """Put one file after the other into the folder, each whole or not at all."""
     for file in files:
         time.sleep(SECONDS_BETWEEN_FILES)
         hidden = folder / f".{file.name}"
         shutil.copyfile(file, hidden)
         os.rename(hidden, folder / file.name)
-    if killer is not None:
-        killer.completed_after.wait(timeout=SECONDS_TO_WAIT_FOR_THE_KILL)
-    (folder / "_SUCCESS").touch()
 
 
 def define_job(env: StreamExecutionEnvironment, arrivals: Path, output: Path, parallelism: int) -> None:

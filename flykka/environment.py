@@ -216,7 +216,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         except MasterHookError as refusal:
             raise ProgramError(str(refusal)) from None
         if not added:
-            raise ProgramError(f"there is a master hook {hook.identifier!r} already; each has a name of its own")
+            raise ProgramError(f"there is a master hook {hook.identifier!r} already; give each its own name")
         return self
 
     @property
@@ -261,12 +261,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
         """Run the operators written down since the last job, and wait for their end.
 
-        Raises:
-            ProgramError: there are none, or they cannot be connected as written.
-            InsufficientSlotsError: the cluster has fewer slots than the job needs.
-            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
-            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
-            JobExecutionError: it has failed.
+        Raises what `execute_async` raises, and `JobExecutionError` where the job has failed.
         """
         __tracebackhide__ = True
         return self.execute_async(job_name).wait()
@@ -290,12 +285,11 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._program.leading_to_sinks()
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
-        self._settings = self._settings.with_slots_for(slots_needed(graph))
         has_store = self._settings.high_availability is not None
-        start = self._starts.begin(self, graph, self.spark, lambda: self.cluster, has_store=has_store)
+        start = self._starts.begin(self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store)
         survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
         record = None if survives else surviving_flight_record_path(start.job_graph)
-        client = self.cluster.submit(
+        client = self._cluster_for(start.job_graph).submit(
             start.job_graph,
             start.restore_path,
             allow_non_restored_state=self.allow_non_restored_state,
@@ -329,6 +323,10 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             if self._settings.high_availability is not None:
                 atexit.register(self._exit, EndOfScript())
         return self._cluster
+
+    def _cluster_for(self, first: JobGraph) -> LocalCluster:
+        self._settings = self._settings.with_slots_for(slots_needed(first))
+        return self.cluster
 
     @property
     def pending_uids(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, assert_never
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.errors import CheckpointStorageError
 from flykka.actors.file_names import in_a_name
 from flykka.actors.savepoint_name import is_savepoint
 from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
@@ -87,8 +88,8 @@ class JobStarts:
         `cluster` is started where there is a store of high availability to ask, or something to delete.
 
         Raises:
-            CheckpointError: what it is to continue from is not there, cannot be read or does not fit; the text names
-                the operators.
+            CheckpointError: what it is to continue from is not there, cannot be read or does not fit (the text names
+                the operators); or the checkpoint directory cannot be used.
             DuplicateJobSubmissionError: it would publish rows twice.
             ClusterError: it is to begin with its input, and its store has it to go on with; or the store cannot be
                 used.
@@ -107,7 +108,11 @@ class JobStarts:
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
         search = _Search(job_graph, folders, follows_itself=self._has_finished(job_graph.name))
         overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.overwritten)
-        match decide(search.found(mode, named), mode, overwritten):
+        try:
+            found = search.found(mode, named)
+        except CheckpointStorageError as unreadable:
+            raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
+        match decide(found, mode, overwritten):
             case Start() as start:
                 pass
             case Refusal(reason=reason, is_misfit=True):

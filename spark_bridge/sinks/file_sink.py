@@ -151,6 +151,9 @@ class FileSink(Sink):
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
         """The files in the folder and its partitions, by who has published them."""
+        if not filesystem.is_folder(self.path):
+            # Where it is a file, `check_target` says so.
+            return PublishedFiles(folder=self.path)
         found = published_files(self.path, filesystem.paths_below(self.path), job_name)
         staging = filesystem.list(f"{self.path}/{STAGING}")
         return replace(found, staging=tuple(status.name for status in staging))

@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         nothing,
         COPY,
         ["--checkpoint-dir", "nope://bucket"],
-        rf"{REFUSED}CheckpointDirectoryError: the checkpoint directory 'nope://bucket' cannot be used: .*nope",
+        r"CheckpointError: job 'copy' was not submitted: the checkpoint directory 'nope://bucket' cannot be used: .*",
     ),
     "no checkpoint where one is to be continued from": (
         nothing,

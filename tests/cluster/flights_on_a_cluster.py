@@ -29,6 +29,7 @@ class WorkerKiller:
         self._completed = 0
         self._restored = False
         self.killed: str | None = None
+        self.has_struck = threading.Event()
         self.completed_after = threading.Event()
 
     def __call__(self, message: Message) -> None:
@@ -43,6 +44,7 @@ class WorkerKiller:
                     print("--- killing a worker", flush=True)
                     switch_off(self._worker)
                     self.killed = "a worker"
+                    self.has_struck.set()
             case _:
                 pass
 
@@ -76,7 +78,13 @@ def run(master: str, worker: int, folder: Path) -> int:
             console(message)
             killer(message)
 
-        threading.Thread(target=demo.let_arrive, args=(files, arrivals, killer), name="feeder", daemon=True).start()
+        def feed() -> None:
+            # What is on the worker that dies is needed by what arrives behind its death.
+            demo.put(files[: FILES // 2], arrivals)
+            killer.has_struck.wait(timeout=demo.SECONDS_TO_WAIT_FOR_THE_KILL)
+            demo.let_arrive(files[FILES // 2 :], arrivals, killer)
+
+        threading.Thread(target=feed, name="feeder", daemon=True).start()
         client = env.execute_async("flights")
         client.add_listener(hear)
         client.wait()

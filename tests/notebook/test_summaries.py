@@ -30,10 +30,10 @@ def bids(env: StreamExecutionEnvironment) -> DataStream:
 @pytest.mark.spark
 def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(env: StreamExecutionEnvironment) -> None:
     assert repr(bids(env).where("price > 1")).splitlines() == [
-        "DataStream of stateless-2 (where(price > 1))",
+        "DataStream of where(price > 1)",
         "  columns     price bigint, at timestamp",
         "  event time  at",
-        "  source      source-1 (bids), watermark 10.0 s behind the latest row, idle after 1 min 0 s",
+        "  source      bids, watermark 10.0 s behind the latest row, idle after 1 min 0 s",
         "  operators   bids, where(price > 1)",
         "  next        preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it",
     ]

@@ -102,11 +102,11 @@ def test_a_graph_that_fits_is_accepted() -> None:
     registry.check(graph(keys, key_by=keys))
 
 
-def test_a_part_of_an_operator_is_told_with_the_uid_that_the_user_wrote() -> None:
+def test_an_operator_is_told_by_the_name_that_the_user_knows() -> None:
     registry = CodeRegistry()
     site = CallSite(file="app.py", line=12)
 
-    registry.bind("counts-local", KeyByCode(columns=("a",)), call_site=site, part_of="counts")
+    registry.bind("counts-local", KeyByCode(columns=("a",)), call_site=site, name="counts")
 
     assert registry.describe("counts-local") == "'counts' (app.py:12)"
     assert str(registry.written("counts-local")) == '  File "app.py", line 12, in counts'
