@@ -70,10 +70,12 @@ _EVERY_STREAM = _table(
     ("foreach foreach_partition write write_stream write_to add_sink merge_into", _OUTPUT),
     (
         "print show explain",
-        "sink_to(ConsoleSink()) prints each batch while the job runs; print_schema() prints the columns",
+        "preview(n) shows first rows without a job; sink_to(ConsoleSink()) prints each batch while the job runs;"
+        " print_schema() prints the columns",
     ),
+    ("take head first", "preview(n) gives first rows as a pandas DataFrame, without a job"),
     (
-        "collect take head tail first is_empty to_pandas to_arrow to_local_iterator to_json execute_and_collect"
+        "collect tail is_empty to_pandas to_arrow to_local_iterator to_json execute_and_collect"
         " describe summary pandas_api plot",
         _RUNS,
     ),

@@ -111,7 +111,7 @@ def test_the_error_says_what_to_write(owner: type[NamesElsewhere], name: str, hi
     assert name not in dir(instance)
 
 
-@pytest.mark.parametrize("name", ["__deepcopy__", "_repr_html_", "_ipython_canary_method_should_not_exist_", "whre"])
+@pytest.mark.parametrize("name", ["__deepcopy__", "_repr_latex_", "_ipython_canary_method_should_not_exist_", "whre"])
 def test_other_names_are_answered_by_python(name: str) -> None:
     stream = DataStream.__new__(DataStream)
 

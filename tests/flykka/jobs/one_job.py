@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 
 from flykka.jobs.job_client import JobClient
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.ids import JobId, JobVertexId, OperatorId, attempt_id
 from flykka.messages.job import (
     CancelJob,
     CancellationSuccess,
+    CheckpointCompleted,
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
     JobSubmitSuccess,
+    MetricsReported,
     StopJob,
     StoppingFailure,
     StoppingSuccess,
@@ -25,6 +27,7 @@ from flykka.messages.job import (
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, OperatorKind, OperatorRef
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
+from flykka.messages.task import TaskIOMetrics
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -120,3 +123,44 @@ def one_job(*, stops: bool = True, savepoint_directory: str | None = None) -> It
         client = JobClient(system, desk, replace(GRAPH, checkpointing=checkpointing))
         client.wait_submitted(timeout=10)
         yield OneJob(client, told, clients[0])
+
+
+def metrics(
+    rows_in: int = 0,
+    *,
+    rows_out: int = 0,
+    late_rows: int = 0,
+    watermark_ms: int | None = None,
+    busy: int = 0,
+    back_pressured: int = 0,
+    idle: int = 0,
+    subtask: int = 0,
+    number: int = 0,
+) -> MetricsReported:
+    """Of a subtask of the windows."""
+    return MetricsReported(
+        job_id=JOB,
+        attempt=attempt_id(JOB, WINDOWS, subtask, number),
+        task_name="windows",
+        metrics=TaskIOMetrics(
+            rows_in=rows_in,
+            rows_out=rows_out,
+            late_rows=late_rows,
+            watermark_ms=watermark_ms,
+            busy_ms=busy,
+            back_pressured_ms=back_pressured,
+            idle_ms=idle,
+        ),
+    )
+
+
+def completed(checkpoint: int, at: int = 0) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint,
+        duration_ms=300,
+        size_bytes=2_048,
+        incremental_bytes=512,
+        path=f"/checkpoints/chk-{checkpoint}",
+        timestamp_ms=at,
+    )

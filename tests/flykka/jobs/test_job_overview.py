@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
@@ -21,7 +19,6 @@ from flykka.messages.exchange import WATERMARK_MAX
 from flykka.messages.ids import JobVertexId, attempt_id
 from flykka.messages.job import (
     CheckpointAborted,
-    CheckpointCompleted,
     ExecutionStateChanged,
     JobRestored,
     JobResultFailure,
@@ -31,7 +28,7 @@ from flykka.messages.job import (
 )
 from flykka.messages.message import Message
 from flykka.messages.task import ExecutionState, TaskIOMetrics
-from tests.flykka.jobs.one_job import BOOM, GRAPH, JOB, KEPT, SOURCE, WINDOWS, status
+from tests.flykka.jobs.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, completed, metrics, status
 
 
 def told(*messages: Message, at: int = 0, now: int = 0) -> JobDetails:
@@ -50,47 +47,6 @@ def execution(
         attempt=attempt_id(JOB, vertex, subtask, number),
         task_name=f"{vertex} ({subtask + 1}/2)",
         state=state,
-        timestamp_ms=at,
-    )
-
-
-def metrics(
-    rows_in: int = 0,
-    *,
-    rows_out: int = 0,
-    late_rows: int = 0,
-    watermark_ms: int | None = None,
-    busy: int = 0,
-    back_pressured: int = 0,
-    idle: int = 0,
-    subtask: int = 0,
-    number: int = 0,
-) -> MetricsReported:
-    """Of a subtask of the windows."""
-    return MetricsReported(
-        job_id=JOB,
-        attempt=attempt_id(JOB, WINDOWS, subtask, number),
-        task_name="windows",
-        metrics=TaskIOMetrics(
-            rows_in=rows_in,
-            rows_out=rows_out,
-            late_rows=late_rows,
-            watermark_ms=watermark_ms,
-            busy_ms=busy,
-            back_pressured_ms=back_pressured,
-            idle_ms=idle,
-        ),
-    )
-
-
-def completed(checkpoint: int, at: int = 0) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        job_id=JOB,
-        checkpoint_id=checkpoint,
-        duration_ms=300,
-        size_bytes=2_048,
-        incremental_bytes=512,
-        path=f"/checkpoints/chk-{checkpoint}",
         timestamp_ms=at,
     )
 
@@ -343,71 +299,3 @@ def test_the_last_checkpoints_are_kept_and_all_are_counted() -> None:
         ended_ms=8_000,
         reason=CheckpointDeclineReason.EXPIRED,
     )
-
-
-def read(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """Of the source."""
-    counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
-    attempt = attempt_id(JOB, SOURCE, 0, number)
-    return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
-
-
-def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details after messages that were heard at these times, at the last of them."""
-    overview = JobOverview(GRAPH)
-    for at, message in heard:
-        overview.take(message, at)
-    return overview.details(heard[-1][0])
-
-
-def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_restart() -> None:
-    before = ((1_000, read(100)), (2_000, read(250)), (2_400, completed(1, at=2_400)), (3_000, read(400)))
-
-    running = folded(*before)
-    restarted = folded(*before, (4_000, read(60, number=1)))
-
-    assert running.vertices[0].rows_read_again == 0
-    # The checkpoint was triggered at 2,100: 250 rows at least are in it.
-    assert restarted.vertices[0].rows_read_again == 150
-    assert restarted.vertices[0].rows_in == 460
-
-
-def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
-    details = folded((1_000, read(100)), (2_000, read(70, number=1)), (3_000, read(30, number=2)))
-
-    assert details.vertices[0].rows_read_again == 170
-
-
-def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
-    taken = replace(completed(1, at=2_000), is_retained=False)
-
-    details = folded((1_000, read(100)), (2_000, taken), (3_000, read(10, number=1)))
-
-    assert details.vertices[0].rows_read_again == 100
-
-
-def test_throughput_is_what_sources_read_since_the_job_began() -> None:
-    begun = status(JobStatus.RUNNING, at=1_000)
-
-    details = folded((1_000, begun), (1_500, read(50)), (2_500, read(250)), (3_000, metrics(999)))
-
-    assert details.throughput.values == (50.0, 200.0)
-
-
-def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> None:
-    begun = status(JobStatus.RUNNING)
-
-    details = folded((0, begun), (100, read(50)), (200, read(10, number=1)), (300, read(90)))
-
-    assert details.throughput.values == (60.0,)
-
-
-def test_the_lag_is_that_of_the_vertex_that_is_furthest_behind_and_ends_with_event_time() -> None:
-    begun = status(JobStatus.RUNNING)
-    first = ((500, read(1, watermark_ms=400)), (1_500, read(2, watermark_ms=1_000)))
-
-    running = folded((0, begun), *first)
-    ended = folded((0, begun), *first, (2_500, read(3, watermark_ms=WATERMARK_MAX)))
-
-    assert running.watermark_lag.values == (100.0, 500.0)
-    assert ended.watermark_lag.values == (100.0, 500.0, None)
