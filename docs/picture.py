@@ -17,6 +17,7 @@ from rich.console import Console as RichConsole
 from flykka.cli.app import App
 from flykka.console.event_lines import Console
 from flykka.console.job_picture import JobPicture
+from flykka.console.long_work import Look
 from flykka.jobs.job_client import JobClient
 from flykka.launch import Launch, launched
 from flykka.messages.job import CheckpointCompleted, JobRestored
@@ -46,7 +47,7 @@ class Photographer(Launch):
         self._restored = False
         self.taken = False
 
-    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
+    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple) -> None:
         """Listen to a job, with a terminal of its own."""
         terminal = Terminal()
         lines = Console(terminal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
     from flykka.actors.master_hooks import MasterTriggerRestoreHook
     from flykka.jobs.job_client import JobClient
+    from flykka.messages.bridge import WorkProgress
+    from flykka.messages.ids import JobId
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.sources.source import Source
     from flykka.streams.data_stream import DataStream
@@ -305,7 +308,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._computed.belong_to(client)
         self._program.close()
         self._program = Program(after=job_name)
-        launch.job_submitted(client, keeps_checkpoints=survives)
+        launch.job_submitted(client, keeps_checkpoints=survives, look=partial(self._long_work, client.job_id))
         return client
 
     @property
@@ -332,6 +335,9 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     def pending_uids(self) -> frozenset[str]:
         """The operators written down since the last job: what the next one is made of."""
         return frozenset(made.uid for made in self._program.transformations)
+
+    def _long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
+        return () if self._data_plane is None else self._data_plane.long_work(job_id)
 
     def close(self) -> None:
         """End the cluster, what still runs on it, and the Spark session if this environment has started it.

@@ -20,6 +20,7 @@ from flykka.messages.job_graph import (
 )
 
 if TYPE_CHECKING:
+    from flykka.console.long_work import Look
     from flykka.environment import StreamExecutionEnvironment
     from flykka.high_availability.stores import StoreSettings
     from flykka.job_settings import JobSettings
@@ -147,8 +148,11 @@ class Launch:
     def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
         """The app executes: what was written down in the environment is about to become a job of this name."""
 
-    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
-        """A job was accepted; its checkpoint folder outlives the environment, or does not."""
+    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple) -> None:
+        """A job was accepted; its checkpoint folder outlives the environment, or does not.
+
+        `look` asks Spark how far that work of the job is which takes long.
+        """
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
         """The `with` statement of an environment was left without an error; next the environment is closed."""

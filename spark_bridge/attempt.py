@@ -141,9 +141,9 @@ class Attempt:
             case _:
                 assert_never(command)
 
-    def progress(self) -> tuple[WorkProgress, ...]:
-        """How far what is at work is. Blocks: Spark is asked."""
-        return look_at(self._scope, self._workers.at_work())
+    def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
+        """How far that is which has been at work for so long. Blocks: Spark is asked where there is any."""
+        return look_at(self._scope, self._workers.at_work(), at_least_ms)
 
     def progress_without_spark(self) -> tuple[WorkProgress, ...]:
         """What is at work, where Spark does not say how far it is."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.actors.master_hooks import MasterTriggerRestoreHook
+    from flykka.messages.bridge import WorkProgress
     from flykka.messages.message import Message
     from flykka.spark_bridge.code_registry import CodeRegistry
 
@@ -39,6 +40,9 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 CANCELLATION_TIMEOUT_SECONDS = 30.0
 """How long is waited for what was cancelled."""
+
+LONG_WORK_MS = 1_000
+"""Work that is over sooner need not be looked at."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -205,6 +209,16 @@ class SparkDataPlane:
         for attempt in attempts:
             if not attempt.end.wait(max(0.0, deadline - monotonic())):
                 logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
+
+    def long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
+        """What the attempts of a job have been at for `LONG_WORK_MS` and more. Blocks: Spark is asked about that.
+
+        Raises whatever Py4J raises where Spark is gone.
+        """
+        with self._lock:
+            job = self._jobs.get(job_id)
+            attempts = () if job is None else tuple(job.latest.values())
+        return tuple(work for attempt in attempts for work in attempt.progress(LONG_WORK_MS))
 
     def stats(self) -> StoreStats:
         """What the batch stores of all jobs hold."""

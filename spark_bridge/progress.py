@@ -15,10 +15,16 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.workers import Work
 
 
-def look_at(scope: AttemptScope, works: Iterable[Work]) -> tuple[WorkProgress, ...]:
-    """What is at work, with the tasks of its Spark jobs. Raises whatever Py4J raises where Spark is gone."""
+def look_at(scope: AttemptScope, works: Iterable[Work], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
+    """What has been at work for at least so long, with the tasks of its Spark jobs.
+
+    Raises whatever Py4J raises where Spark is gone; Spark is not asked where there is no such work.
+    """
+    looked_at = [work for work in works if _age_ms(work) >= at_least_ms]
+    if not looked_at:
+        return ()
     tracker = scope.session.sparkContext.statusTracker()
-    return tuple(_progress(tracker, scope.job_group(work.piece), work) for work in works)
+    return tuple(_progress(tracker, scope.job_group(work.piece), work) for work in looked_at)
 
 
 def without_spark(works: Iterable[Work]) -> tuple[WorkProgress, ...]:

@@ -12,6 +12,7 @@ from flykka.actors.savepoint_name import is_savepoint
 from flykka.cli.interrupts import Interrupts, Wish
 from flykka.console.elapsed import spark_start
 from flykka.console.job_console import JobConsole
+from flykka.console.long_work import Look
 from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
 from flykka.job_settings import JobSettings
@@ -71,13 +72,13 @@ class AppRun(Launch):
         if wanted not in (None, there):
             self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
 
-    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool) -> None:
+    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple) -> None:
         """Show a job."""
         self._clients.append(client)
         if keeps_checkpoints:
             self._kept_for_long.add(client.job_id)
         self.interrupts.handle()
-        self._console.show(client)
+        self._console.show(client, look)
         self.interrupts.reach(client)
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from flykka.explanation.words import counted
 from flykka.jobs.job_details import JobDetails
+from flykka.messages.bridge import WorkProgress
 from flykka.messages.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
@@ -38,6 +41,16 @@ def format_count(count: float) -> str:
 def format_files_waiting(files: int) -> str:
     """How many files wait to be read; empty where none does."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
+
+
+def format_long_work(works: Sequence[WorkProgress]) -> str:
+    """How far the oldest of that is which takes long in Spark; empty where nothing does."""
+    if not works:
+        return ""
+    oldest = works[0]
+    tasks = f"{oldest.tasks_done} of {counted(oldest.tasks, 'Spark task')}" if oldest.tasks else "no Spark task yet"
+    others = f", and {len(works) - 1} more" if len(works) > 1 else ""
+    return f"{tasks}, {oldest.age_ms // 1_000} s into {oldest.what}{others}"
 
 
 def format_event_time(ms: int | None) -> str:

@@ -8,6 +8,7 @@ from rich.console import Console as RichConsole
 
 from flykka.console.event_lines import Console
 from flykka.console.live import LiveScreen, can_be_live
+from flykka.console.long_work import LongWork, Look
 from flykka.console.summary import print_summary
 from flykka.jobs.job_client import JobClient
 from flykka.jobs.job_details import JobDetails
@@ -27,10 +28,14 @@ class JobConsole:
         self._screen = LiveScreen(output) if can_be_live(output) else None
         self._running: set[str] = set()
 
-    def show(self, client: JobClient) -> None:
-        """Show a job until its end. One that does not run alone has its name on every line."""
+    def show(self, client: JobClient, look: Look = tuple) -> None:
+        """Show a job until its end, on a terminal with that which takes long in Spark.
+
+        One that does not run alone has its name on every line.
+        """
         lines = Console(self._output, job_name=client.job_name if self._running else None)
         self._running.add(client.job_id)
+        long_work = LongWork(look)
 
         def details() -> JobDetails:
             return client.details
@@ -39,12 +44,14 @@ class JobConsole:
             lines(message)
             if isinstance(message, JobResultSuccess | JobResultFailure):
                 self._running.discard(client.job_id)
+                long_work.close()
                 if self._screen is not None:
                     self._screen.leave(details)
                 print_summary(self._output, client.details, self._epilogue(client))
 
         if self._screen is not None:
-            self._screen.show(details)
+            long_work.start()
+            self._screen.show(details, long_work.seen)
         client.add_listener(hear)
 
     def say(self, text: str) -> None:

@@ -20,6 +20,7 @@ from flykka.console.formats import (
     format_event_time,
     format_files_waiting,
     format_lag,
+    format_long_work,
 )
 from flykka.explanation.job_exceptions import times
 from flykka.jobs.job_details import (
@@ -28,6 +29,7 @@ from flykka.jobs.job_details import (
     JobVertexDetails,
     TimeShares,
 )
+from flykka.messages.bridge import WorkProgress
 from flykka.messages.job import JobStatus
 from flykka.messages.task import ExecutionState
 from flykka.runtime.durations import format_ms
@@ -95,6 +97,8 @@ class JobPicture:
     details: JobDetails
     jobs: int = 1
     """How many pictures share the terminal."""
+    long_work: tuple[WorkProgress, ...] = ()
+    """What takes long in Spark, the oldest first."""
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
@@ -109,8 +113,9 @@ class JobPicture:
         header = Text().append(self.details.name, "bold")
         header.append(f"  {displayed_status(self.details)}", _STATUS_STYLES.get(self.details.status, "bold"))
         header.append(f"  {format_ms(self.details.duration_ms)}")
-        waiting = format_files_waiting(self.details.files_waiting)
-        return header.append(f"  {waiting}") if waiting else header
+        for text in (format_files_waiting(self.details.files_waiting), format_long_work(self.long_work)):
+            header.append(f"  {text}" if text else "")
+        return header
 
     def _vertices(self, width: int, height: int, *, ascii_only: bool) -> Iterator[Text]:
         """A line for each vertex; two where its name and its figures do not fit beside each other, but into the height.

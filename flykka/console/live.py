@@ -11,11 +11,15 @@ from rich.live import Live
 
 from flykka.console.job_picture import JobPicture
 from flykka.jobs.job_details import JobDetails
+from flykka.messages.bridge import WorkProgress
 
 REFRESHES_PER_SECOND = 4
 
 Details = Callable[[], JobDetails]
 """What is known of one job now."""
+
+Seen = Callable[[], tuple[WorkProgress, ...]]
+"""What was seen last of that which takes long in Spark, the oldest first."""
 
 
 def can_be_live(output: RichConsole) -> bool:
@@ -28,14 +32,14 @@ class LiveScreen:
 
     def __init__(self, output: RichConsole) -> None:
         self._output = output
-        self._jobs: tuple[Details, ...] = ()
+        self._jobs: tuple[tuple[Details, Seen], ...] = ()
         self._live: Live | None = None
         self._lock = threading.Lock()
 
-    def show(self, job: Details) -> None:
+    def show(self, job: Details, long_work: Seen = tuple) -> None:
         """Draw a job from now on."""
         with self._lock:
-            self._jobs = (*self._jobs, job)
+            self._jobs = (*self._jobs, (job, long_work))
             if self._live is None:
                 self._live = Live(
                     console=self._output,
@@ -47,7 +51,7 @@ class LiveScreen:
     def leave(self, job: Details) -> None:
         """Draw a job for the last time: the picture stays where it is."""
         with self._lock:
-            others = tuple(other for other in self._jobs if other is not job)
+            others = tuple((other, long_work) for other, long_work in self._jobs if other is not job)
             if len(others) == len(self._jobs):
                 return
             if others:
@@ -69,4 +73,4 @@ class LiveScreen:
     def _pictures(self) -> RenderableType:
         # Without the lock: whoever holds it may be waiting for the thread that draws.
         jobs = self._jobs
-        return Group(*(JobPicture(job(), jobs=len(jobs)) for job in jobs))
+        return Group(*(JobPicture(job(), jobs=len(jobs), long_work=long_work()) for job, long_work in jobs))

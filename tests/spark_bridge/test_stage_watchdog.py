@@ -213,10 +213,12 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     (work,) = told.attempt.progress()
+    younger_than_a_minute = told.attempt.progress(60_000)
     may_go_on.set()
     told.expect(StageFinished)
     told.close()
 
+    assert younger_than_a_minute == ()
     assert work.what.startswith("stage 1 of ")
     assert work.jobs >= 1
     assert work.tasks == work.tasks_done >= 1

@@ -13,6 +13,7 @@ from rich.console import Console as RichConsole
 
 from flykka.console.live import LiveScreen, can_be_live
 from flykka.jobs.job_details import JobDetails
+from flykka.messages.bridge import WorkProgress
 from tests.flykka.console.pictures import DETAILS
 
 
@@ -45,6 +46,14 @@ def test_a_job_is_drawn_at_once(screen: LiveScreen, terminal: RichConsole) -> No
     screen.show(first)
 
     assert "first  RUNNING" in written(terminal)
+
+
+def test_a_job_is_drawn_with_what_takes_long_in_spark(screen: LiveScreen, terminal: RichConsole) -> None:
+    opening = WorkProgress(piece=1, what="opening", age_ms=7_000, tasks=8, tasks_done=3)
+
+    screen.show(first, lambda: (opening,))
+
+    assert "3 of 8 Spark tasks, 7 s into" in written(terminal)
 
 
 def test_what_python_prints_goes_above_the_picture(screen: LiveScreen, terminal: RichConsole) -> None:
