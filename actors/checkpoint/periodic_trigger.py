@@ -1,5 +1,9 @@
 """The clockwork that asks for a checkpoint once per interval while the job runs.
 
+The first checkpoint comes early: until it is complete nothing is published, and a failure starts the job over. Flink
+draws that delay between the shortest pause and the interval (CheckpointCoordinator.getRandomInitDelay), so that jobs do
+not all write at once; here it is decided without chance.
+
 The rate is fixed: a late tick does not move those that follow. Where a request has to wait for a slot, for the end of
 a pause or for the tasks, the clockwork is parked or set anew from there.
 """
@@ -10,6 +14,9 @@ from collections.abc import Iterator
 
 from flykka.actors.checkpoint.effects import CancelTimer, StartTimer, TimerKind
 
+FIRST_DELAY_MS = 1_000
+"""How long the first checkpoint waits at least: the first batches are under way by then. Never past the interval."""
+
 
 class PeriodicTrigger:
     """Whether the scheduler is on, and when it is due."""
@@ -19,6 +26,7 @@ class PeriodicTrigger:
             raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
         # It makes no sense to ask more often than there may be a checkpoint.
         self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
+        self._first_delay_ms = max(FIRST_DELAY_MS, min_pause_ms)
         self._due: int | None = None
         self.is_on = False
 
@@ -28,10 +36,10 @@ class PeriodicTrigger:
         return self._due is not None
 
     def start(self, now: int) -> Iterator[StartTimer]:
-        """Switch on: due one interval from now."""
+        """Switch on: due after the first delay, or after one interval where that is shorter."""
         self.is_on = True
         if self._interval_ms is not None:
-            yield self._arm(now, self._interval_ms)
+            yield self._arm(now, min(self._first_delay_ms, self._interval_ms))
 
     def stop(self) -> Iterator[CancelTimer]:
         """Switch off."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
 from flykka.actors.checkpoint.properties import for_checkpoint
@@ -15,6 +17,26 @@ from tests.actors.checkpoint.coordinating import (
     task,
     two_tasks,
 )
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "min_pause_ms", "first", "second"),
+    [(10_000, 0, 1_000, 11_000), (10_000, 4_000, 4_000, 14_000), (300, 0, 300, 600), (1_000, 2_000, 2_000, 4_000)],
+)
+def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the_interval(
+    interval_ms: int, min_pause_ms: int, first: int, second: int
+) -> None:
+    world = two_tasks(interval_ms=interval_ms, min_pause_ms=min_pause_ms)
+    world.handle(events.SchedulerStarted())
+
+    world.advance(first - 1)
+    early = list(world.machine.pending)
+    world.advance(1)
+    due = world.timers[TimerKind.PERIODIC, None]
+
+    assert early == []
+    assert [began.timestamp_ms for began in world.machine.pending.values()] == [first]
+    assert due == second
 
 
 def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
