@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from flykka.actors.graph.stream_graph import StreamGraph
     from flykka.actors.master_hooks import MasterTriggerRestoreHook
     from flykka.jobs.job_client import JobClient
-    from flykka.messages.bridge import WorkProgress
-    from flykka.messages.ids import JobId
     from flykka.spark_bridge.prototype import DataFrame, SparkSession
     from flykka.spark_bridge.sources.source import Source
     from flykka.streams.data_stream import DataStream
@@ -308,7 +306,9 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._computed.belong_to(client)
         self._program.close()
         self._program = Program(after=job_name)
-        launch.job_submitted(client, keeps_checkpoints=survives, look=partial(self._long_work, client.job_id))
+        assert self._data_plane is not None, "the cluster that took the job has it"
+        look = partial(self._data_plane.long_work, client.job_id)
+        launch.job_submitted(client, keeps_checkpoints=survives, look=look)
         return client
 
     @property
@@ -335,9 +335,6 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     def pending_uids(self) -> frozenset[str]:
         """The operators written down since the last job: what the next one is made of."""
         return frozenset(made.uid for made in self._program.transformations)
-
-    def _long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
-        return () if self._data_plane is None else self._data_plane.long_work(job_id)
 
     def close(self) -> None:
         """End the cluster, what still runs on it, and the Spark session if this environment has started it.
