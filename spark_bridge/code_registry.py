@@ -45,19 +45,20 @@ class CodeRegistry:
         with self._lock:
             return self._call_sites.get(uid)
 
+    def name(self, uid: str) -> str:
+        """The name by which the user knows the operator; the uid where none was given."""
+        with self._lock:
+            return self._names.get(uid, uid)
+
     def describe(self, uid: str) -> str:
         """The operator as an error names it: `'counts' (app.py:12)`, without the line where that is not known."""
-        site, name = self.call_site(uid), self._name(uid)
+        site, name = self.call_site(uid), self.name(uid)
         return repr(name) if site is None else f"{name!r} ({site})"
 
     def written(self, uid: str) -> UserLine | None:
         """The line that wrote the operator down, as it is told with a failure; None where nobody has said."""
-        site, name = self.call_site(uid), self._name(uid)
+        site, name = self.call_site(uid), self.name(uid)
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
-
-    def _name(self, uid: str) -> str:
-        with self._lock:
-            return self._names.get(uid, uid)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""

@@ -31,10 +31,11 @@ from flykka.spark_bridge.rich_function import RichFunction
 class Link:
     """One operator with what reads it: operators of the chain, and outputs of the vertex.
 
-    `late_readers` take the late rows of windows, and none of their results.
+    `name` is how the user calls the operator. `late_readers` take the late rows of windows, and none of their results.
     """
 
     operator: Operator
+    name: str
     code: OperatorCode
     readers: tuple[Link, ...]
     outputs: tuple[ResultPartitionDescriptor, ...]
@@ -74,8 +75,8 @@ class Chain:
 
     @property
     def name(self) -> str:
-        """The uids, for messages."""
-        return " -> ".join(link.uid for link in self.head.walk())
+        """The names by which the user knows the operators, for messages."""
+        return " -> ".join(link.name for link in self.head.walk())
 
     @property
     def computing(self) -> list[str]:
@@ -134,6 +135,7 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
     ]
     link = Link(
         operator=operator,
+        name=registry.name(operator.ref.uid),
         code=code,
         readers=tuple(reader for reader in behind if not isinstance(reader.code, LateRowsCode)),
         late_readers=tuple(reader for reader in behind if isinstance(reader.code, LateRowsCode)),

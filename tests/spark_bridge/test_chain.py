@@ -91,6 +91,18 @@ def test_a_chain_knows_its_sinks_its_event_time_and_its_name() -> None:
     assert not chain.has_outputs
 
 
+def test_a_chain_is_called_by_the_names_that_the_user_knows() -> None:
+    registry = CodeRegistry()
+    operators = vertex(registry, ("source-1", SOURCE, None), ("stateless-2", TRANSFORM, 0), ("w", SINK, 1))
+    registry.bind("source-1", SOURCE, name="orders")
+    registry.bind("stateless-2", TRANSFORM, name="with_column(price)")
+
+    chain = bound_chain(descriptor(operators), registry)
+
+    assert chain.name == "orders -> with_column(price) -> w"
+    assert [link.uid for link in chain.head.walk()] == ["source-1", "stateless-2", "w"]
+
+
 def test_a_chain_that_nobody_reads_computes_nothing() -> None:
     registry = CodeRegistry()
 
