@@ -22,9 +22,11 @@ WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/python examples/flights.py $(ARGS)
 
-# Two processes, each with a Spark session of its own: one leaves a core idle for half of the time.
+# Two processes, each with a Spark session of its own: one leaves a core idle for half of the time. The tests start Spark
+# a hundred times: it is worth recording its classes first.
+test: export FLYKKA_CACHE_DIR := $(CURDIR)/build/cache
 test: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/flykka class-archive && $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
 
 quick: $(READY)
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not slow and not long' $(ARGS)

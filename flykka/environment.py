@@ -151,7 +151,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         launch = current_launch()
         adopted, where = session_is_there(), launch.master(master)
         with nullcontext() if adopted else launch.starting_spark(where):
-            session = spark_session(where)
+            session = spark_session(where, short_lived=launch.only_plans)
         environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
         launch.environment_made(environment)
         follow_cells(environment)

@@ -67,6 +67,9 @@ class Launch:
     shows_jobs = False
     """Whether the launcher prints what happens to the jobs: then a `Console` of the app need not."""
 
+    only_plans = False
+    """Whether no job is run, so that Spark has little to do and had better be there soon."""
+
     def __init__(self, options: LaunchOptions | None = None) -> None:
         self.options = options or LaunchOptions()
         self._is_first = True

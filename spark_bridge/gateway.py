@@ -39,6 +39,15 @@ def ensure_gateway(conf: SparkConf) -> None:
             SparkContext._ensure_initialized(conf=conf, gateway=_launched(conf))
 
 
+def close_gateway() -> None:
+    """End the JVM of this process, if there is one, and wait for its end; no session can be started afterwards."""
+    gateway = SparkContext._gateway
+    if gateway is not None and gateway.proc is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+
 def _launched(conf: SparkConf) -> JavaGateway:
     reading, writing = os.pipe()
     stderr = Thread(target=_forward, args=(reading,), name="jvm-stderr", daemon=True)

@@ -27,6 +27,8 @@ class ProgramAbort(BaseException):
 class DryRun(Launch):
     """Lets an app write its first job down, and ends it there."""
 
+    only_plans = True
+
     def __init__(self, options: LaunchOptions) -> None:
         super().__init__(options)
         self.made: tuple[ProgramPlan, JobGraph] | None = None

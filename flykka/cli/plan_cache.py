@@ -25,9 +25,7 @@ from flykka.messages.errors import DecodeError
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.message import Value, value
 from flykka.plan.program_plan import ProgramPlan
-
-FOLDER_VARIABLE = "FLYKKA_CACHE_DIR"
-"""Names the folder where it is not to be the user's own for what may be removed at any time."""
+from flykka.spark_bridge.cache_folder import cache_folder
 
 _SUFFIX = ".plan"
 _KEPT = 200
@@ -50,7 +48,7 @@ class PlanCache:
     """Where the plan of one app with these options is kept."""
 
     def __init__(self, app: App, options: LaunchOptions) -> None:
-        self._file = _folder() / f"{_key(app, options)}{_SUFFIX}"
+        self._file = cache_folder() / "plans" / f"{_key(app, options)}{_SUFFIX}"
 
     def find(self) -> CachedPlan | None:
         """The plan, where nothing that it was made of has changed."""
@@ -79,12 +77,6 @@ class PlanCache:
             by_age = sorted(self._file.parent.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime_ns)
             for file in by_age[:-_KEPT]:
                 file.unlink()
-
-
-def _folder() -> Path:
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named, "plans")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "flykka", "plans")
 
 
 def _key(app: App, options: LaunchOptions) -> str:

@@ -13,10 +13,11 @@ import pytest
 from flykka.cli.app import App
 from flykka.cli.app_inputs import AppInputs
 from flykka.cli.main import main
-from flykka.cli.plan_cache import FOLDER_VARIABLE, PlanCache
+from flykka.cli.plan_cache import PlanCache
 from flykka.launch import LaunchOptions
 from flykka.messages.job_graph import JobGraph
 from flykka.plan.program_plan import ProgramPlan, program_plan
+from flykka.spark_bridge.cache_folder import FOLDER_VARIABLE
 from tests.flykka.plan.plans import graphs
 
 APP = """

@@ -1,0 +1,114 @@
+"""The classes that Spark loads are recorded once, and a JVM that does not fit what was recorded starts without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flykka.cli.main import main
+from flykka.spark_bridge.cache_folder import FOLDER_VARIABLE
+from flykka.spark_bridge.class_archive import class_archive, reading_options
+
+MAPPED = """
+from pathlib import Path
+from pyspark import SparkContext
+from flykka.spark_bridge.class_archive import class_archive
+from flykka.spark_bridge.session import spark_session
+session = spark_session("local[1]")
+print(str(class_archive()) in Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text())
+session.stop()
+"""
+
+
+def session(**environment: str) -> tuple[str, str]:
+    """What a process that starts Spark says: whether its JVM has mapped the archive, and its stderr."""
+    ran = subprocess.run(
+        [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    return ran.stdout.strip(), ran.stderr
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def java(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Java that this process would start Spark with."""
+    home = tmp_path_factory.mktemp("java")
+    (home / "bin").mkdir()
+    (home / "bin" / "java").touch()
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    return home
+
+
+def test_a_jvm_is_given_the_archive_where_there_is_one(cache: Path, java: Path) -> None:
+    archive = class_archive()
+    assert archive is not None
+    assert archive.parent == cache
+    without = reading_options()
+
+    archive.touch()
+
+    assert without == ""
+    assert f"-XX:SharedArchiveFile={archive}" in reading_options()
+
+
+def test_another_java_has_another_archive(cache: Path, java: Path) -> None:
+    before = class_archive()
+
+    (java / "bin" / "java").write_text("newer")
+
+    assert class_archive() != before
+
+
+def test_without_java_there_is_nothing_to_record(
+    cache: Path, java: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java / "away"))
+
+    code = main(["class-archive"])
+
+    assert (code, capsys.readouterr().err) == (1, "flykka class-archive: no Java in JAVA_HOME or on PATH\n")
+    assert list(cache.iterdir()) == []
+
+
+def test_what_the_recording_process_says_is_shown_where_nothing_was_recorded(
+    cache: Path, java: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["class-archive"])
+
+    error = capsys.readouterr().err
+    assert code == 1
+    assert error.startswith("flykka class-archive: nothing was recorded\n")
+    assert str(java) in error
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_session_starts_without_a_word_beside_an_archive_that_does_not_fit(cache: Path) -> None:
+    archive = class_archive()
+    assert archive is not None
+    archive.write_bytes(b"no archive")
+
+    assert session() == ("False", "")
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_classes_that_were_recorded_are_mapped_by_the_next_session(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = main(["class-archive"]), main(["class-archive"])
+
+    assert (first, second) == (0, 0)
+    assert "recorded already" in capsys.readouterr().out
+    assert [file.suffix for file in cache.iterdir()] == [".jsa"]
+    assert session() == ("True", "")
