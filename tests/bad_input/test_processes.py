@@ -76,11 +76,13 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
 
     lines = ended.stderr.splitlines()
     assert (ended.returncode, ended.stdout, lines[0]) == (1, "", "Traceback (most recent call last):")
-    frames = [line for line in lines[1:-4] if line.startswith("  File")]
+    frames = [line for line in lines[1:-6] if line.startswith("  File")]
     assert all("flykka" in line or "app.py" in line for line in frames), ended.stderr
-    assert lines[-4:-1] == [
-        "flykka.errors.JobExecutionError: job 'prices' failed: ValueError: stage 0 of 'numbers -> priced -> out':"
+    assert lines[-6:-1] == [
+        f"flykka.errors.JobExecutionError: job 'prices' failed: ValueError: operator 'priced' ({tmp_path}/app.py:10):"
         " too many",
+        f'  File "{tmp_path}/app.py", line 10, in priced',
+        '    numbers = env.from_source(source, uid="numbers").map_in_pandas(priced, "id int").uid("priced")',
         f'  File "{tmp_path}/app.py", line 6, in priced',
         '    raise ValueError("too many")',
     ]
