@@ -96,8 +96,9 @@ def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "arrivals").mkdir()
-    arrive(files[:3], tmp_path)
     client = start(environment(), tmp_path, 2, interval="10min")
+    wait_for(client, lambda said: isinstance(said, CheckpointCompleted))
+    arrive(files[:3], tmp_path)
     wait_read(client)
     path = Path(client.trigger_savepoint())
     client.cancel()
