@@ -29,7 +29,8 @@ test: $(READY)
 	@$(WITH_JAVA) $(BIN)/flykka class-archive && $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long' --durations=10 --durations-min=0.25 $(ARGS)
 
 quick: $(READY)
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not slow and not long' $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal --file-budget 6 \
+	    -m 'not spark and not slow and not long' $(ARGS)
 
 test-long: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -m long --timeout 1200 --durations=0 --durations-min=0.25 $(ARGS)

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import settings
 
 from flykka.explanation.sockets import FOLDER_VARIABLE
+from flykka.spark_bridge.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
+from flykka.spark_bridge.cache_folder import cache_folder
+from tests.budget import FileBudget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +26,17 @@ if TYPE_CHECKING:
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--file-budget`."""
+    parser.addoption("--file-budget", type=float, metavar="SECONDS", help="fail where a file's tests compute longer")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold files to their budget, if there is one."""
+    if (seconds := config.getoption("--file-budget")) is not None:
+        config.pluginmanager.register(FileBudget(seconds))
 
 
 def pytest_collection_finish() -> None:
@@ -35,11 +49,19 @@ def pytest_collection_finish() -> None:
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What outlives an environment on purpose, such as the flight record of a failed job, ends with the tests."""
     before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("temporary"))
-    # Nor is anything left in the cache of whoever runs the tests, or found there.
-    os.environ["FLYKKA_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     yield
-    del os.environ["FLYKKA_CACHE_DIR"]
     tempfile.tempdir = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An empty cache but for Spark's classes: nothing is left in the user's own, and no plan is found there."""
+    folder = tmp_path_factory.mktemp("cache")
+    for archive in cache_folder().glob("classes-*.jsa"):
+        (folder / archive.name).symlink_to(archive)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(folder))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -113,6 +113,7 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failover_strategy", FailoverStrategyKind)
 @pytest.mark.parametrize(
     "moment", [OfferSlots, AcceptSlots, CheckpointsRecovered, RestoreState, SplitsDiscovered, AcknowledgeCheckpoint]

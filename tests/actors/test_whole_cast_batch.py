@@ -197,6 +197,7 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
     assert data.world.rows() == ALL_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_manager", ["task-manager-1", "task-manager-2"])
 @pytest.mark.parametrize(
     ("moment", "count"),

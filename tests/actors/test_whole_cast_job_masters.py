@@ -15,6 +15,8 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Stage
 
+pytestmark = pytest.mark.slow
+
 JOB_MANAGER = "/user/job-manager"
 JOB_MASTER = f"{JOB_MANAGER}/job-job"
 PARTS = 8

@@ -40,6 +40,7 @@ def cancelled(stage: Stage, job: str) -> list[str]:
     return [checkpoint.path for checkpoint in list_checkpoints(str(stage.folder)).completed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallelisms", [(1, 2), (2, 4), (4, 1), (2, 3), (3, 2)])
 @pytest.mark.parametrize("after_ms", [100, 480, 700])
 @pytest.mark.parametrize("seed", range(2))

@@ -51,6 +51,7 @@ def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
         assert batches.batches.files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
@@ -11,6 +12,8 @@ from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, St
 from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
 from flykka.messages.message import Message
 from tests.flykka.test_execute_operators import bids, env, write_bids
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 __all__ = ["env"]
 

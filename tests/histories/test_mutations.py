@@ -10,6 +10,7 @@ from tests.histories.planting import Mutation, planted
 from tests.histories.record import FOLDER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=str)
 def test_a_changed_line_diverges_and_the_report_names_turn_effect_and_cause(mutation: Mutation) -> None:
     trace = FOLDER / f"{mutation.history}.trace"

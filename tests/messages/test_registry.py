@@ -15,6 +15,7 @@ from tests.messages.registry import any_instance, declared
 from tests.messages.tags import FROZEN, lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", declared().values(), ids=declared())
 @settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())

@@ -27,6 +27,7 @@ from tests.runtime.model.laws import World
 from tests.runtime.model.messages import Do, Question
 
 SEEDS = 200
+QUICK_SEEDS = 20
 ROUNDS_ON_THREADS = 30
 
 
@@ -68,7 +69,10 @@ def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> Worl
     return world
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    "seed",
+    [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK_SEEDS, SEEDS))],
+)
 def test_whatever_the_order_the_laws_hold(seed: int) -> None:
     world = play(seed)
 

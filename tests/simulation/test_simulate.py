@@ -15,12 +15,13 @@ from flykka.runtime.trace.records import Turn
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 SEEDS = 200
 BLOCK = 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_whatever_happens_every_law_holds(first: int) -> None:
     failed = {
@@ -72,7 +73,6 @@ def test_a_recorded_run_is_a_trace_of_all_its_turns(tmp_path: Path) -> None:
     assert outcome.turns * 0.9 < sum(isinstance(record, Turn) for record in records) <= outcome.turns
 
 
-@pytest.mark.slow
 def test_a_backlog_of_small_splits_is_read_in_batches_of_several(tmp_path: Path) -> None:
     for seed in range(3):
         simulate(seed, replace(WITHOUT_FAULTS, trace_path=tmp_path / f"{seed}.trace"))

@@ -22,6 +22,8 @@ from flykka.simulation.simulation import simulate
 from flykka.simulation.sinks import SinkWriter
 from flykka.simulation.windows import SimulatedWindows
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 
 

@@ -21,6 +21,8 @@ from flykka.messages.job_graph import CheckpointingSettings
 from tests.actors.graph.graphs import graph_of, vertex
 from tests.flykka.test_local_cluster import SilentDataPlane
 
+pytestmark = pytest.mark.slow
+
 Begin = Callable[..., int]
 
 JOB_PROCESS = """

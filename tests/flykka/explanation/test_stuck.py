@@ -6,12 +6,16 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
 from tests.actors.cast import Names
 from tests.actors.graph.graphs import graph_of, vertex
+
+pytestmark = pytest.mark.slow
 
 PATIENCE = 30.0
 """Seconds that a test waits for what it has brought about."""
