@@ -7,7 +7,7 @@ matter.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -21,7 +21,7 @@ class FileBudget:
     def __init__(self, seconds: float) -> None:
         self._budget = seconds
         self._began = 0.0
-        self._spent: Counter[str] = Counter()
+        self._spent: defaultdict[str, float] = defaultdict(float)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
@@ -40,7 +40,8 @@ class FileBudget:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count for the test's file."""
         if report.when == "teardown":
-            self._spent[report.nodeid.partition("::")[0]] += dict(report.user_properties).get(_SECONDS, 0.0)
+            file = report.nodeid.partition("::")[0]
+            self._spent[file] += sum(float(str(told)) for name, told in report.user_properties if name == _SECONDS)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -58,7 +59,7 @@ class FileBudget:
             )
 
     def _over(self) -> list[tuple[str, float]]:
-        return [(file, spent) for file, spent in self._spent.most_common() if spent > self._budget]
+        return [(file, spent) for file, spent in sorted(self._spent.items()) if spent > self._budget]
 
 
 def _computed() -> float:
