@@ -119,10 +119,12 @@ def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -
 def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Path) -> None:
     moment = Moment()
     spawned: list[ActorRef] = []
+    done = threading.Event()
 
     def plays(context: ActorContext) -> None:
         moment.hold()
         spawned.append(context.system.spawn(player([]), "beside"))
+        done.set()
 
     big = player([], {"play": plays})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
@@ -131,6 +133,8 @@ def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Pa
         moment.wait()
         system.kill(ref)
         moment.let_go()
+        # The system does not wait for a turn of somebody who was killed.
+        assert done.wait(WAIT_SECONDS)
 
     assert [each.is_alive() for each in spawned] == [False]
     assert "/user/beside" not in {turn.recipient.path for turn in Trace.open(tmp_path / "run.trace").turns}
