@@ -19,7 +19,7 @@ _found: tuple[int, int, int] | None = None
 """The thresholds that the first cluster has found, where it has raised them."""
 
 
-def be_patient() -> None:
+def raise_gc_threshold() -> None:
     """A cluster begins. Who has switched the collector off, or made it as patient already, is left alone."""
     global _clusters, _found
     with _lock:
@@ -30,7 +30,7 @@ def be_patient() -> None:
             gc.set_threshold(YOUNG_OBJECTS, *found[1:])
 
 
-def be_as_before() -> None:
+def restore_gc_threshold() -> None:
     """A cluster has ended; with the last one everything is as it was, unless somebody has changed it meanwhile."""
     global _clusters, _found
     with _lock:

@@ -24,7 +24,7 @@ from flykka.errors import (
     UnknownTaskManagerError,
 )
 from flykka.explanation.reception import RECEPTION
-from flykka.garbage_collection import be_as_before, be_patient
+from flykka.garbage_collection import raise_gc_threshold, restore_gc_threshold
 from flykka.high_availability.stores import StoreSettings, services_of
 from flykka.jobs.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.jobs.flight_record import flight_record_path, flight_record_writer
@@ -123,8 +123,8 @@ class LocalCluster:
         self._clients: list[JobClient] = []
         self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
         self._system = system
-        be_patient()
-        system.terminated.add_done_callback(be_as_before)
+        raise_gc_threshold()
+        system.terminated.add_done_callback(restore_gc_threshold)
         self._failed: ClusterFailed | None = None
         system.event_stream.subscribe(self._on_failed, ClusterFailed)
         self._job_manager = self._system.living(self._start().job_manager)

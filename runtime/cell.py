@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pykka
 
 from flykka.messages.leader import LeaderSessionMessage
-from flykka.runtime import registry, surroundings
+from flykka.runtime import interceptors, registry
 from flykka.runtime.actor import Actor
-from flykka.runtime.chance import Chance
 from flykka.runtime.children import Children
 from flykka.runtime.context import ActorContext
 from flykka.runtime.death_watch import DeathWatch
@@ -30,12 +29,13 @@ from flykka.runtime.envelope import Envelope, SignalEnvelope, Told
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.fault_handling import FaultHandling
 from flykka.runtime.future import Future, Termination
+from flykka.runtime.lazy_part import LazyPart
 from flykka.runtime.leader_session import Sessions
 from flykka.runtime.life import Life
 from flykka.runtime.lifecycle import Lifecycle
-from flykka.runtime.part import Part
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.resources import Resources
+from flykka.runtime.seeded_random import SeededRandom
 from flykka.runtime.signals import Create, Watch
 from flykka.runtime.timers import Timers
 from flykka.runtime.turn import RUNNING
@@ -64,10 +64,10 @@ class Cell(pykka.Actor):
     """One actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
 
     __slots__ = (
-        "_chance",
         "_death_watch",
         "_now",
         "_resources",
+        "_seeded_random",
         "_sessions",
         "_timers",
         "asking",
@@ -98,11 +98,11 @@ class Cell(pykka.Actor):
     on_loop = False
     """Whether its thread is an event loop, which it shares and must not block."""
 
-    death_watch = Part(DeathWatch)
-    timers = Part(Timers)
-    resources = Part(Resources)
-    sessions = Part(lambda _: Sessions())
-    chance = Part(Chance.of)
+    death_watch = LazyPart(DeathWatch)
+    timers = LazyPart(Timers)
+    resources = LazyPart(Resources)
+    sessions = LazyPart(lambda _: Sessions())
+    seeded_random = LazyPart(SeededRandom.of)
 
     def __init__(
         self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
@@ -140,7 +140,7 @@ class Cell(pykka.Actor):
         self.sequence: int | None = None
         self.effects: list[Effect] | None = None
         self._now: int | None = None
-        self._chance: Chance | None = None
+        self._seeded_random: SeededRandom | None = None
         self._death_watch: DeathWatch | None = None
         self._timers: Timers | None = None
         self._resources: Resources | None = None
@@ -342,7 +342,7 @@ class Cell(pykka.Actor):
         behaviour = self.behaviour
         self._now = None
         if recorder is not None:
-            surroundings.begin_record(self)
+            interceptors.begin_record(self)
         # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
@@ -352,8 +352,8 @@ class Cell(pykka.Actor):
         try:
             message = envelope.message if type(envelope) is Envelope else envelope.open(self)
             if type(message) is LeaderSessionMessage:
-                message = surroundings.within_session(self, message, envelope)
-            if message is None or (self.system.hooks and not surroundings.passes_hooks(self, message, envelope)):
+                message = interceptors.within_session(self, message, envelope)
+            if message is None or (self.system.hooks and not interceptors.passes_hooks(self, message, envelope)):
                 self.effects = None
                 return
             outcome = behaviour(message)
@@ -362,7 +362,7 @@ class Cell(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             failure = self._on_raised(error, envelope)
         if recorder is not None:
-            surroundings.end_record(self, recorder, envelope, failure)
+            interceptors.end_record(self, recorder, envelope, failure)
         if envelope.reply_to is not None and self._was_killed():
             envelope.reply_to.refuse("it was killed while it handled the message")
 
@@ -371,13 +371,13 @@ class Cell(pykka.Actor):
         self._now = None
         self.current = envelope
         if recorder is not None:
-            surroundings.begin_record(self)
+            interceptors.begin_record(self)
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
         failure = Lifecycle(self).obey(envelope)
         if recorder is not None:
-            surroundings.end_record(self, recorder, envelope, failure)
+            interceptors.end_record(self, recorder, envelope, failure)
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:

@@ -93,7 +93,7 @@ class CircuitBreaker:
         self._factor = exponential_backoff_factor
         self._random_factor = random_factor
         self._is_failure = is_failure
-        self._chance = random.Random(f"{system.seed}:circuit-breaker:{name}")
+        self._random = random.Random(f"{system.seed}:circuit-breaker:{name}")
         self._listeners: dict[CircuitBreakerState, list[Callable[[], object]]] = {
             state: [] for state in CircuitBreakerState
         }
@@ -249,7 +249,7 @@ class CircuitBreaker:
     def _next_wait_ms(self) -> int:
         tries, self._openings = self._openings, self._openings + 1
         limit = max(self._reset_ms, self._max_reset_ms)
-        return exponential_ms(self._reset_ms, limit, self._factor, tries, self._random_factor, self._chance)
+        return exponential_ms(self._reset_ms, limit, self._factor, tries, self._random_factor, self._random)
 
     def _go(self, state: CircuitBreakerState) -> None:
         self._state = state

@@ -85,7 +85,7 @@ class ActorContext:
     @property
     def random(self) -> random.Random:
         """Chance that repeats: seeded by the system's seed, my path and my incarnation."""
-        return self._cell.chance.random
+        return self._cell.seeded_random.random
 
     def now(self) -> int:
         """The time of this turn, in ms since the epoch: it does not move while a message is handled."""
@@ -93,7 +93,7 @@ class ActorContext:
 
     def new_id(self, prefix: str) -> str:
         """An id that no other actor of a system with this seed makes, and that a replay makes again."""
-        return self._cell.chance.new_id(prefix)
+        return self._cell.seeded_random.new_id(prefix)
 
     def spawn(self, props: Props, name: str) -> ActorRef:
         """A new child.

@@ -214,7 +214,7 @@ class FaultHandling:
                 note("supervise", child.ref, directive.name, 0)
                 child.ref.signal(Resume())
             case Directive.RESTART:
-                delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.chance.random)
+                delay_ms = strategy.delay_ms(child.faults.history, cell.now(), lambda: cell.seeded_random.random)
                 for each in strategy.affected(child, cell.children.all()):
                     if strategy.may_restart(each.faults.history, cell.now()):
                         note("supervise", each.ref, directive.name, delay_ms)

@@ -20,10 +20,10 @@ from flykka.runtime.actor_tree import ActorTree
 from flykka.runtime.cell import Cell
 from flykka.runtime.clock import Clock, SystemClock
 from flykka.runtime.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
-from flykka.runtime.dead_end import DeadEnd
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.durations import positive_duration_ms
+from flykka.runtime.empty_local_actor_ref import EmptyLocalActorRef
 from flykka.runtime.errors import (
     InvalidActorNameError,
     SpawnRefusedError,
@@ -213,17 +213,17 @@ class ActorSystem:
         outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
         """
         note("kill", ref)
-        doomed = self.cells.doom(ref)
+        killed = self.cells.mark_killed(ref)
         if self.recorder is not None:
             now_ms = self.clock.now_ms()
-            for cell in doomed:
+            for cell in killed:
                 self.recorder.killed(self.next_sequence(), now_ms, cell.ref)
         # Children first; and nobody is told before everybody's mailbox is closed.
-        doomed.reverse()
+        killed.reverse()
         with outside_turn():
-            for cell in doomed:
+            for cell in killed:
                 cell.release_all()
-            for cell in doomed:
+            for cell in killed:
                 cell.announce_end()
 
     # Inspection
@@ -319,7 +319,7 @@ class ActorSystem:
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
         """A ref behind which no one stands."""
-        return DeadEnd(self, path, incarnation).ref
+        return EmptyLocalActorRef(self, path, incarnation).ref
 
     def promise(self, asked: ActorRef) -> PromiseRef:
         """A ref for one reply."""
@@ -365,7 +365,7 @@ class ActorSystem:
     # Beginning and end
 
     def _begin(self) -> Cell:
-        root = self.cells.plant(Props(Guardian))
+        root = self.cells.create_root(Props(Guardian))
         user = self.cells.attach(root, Props(Guardian), "user")
         # Whatever ends /user, a kill even, ends the system.
         user.termination.add_done_callback(lambda: root.ref.signal(Stop()))

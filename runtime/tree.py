@@ -31,7 +31,7 @@ class Tree:
         self._incarnations: dict[str, int] = {}
         self._displaced: dict[Ref, Cell] = {}
 
-    def plant(self, props: Props) -> Cell:
+    def create_root(self, props: Props) -> Cell:
         """The root, which has no parent."""
         root = Cell(self._system, None, props, "", paths.ROOT, 1)
         self._enter(root)
@@ -89,11 +89,11 @@ class Tree:
             self._forget(cell)
             return True
 
-    def doom(self, ref: Ref) -> list[Cell]:
-        """Mark a living cell and everything below it as killed, parents first; they are the caller's to bury."""
+    def mark_killed(self, ref: Ref) -> list[Cell]:
+        """Mark a living cell and everything below it as killed, parents first; the caller releases them."""
         with self.lock:
             cell = self.find_incarnation(ref)
-            return [] if cell is None else self._doom(cell)
+            return [] if cell is None else self._mark_killed(cell)
 
     def living(self) -> list[Cell]:
         """All living cells, parents before children, and else in the order of their spawning."""
@@ -105,12 +105,12 @@ class Tree:
         living = sorted(self._cells)
         return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 
-    def _doom(self, cell: Cell) -> list[Cell]:
+    def _mark_killed(self, cell: Cell) -> list[Cell]:
         if cell.end_reason is not None:
             return []
         cell.end_reason = EndReason.KILLED
         self._forget(cell)
-        return [cell, *(each for child in cell.children.all() for each in self._doom(child))]
+        return [cell, *(each for child in cell.children.all() for each in self._mark_killed(child))]
 
     def _enter(self, cell: Cell) -> None:
         self._cells[cell.ref.path] = cell

@@ -19,12 +19,12 @@ from flykka.messages.codec import decode
 from flykka.messages.ref import Ref
 from flykka.runtime.async_cell import AsyncCell
 from flykka.runtime.behaviours import Behaviours
-from flykka.runtime.chance import Chance
 from flykka.runtime.context import ActorContext
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.life import Life
 from flykka.runtime.props import Props
 from flykka.runtime.receive_timeout import ReceiveTimeoutTask
+from flykka.runtime.seeded_random import SeededRandom
 from flykka.runtime.stash import Stash
 from flykka.runtime.timers import Repeats, Timer
 from flykka.runtime.trace.graph_reader import GraphReader
@@ -145,7 +145,7 @@ class Restoring:
 def _state(cell: Cell) -> dict[str, object]:
     """What differs from a fresh cell."""
     instance, stash, timeout, behaviours = cell.instance, cell.stash, cell.receive_timeout, cell.behaviours
-    faults, chance = cell.faults, cell._chance
+    faults, chance = cell.faults, cell._seeded_random
     watch, timers, sessions = cell._death_watch, cell._timers, cell._sessions
     return {
         "life": cell.life.name,
@@ -207,7 +207,7 @@ def _put(cell: Cell, state: dict[str, Any]) -> None:
         cell.sessions.accept(session)
     if state["chance"] is not None:
         made_ids, random_state = state["chance"]
-        chance = cell._chance = Chance.of(cell)
+        chance = cell._seeded_random = SeededRandom.of(cell)
         chance._made_ids = made_ids
         chance.random.setstate(random_state)
     cell.faults.restarted = state["restarted"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.garbage_collection import YOUNG_OBJECTS, be_as_before, be_patient
+from flykka.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from tests.actors.cast import Names
 
@@ -34,17 +34,17 @@ def test_it_is_patient_from_the_first_cluster_to_the_last() -> None:
 def test_who_has_chosen_otherwise_is_left_alone(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
 
-    be_patient()
+    raise_gc_threshold()
     meanwhile = gc.get_threshold()
-    be_as_before()
+    restore_gc_threshold()
 
     assert (meanwhile, gc.get_threshold()) == (chosen, chosen)
 
 
 def test_what_somebody_chooses_meanwhile_stays() -> None:
-    be_patient()
+    raise_gc_threshold()
     gc.set_threshold(1_000, 5, 5)
 
-    be_as_before()
+    restore_gc_threshold()
 
     assert gc.get_threshold() == (1_000, 5, 5)

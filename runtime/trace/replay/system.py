@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.ref import Ref
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.dead_end import DeadEnd
+from flykka.runtime.empty_local_actor_ref import EmptyLocalActorRef
 from flykka.runtime.envelope import SignalEnvelope
 from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
 from flykka.runtime.future import Future
@@ -103,7 +103,7 @@ class ReplayPromise(PromiseRef):
             super().refuse_returned(outcome)
 
 
-class LateEnd(DeadEnd):
+class LateEnd(EmptyLocalActorRef):
     """Behind a ref that was made before its actor, as in the snapshots that begin a ring: the actor, if it lives."""
 
     def reject(self, envelope: Envelope) -> None:

@@ -1,4 +1,4 @@
-"""A part of a cell that few actors need."""
+"""A part of a cell that few actors need, made when it is first asked for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Part(Generic[T]):
-    """Made when it is first asked for, and kept in the slot `_<name>`, which is None until then.
+class LazyPart(Generic[T]):
+    """Is made when it is first asked for, and kept in the slot `_<name>`, which is None until then.
 
     A hundred thousand cells with all their parts would take Python's garbage collector longer than everything else.
     """

@@ -1,4 +1,4 @@
-"""What stands around the handling of a message, where there is something: the leader's session, hooks, the record."""
+"""What a turn passes through, where there is any of it: the leader's session, hooks, the record."""
 
 from __future__ import annotations
 

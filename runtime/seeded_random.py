@@ -1,4 +1,4 @@
-"""Chance and ids that repeat: both derive from the system's seed, the actor's path and its incarnation."""
+"""Random numbers and ids that repeat: both derive from the seed of the system, the path and the incarnation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from flykka.runtime.cell import Cell
 
 
-class Chance:
-    """One actor's source of both. A restart goes on with it; another incarnation has another one."""
+class SeededRandom:
+    """The source of both for one actor. A restart goes on with it; another incarnation has another one."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
@@ -24,7 +24,7 @@ class Chance:
         self.random = random.Random(self._identity)
 
     @classmethod
-    def of(cls, cell: Cell) -> Chance:
+    def of(cls, cell: Cell) -> SeededRandom:
         """That of a cell, where it is needed: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 

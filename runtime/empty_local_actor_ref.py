@@ -1,4 +1,4 @@
-"""What stands behind a ref to an actor that is no more, or never was."""
+"""Stands behind a ref to an actor that is no more, or never was."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from flykka.runtime.system import ActorSystem
 
 
-class DeadEnd:
-    """Turns messages into dead letters and answers watchers at once."""
+class EmptyLocalActorRef:
+    """Turns messages into dead letters and answers watchers at once (Akka's EmptyLocalActorRef)."""
 
     __slots__ = ("_system", "ref", "termination")
 
