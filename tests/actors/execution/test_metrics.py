@@ -96,7 +96,9 @@ def test_what_is_published_while_the_attempt_is_cancelled_counts() -> None:
 def test_a_bridge_that_says_nothing_of_its_sinks_lets_nothing_be_counted() -> None:
     task = source()
 
-    task.feed(splits("a"), finished(0, "rows"), trigger(1), finished(1), durable(1), CheckpointCommitted(checkpoint_id=1))
+    task.feed(
+        splits("a"), finished(0, "rows"), trigger(1), finished(1), durable(1), CheckpointCommitted(checkpoint_id=1)
+    )
     reported = metrics(task.feed(MetricsDue()))
 
     assert (reported.rows_published, reported.rows_staged) == (0, 0)
