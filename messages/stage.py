@@ -100,7 +100,8 @@ class SnapshotState(Message):
 class SinkRows(Value):
     """Rows that the sinks of a chain have written, and those that they have published, since this was told last.
 
-    What is written and not published waits, staged, for a checkpoint. Where a sink shows rows at once they are both.
+    What is written and not published waits, staged, for a checkpoint. What a sink shows at once is both. What an
+    attempt publishes because it was restored from a checkpoint that holds it was written by another, and is neither.
     """
 
     written: int = 0

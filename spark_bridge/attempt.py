@@ -310,8 +310,7 @@ class Attempt:
         self._report(ChannelStateWritten(checkpoint_id=checkpoint_id, state=state, size_bytes=size_bytes))
 
     def _commit(self, checkpoint_id: int) -> None:
-        files = self._snapshots.commit(checkpoint_id)
-        sink_rows = self._snapshots.sink_rows()
+        files, sink_rows = self._snapshots.commit(checkpoint_id)
         self._report(CheckpointCommitted(checkpoint_id=checkpoint_id, files=files, sink_rows=sink_rows))
 
     # Answers

@@ -75,9 +75,9 @@ class JobVertexDetails:
     The queue lengths are the batches that its running subtasks have before them, and those that wait for their readers.
     Of a source that runs, `files_waiting` files were found and are not begun to be read.
     Of the rows that its sinks have written, `rows_published` can be seen by readers, and `rows_staged` wait for a
-    checkpoint to be completed. Both are counted once: what an attempt had staged that was replaced is given up, or
-    published by the one after it, from the checkpoint that held it, and then it is not counted: behind a restart at
-    least `rows_published` are published. A sink that shows rows at once shows them again, and they are counted again.
+    checkpoint to be completed. A restart counts no row twice; what it publishes because its checkpoint held it is not
+    counted, so after a restart `rows_published` is the least that readers see, and `rows_staged` is what the newest
+    attempts have staged. A sink that shows rows at once may show some again, and they are counted again.
     """
 
     vertex_id: JobVertexId

@@ -223,7 +223,6 @@ class _Simulation:
         truth = Truth(self._topology, self._world, is_exact=is_exact)
         for text in truth.wrong(is_complete=job.status == "FINISHED"):
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
-
         self._check_counts(job)
 
     def _check_counts(self, job: _Job) -> None:

@@ -6,7 +6,7 @@ from flykka.messages.stage import SinkRows
 
 
 class SinkRowCounter:
-    """Counts what is staged by checkpoint, for a commit publishes all that was staged up to its barrier.
+    """Counts by checkpoint what is staged: a commit publishes all that was staged up to its barrier.
 
     Not safe for several threads at once. An attempt that is restored begins at zero: rows that it publishes because its
     checkpoint holds them were written by an attempt before.
@@ -29,8 +29,9 @@ class SinkRowCounter:
 
     def stage_for(self, checkpoint_id: int, rows: int) -> None:
         """Rows were staged behind the barrier of a checkpoint, and belong to it."""
-        self._written += rows
-        self._pending[checkpoint_id] = self._pending.get(checkpoint_id, 0) + rows
+        if rows:
+            self._written += rows
+            self._pending[checkpoint_id] = self._pending.get(checkpoint_id, 0) + rows
 
     def at_barrier(self, checkpoint_id: int) -> None:
         """What was staged before is published when this checkpoint, or a later one, is complete."""

@@ -169,14 +169,15 @@ class Snapshotter:
             incremental_bytes=written,
         )
 
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """A checkpoint is complete: let the sinks commit; the published files."""
+    def commit(self, checkpoint_id: int) -> tuple[tuple[str, ...], SinkRows | None]:
+        """A checkpoint is complete: let the sinks commit; the published files, and what is new of the sinks' rows."""
         if self._windows is not None:
             self._windows.confirm(checkpoint_id)
         files = tuple(file for writer in self._writers.values() for file in writer.commit(checkpoint_id))
         with self._lock:
             self._sink_rows.commit(checkpoint_id)
-        return files
+            # In one piece: what a commit publishes is told with its checkpoint, and with no stage.
+            return files, self._sink_rows.news()
 
     def _stage(self, staged: StagedBySink) -> None:
         self._staged += staged
