@@ -96,6 +96,18 @@ class SnapshotState(Message):
     watermark_ms: int
 
 
+@value("stage.sink_rows")
+class SinkRows(Value):
+    """Rows that the sinks of a chain have written, and those that they have published, since this was told last.
+
+    What is written and not published waits, staged, for a checkpoint. What a sink shows at once is both. What an
+    attempt publishes because it was restored from a checkpoint that holds it was written by another, and is neither.
+    """
+
+    written: int = 0
+    published: int = 0
+
+
 @message("stage.state_snapshotted")
 class StateSnapshotted(Message):
     """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`.
@@ -112,6 +124,7 @@ class StateSnapshotted(Message):
     async_ms: int
     rows_out: int = 0
     awaits_commit: bool = True
+    sink_rows: SinkRows | None = None
 
 
 @message("stage.finished")
@@ -133,6 +146,7 @@ class StageFinished(Message):
     event_time_min: int | None = None
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
     snapshot: StateSnapshotted | None = None
+    sink_rows: SinkRows | None = None
 
 
 @message("stage.failed")
@@ -189,6 +203,7 @@ class CheckpointCommitted(Message):
 
     checkpoint_id: int
     files: tuple[str, ...] = ()
+    sink_rows: SinkRows | None = None
 
 
 @message("stage.abort_checkpoint")

@@ -171,6 +171,9 @@ class TaskIOMetrics(Value):
     While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The lengths
     of queues are those of now: batches that have come and are not processed, and those that wait for their readers. So
     is `files_unread`: the files that a source's reader holds and has not begun to read.
+
+    `rows_published` were written by sinks and can be seen by readers; `rows_staged` were written by them and wait now
+    for a checkpoint. What an attempt published for the one before it, because its checkpoint held it, is not counted.
     """
 
     rows_in: int = 0
@@ -186,6 +189,8 @@ class TaskIOMetrics(Value):
     output_queue_length: int = 0
     latencies: tuple[LatencyStatistics, ...] = ()
     files_unread: int = 0
+    rows_published: int = 0
+    rows_staged: int = 0
 
 
 @message("task.metrics_due")

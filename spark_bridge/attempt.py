@@ -281,6 +281,7 @@ class Attempt:
                 sync_ms=sync_ms,
                 async_ms=_since(begun),
                 rows_out=moved.rows,
+                sink_rows=self._snapshots.sink_rows(),
             )
         )
 
@@ -309,8 +310,8 @@ class Attempt:
         self._report(ChannelStateWritten(checkpoint_id=checkpoint_id, state=state, size_bytes=size_bytes))
 
     def _commit(self, checkpoint_id: int) -> None:
-        files = self._snapshots.commit(checkpoint_id)
-        self._report(CheckpointCommitted(checkpoint_id=checkpoint_id, files=files))
+        files, sink_rows = self._snapshots.commit(checkpoint_id)
+        self._report(CheckpointCommitted(checkpoint_id=checkpoint_id, files=files, sink_rows=sink_rows))
 
     # Answers
 
@@ -339,6 +340,7 @@ class Attempt:
                 duration_ms=_since(begun),
                 accumulators=self._functions.accumulators(),
                 snapshot=snapshot,
+                sink_rows=self._snapshots.sink_rows(),
             )
         )
 

@@ -7,7 +7,7 @@ from enum import Enum
 from flykka.actors.execution.latency_stats import LatencyStats
 from flykka.messages.exchange import LatencyMarker
 from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.stage import StageFinished
+from flykka.messages.stage import SinkRows, StageFinished
 from flykka.messages.task import ReportTaskMetrics, TaskIOMetrics
 
 
@@ -35,6 +35,8 @@ class TaskMeter:
         "_latencies",
         "_rows_in",
         "_rows_out",
+        "_rows_published",
+        "_rows_written",
         "_watermark_ms",
         "activity_since_ms",
         "files_unread",
@@ -49,6 +51,7 @@ class TaskMeter:
         self._counted_to_ms = 0
         self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
         self._rows_in = self._rows_out = self._late_rows = 0
+        self._rows_written = self._rows_published = 0
         self._batches_in = self._batches_out = 0
         self._watermark_ms: int | None = None
         self._latencies = LatencyStats()
@@ -90,10 +93,17 @@ class TaskMeter:
         self._batches_in += was_input
         self._batches_out += len(finished.outputs)
         self._late_rows += finished.late_rows
+        self.count_sink_rows(finished.sink_rows)
 
     def count_late_output(self, rows_out: int) -> None:
         """Rows left the chain while a snapshot was written, behind the stage that began it."""
         self._rows_out += rows_out
+
+    def count_sink_rows(self, sink_rows: SinkRows | None) -> None:
+        """Sinks have written rows, or published them; None where there is no news."""
+        if sink_rows is not None:
+            self._rows_written += sink_rows.written
+            self._rows_published += sink_rows.published
 
     def latency(self, marker: LatencyMarker) -> None:
         """A latency marker has come through the chain, now."""
@@ -119,5 +129,7 @@ class TaskMeter:
             input_queue_length=self.input_queue_length,
             output_queue_length=self.output_queue_length,
             files_unread=self.files_unread,
+            rows_published=self._rows_published,
+            rows_staged=self._rows_written - self._rows_published,
         )
         return ReportTaskMetrics(attempt=attempt, metrics=metrics)

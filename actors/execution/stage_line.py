@@ -36,7 +36,7 @@ from flykka.messages.exchange import (
     Watermark,
 )
 from flykka.messages.job_graph import JobType, OperatorKind
-from flykka.messages.stage import StageFinished, StageOutput, StateSnapshotted
+from flykka.messages.stage import CheckpointCommitted, StageFinished, StageOutput, StateSnapshotted
 from flykka.messages.task import NotifyEndOfData, TaskDeploymentDescriptor
 
 STAGES_IN_FLIGHT = 2
@@ -189,10 +189,15 @@ class StageLine:
 
     def snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
         """A snapshot is durable: count what left the chain with it, and report it, which may be all that ever does."""
+        self._meter.count_sink_rows(snapshotted.sink_rows)
         if not snapshotted.rows_out:
             return []
         self._meter.count_late_output(snapshotted.rows_out)
         return [self.report()]
+
+    def committed(self, committed: CheckpointCommitted) -> None:
+        """What was staged up to a checkpoint is published."""
+        self._meter.count_sink_rows(committed.sink_rows)
 
     def resize(self, buffers: TaskBuffers) -> None:
         """The TaskManager has shared its buffers out anew."""

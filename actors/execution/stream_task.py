@@ -137,7 +137,11 @@ class StreamTask:
             # What comes with every batch and every checkpoint first: a match asks class by class.
             case StageFinished() | BufferResponse() if self._life.is_running:
                 return self._on_running(event, now) + self._read_on(now)
-            case NotifyCheckpointComplete() | CheckpointCommitted() | MetricsDue() if self._life.is_running:
+            case CheckpointCommitted():
+                # Counted in every state: it has been published.
+                self._line.committed(event)
+                return self._on_committed(event.checkpoint_id)
+            case NotifyCheckpointComplete() | MetricsDue() if self._life.is_running:
                 # Nothing comes of these that could be read, nor room for it.
                 return self._on_running(event, now)
             case StateSnapshotted():
@@ -201,8 +205,6 @@ class StreamTask:
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
                 commit = self._checkpoints.on_complete(checkpoint_id)
                 return self._on_committed(checkpoint_id) if commit is None else [commit]
-            case CheckpointCommitted(checkpoint_id=checkpoint_id):
-                return self._on_committed(checkpoint_id)
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
                 asked = ask(self._descriptor.attempt, partition_id)
                 return [*self._inputs.handle(event, now), *self._input_failure(), *asked]
@@ -353,6 +355,8 @@ class StreamTask:
         return [LogWarning(text=text)]
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
+        if not self._life.is_running:
+            return [Ignore(reason=f"CheckpointCommitted in state {self._life.state}")]
         return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
 
     # The end

@@ -58,7 +58,7 @@ _NAME = 20
 _GAP = 2
 _WANTED = 6
 """Columns as important as this are not given up for a name: it gets a line of its own where there is one."""
-_OTHER_LINES = 9
+_OTHER_LINES = 10
 """Of a picture without its vertices, and some for what is printed above it."""
 _CHECKPOINTS = 5
 
@@ -106,6 +106,7 @@ class JobPicture:
         yield Text()
         yield _cut(self._header(), ascii_only=ascii_only)
         yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
+        yield from self._written(ascii_only=ascii_only)
         yield _cut(self._checkpoints(), ascii_only=ascii_only)
         yield _cut(self._restarts(), ascii_only=ascii_only)
 
@@ -146,6 +147,14 @@ class JobPicture:
         for vertex in self.details.vertices:
             yield _cut(Text(vertex.name), ascii_only=ascii_only)
             yield _row(Text(), 0, (column.of(vertex) for column in shown))
+
+    def _written(self, *, ascii_only: bool) -> Iterator[Text]:
+        sinks = [vertex for vertex in self.details.vertices if vertex.sinks]
+        if sinks:
+            published = format_count(sum(vertex.rows_published for vertex in sinks))
+            staged = format_count(sum(vertex.rows_staged for vertex in sinks))
+            line = Text().append("written      ", QUIET).append(f"{published} rows published, {staged} staged")
+            yield _cut(line, ascii_only=ascii_only)
 
     def _checkpoints(self) -> Text:
         line = Text().append("checkpoints  ", QUIET)

@@ -35,7 +35,7 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
             yield "read", f"{vertex.rows_in:,} rows from {_named(vertex.sources)}{again}"
     for vertex in details.vertices:
         if vertex.sinks:
-            yield "written", _written(vertex)
+            yield "written", _written(vertex, is_least=details.number_of_restarts > 0)
     if late := sum(vertex.late_rows for vertex in details.vertices):
         yield "late", f"{late:,} rows came too late for their windows"
     yield "checkpoints", _checkpoints(details)
@@ -47,8 +47,11 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
             yield "failures" if number == 0 and not line.startswith(" ") else "", line
 
 
-def _written(vertex: JobVertexDetails) -> str:
-    return f"{vertex.rows_out:,} rows to {_named(vertex.sinks)}"
+def _written(vertex: JobVertexDetails, *, is_least: bool) -> str:
+    """What readers see of its rows; at least, where a restart may have published some that are not counted."""
+    published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_named(vertex.sinks)}"
+    staged = f"; {vertex.rows_staged:,} more were staged and not published" if vertex.rows_staged else ""
+    return published + staged
 
 
 def _named(names: Sequence[str]) -> str:

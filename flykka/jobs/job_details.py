@@ -74,6 +74,10 @@ class JobVertexDetails:
     the end of the input there is none any more: `event_time_ended`. The lag is that of the watermark behind the clock.
     The queue lengths are the batches that its running subtasks have before them, and those that wait for their readers.
     Of a source that runs, `files_waiting` files were found and are not begun to be read.
+    Of the rows that its sinks have written, `rows_published` can be seen by readers, and `rows_staged` wait for a
+    checkpoint to be completed. A restart counts no row twice; what it publishes because its checkpoint held it is not
+    counted, so after a restart `rows_published` is the least that readers see, and `rows_staged` is what the newest
+    attempts have staged. A sink that shows rows at once may show some again, and they are counted again.
     """
 
     vertex_id: JobVertexId
@@ -97,6 +101,8 @@ class JobVertexDetails:
     input_queue_length: int = 0
     output_queue_length: int = 0
     files_waiting: int = 0
+    rows_published: int = 0
+    rows_staged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,8 @@ class VertexOverview:
             subtasks=dict(states),
             rows_in=total.rows_in,
             rows_out=total.rows_out,
+            rows_published=total.rows_published,
+            rows_staged=sum(subtask.now.rows_staged for subtask in self._subtasks),
             rows_read_again=sum(subtask.rows_read_again for subtask in self._subtasks),
             late_rows=total.late_rows,
             rows_in_per_second=rows_in,
@@ -210,4 +212,5 @@ def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
         rows_in=so_far.rows_in + more.rows_in,
         rows_out=so_far.rows_out + more.rows_out,
         late_rows=so_far.late_rows + more.late_rows,
+        rows_published=so_far.rows_published + more.rows_published,
     )

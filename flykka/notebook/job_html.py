@@ -101,6 +101,8 @@ def _columns(details: JobDetails) -> list[_Column]:
     runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
     again = any(vertex.rows_read_again for vertex in details.vertices)
+    writes = any(vertex.sinks for vertex in details.vertices)
+    waits = any(vertex.rows_staged for vertex in details.vertices)
     tracked = any(vertex.latency is not None for vertex in details.vertices)
     columns: list[tuple[bool, _Column]] = [
         (True, ("vertex", "wide", _name)),
@@ -108,6 +110,8 @@ def _columns(details: JobDetails) -> list[_Column]:
         (True, ("rows in", "number", lambda vertex: format_count(vertex.rows_in))),
         (again, ("read again", "number", read_again)),
         (True, ("rows out", "number", lambda vertex: format_count(vertex.rows_out))),
+        (writes, ("published", "number", _published)),
+        (waits, ("staged", "number", _staged)),
         (runs, ("rows/s", "number", lambda vertex: format_count(vertex.rows_in_per_second))),
         (late, ("late", "number", lambda vertex: format_count(vertex.late_rows))),
         (True, ("watermark", "", watermark)),
@@ -120,6 +124,14 @@ def _columns(details: JobDetails) -> list[_Column]:
 
 def _name(vertex: JobVertexDetails) -> str:
     return f"{escape(vertex.name.replace(' -> ', ' → '))} <span class='quiet'>×{vertex.parallelism}</span>"
+
+
+def _published(vertex: JobVertexDetails) -> str:
+    return format_count(vertex.rows_published) if vertex.sinks else ""
+
+
+def _staged(vertex: JobVertexDetails) -> str:
+    return format_count(vertex.rows_staged) if vertex.sinks else ""
 
 
 def _latency(vertex: JobVertexDetails) -> str:

@@ -84,6 +84,9 @@ def _facts(vertex: JobVertexDetails) -> list[str]:
         f"{format_count(vertex.rows_in)} rows in{again}",
         f"{format_count(vertex.rows_out)} out",
     ]
+    if vertex.sinks:
+        staged = f" ({format_count(vertex.rows_staged)} more are staged)" if vertex.rows_staged else ""
+        facts.append(f"{format_count(vertex.rows_published)} published{staged}")
     if vertex.state is ExecutionState.RUNNING:
         facts.append(f"{format_count(vertex.rows_in_per_second)}/s")
     if vertex.late_rows:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.exchange.channel_selectors import channel_selector
 from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.job_graph import OperatorKind, ShipStrategy
 from flykka.messages.message import Message
 from flykka.messages.simulation import StageOver
 from flykka.messages.stage import (
@@ -31,6 +31,7 @@ from flykka.messages.stage import (
     OpenBridge,
     ReadSplits,
     RunStage,
+    SinkRows,
     SnapshotFailed,
     SnapshotState,
     StageFailed,
@@ -43,6 +44,7 @@ from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace
+from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 if TYPE_CHECKING:
     from flykka.runtime.trace.replay.role import Heard, PlayOn, Vacancy
@@ -100,6 +102,8 @@ class AnsweringBridge:
         self._is_deaf = any(isinstance(message, StageFailed) for message in said)
         heard = (each.message for each in vacancy.past)
         self._aborted = {message.checkpoint_id for message in heard if isinstance(message, AbortCheckpoint)}
+        self._sinks = sum(operator.kind is OperatorKind.SINK for operator in descriptor.vertex.operators)
+        self._sink_rows = _counted(vacancy.past)
         finished = {message.stage for message in said if isinstance(message, StageFinished)}
         for command in _owed(vacancy.past):
             if isinstance(command, SnapshotState) and command.stage in finished:
@@ -126,7 +130,8 @@ class AnsweringBridge:
             case AbortCheckpoint(checkpoint_id=checkpoint_id):
                 self._aborted.add(checkpoint_id)
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                self._tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
+                self._sink_rows.commit(checkpoint_id)
+                self._tell(CheckpointCommitted(checkpoint_id=checkpoint_id, sink_rows=self._sink_rows.news()))
             case CloseBridge():
                 self._is_deaf = True
                 self._stages.clear()
@@ -149,6 +154,7 @@ class AnsweringBridge:
             case AdvanceWatermark(stage=number):
                 self._tell(self._finished(number, 0))
             case SnapshotState(stage=number, checkpoint_id=checkpoint_id):
+                self._sink_rows.at_barrier(checkpoint_id)
                 self._tell(self._finished(number, 0))
                 self._tell_snapshotted(checkpoint_id)
 
@@ -168,7 +174,12 @@ class AnsweringBridge:
 
     def _finished(self, stage: int, rows: int) -> StageFinished:
         outputs = tuple(self._outputs(stage, rows)) if rows else ()
-        return StageFinished(stage=stage, outputs=outputs, rows_in=rows, rows_out=rows if outputs else 0)
+        # As if each of its sinks published per checkpoint.
+        self._sink_rows.stage(rows * self._sinks)
+        sink_rows = self._sink_rows.news()
+        return StageFinished(
+            stage=stage, outputs=outputs, rows_in=rows, rows_out=rows if outputs else 0, sink_rows=sink_rows
+        )
 
     def _outputs(self, stage: int, rows: int) -> Iterator[StageOutput]:
         for output in self._descriptor.outputs:
@@ -188,6 +199,28 @@ class AnsweringBridge:
 
 def _is_split(output: ResultPartitionDescriptor) -> bool:
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
+
+
+def _counted(past: list[Heard]) -> SinkRowCounter:
+    """Counts on from what the recorded bridge has told of its sinks' rows."""
+    counter, barriers = SinkRowCounter(), dict[int, int]()
+    for heard in past:
+        match heard.message:
+            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
+                barriers[stage] = checkpoint_id
+        for effect in heard.effects:
+            match effect.message if isinstance(effect, Send) else None:
+                case StageFinished(stage=stage, sink_rows=sink_rows):
+                    if sink_rows is not None:
+                        counter.stage(sink_rows.written - sink_rows.published)
+                    if stage in barriers:
+                        counter.at_barrier(barriers[stage])
+                case StateSnapshotted(checkpoint_id=checkpoint_id, sink_rows=SinkRows(written=written)):
+                    counter.stage_for(checkpoint_id, written)
+                case CheckpointCommitted(checkpoint_id=checkpoint_id):
+                    counter.commit(checkpoint_id)
+    counter.news()
+    return counter
 
 
 def _owed(past: list[Heard]) -> list[Message]:

@@ -33,6 +33,7 @@ from flykka.simulation.rows import Rows, event_times
 from flykka.simulation.sinks import SinkWriter
 from flykka.simulation.windows import SimulatedWindows, WindowsAtBarrier
 from flykka.simulation.world import World
+from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 StageCommand = ReadSplits | RunStage | AdvanceWatermark | SnapshotState
 
@@ -59,8 +60,9 @@ class SimulatedAttempt:
         head = behaviours[0]
         self._source = head if isinstance(head, Source) else None
         self._windows = SimulatedWindows(head, self._head.operator_id, descriptor) if isinstance(head, Window) else None
+        self.sink_rows = SinkRowCounter()
         self._sinks = {
-            operator.operator_id: SinkWriter(behaviour, operator.operator_id, descriptor, world)
+            operator.operator_id: SinkWriter(behaviour, operator.operator_id, descriptor, world, self.sink_rows)
             for operator, behaviour in zip(operators, behaviours, strict=True)
             if isinstance(behaviour, Sink)
         }
@@ -145,12 +147,14 @@ class SimulatedAttempt:
             rows_out=sum(output.batch.rows for output in outputs),
             event_time_max=None if times is None else times[1],
             late_rows=late_rows,
+            sink_rows=self.sink_rows.news(),
         )
 
     # Snapshots
 
     def _at_barrier(self, command: SnapshotState) -> Barrier:
         is_savepoint = command.options.target_location is not None
+        self.sink_rows.at_barrier(command.checkpoint_id)
         return Barrier(
             command=command,
             windows=None if self._windows is None else self._windows.at_barrier(everything=is_savepoint),
@@ -216,7 +220,9 @@ class SimulatedAttempt:
         """Publish what a complete checkpoint holds; the files. Raises `OSError`."""
         if self._windows is not None:
             self._windows.confirm(checkpoint_id)
-        return tuple(file for writer in self._sinks.values() for file in writer.commit(checkpoint_id))
+        files = tuple(file for writer in self._sinks.values() for file in writer.commit(checkpoint_id))
+        self.sink_rows.commit(checkpoint_id)
+        return files
 
     def end(self, *, is_cancelled: bool) -> None:
         """The attempt is over: let go of all batches. Only the first end counts: who has finished leaves results."""

@@ -204,7 +204,10 @@ class SimulatedBridge(Actor):
                 except OSError as failure:
                     self._fail(failure)
                     return
-                self.context.parent.tell(CheckpointCommitted(checkpoint_id=checkpoint_id, files=files))
+                sink_rows = self._attempt.sink_rows.news()
+                self.context.parent.tell(
+                    CheckpointCommitted(checkpoint_id=checkpoint_id, files=files, sink_rows=sink_rows)
+                )
             case _:
                 assert_never(work)
         if self._work:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from flykka.jobs.job_manager_seeker import JobManagerSeeker
 from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome
-from flykka.messages.ids import JobId
+from flykka.messages.ids import ExecutionAttemptId, JobId
 from flykka.messages.job import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -16,6 +16,7 @@ from flykka.messages.job import (
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
+    MetricsReported,
     RegisterJobClient,
     StoppingSuccess,
     SubmitJob,
@@ -44,6 +45,8 @@ class Heard:
     """Checkpoints that were given up, by the reason."""
     given_up_last: set[JobId] = field(default_factory=set)
     """Jobs of which a checkpoint was given up since the last one was complete."""
+    rows_published: dict[ExecutionAttemptId, int] = field(default_factory=dict)
+    """What each attempt has said last."""
 
 
 class SimulationClient(Actor):
@@ -94,6 +97,8 @@ class SimulationClient(Actor):
             case CheckpointAborted(job_id=job_id, reason=reason):
                 heard.aborted[reason.value] += 1
                 heard.given_up_last.add(job_id)
+            case MetricsReported(attempt=attempt, metrics=metrics):
+                heard.rows_published[attempt] = metrics.rows_published
             case _:
                 pass
 

@@ -223,6 +223,22 @@ class _Simulation:
         truth = Truth(self._topology, self._world, is_exact=is_exact)
         for text in truth.wrong(is_complete=job.status == "FINISHED"):
             self._violated("output", f"{job.graph.job_id} is {job.status}: {text}")
+        self._check_counts(job)
+
+    def _check_counts(self, job: _Job) -> None:
+        """What was told as published is there for readers; all of it was told where no attempt left it to another."""
+        told = sum(self._heard.rows_published.values())
+        there = self._rows_published()
+        is_undisturbed = not self._faults_happened and len(self._jobs) == 1
+        if told > there or (is_undisturbed and job.status == "FINISHED" and told < there):
+            self._violated("output", f"{told} rows were told as published, and readers see {there}")
+
+    def _rows_published(self) -> int:
+        return sum(len(self._world.published(sink)) for sink in self._world.program.sinks)
+
+    @property
+    def _faults_happened(self) -> Counter[str]:
+        return self._injections.injected + self._system.network.happened
 
     def _check_storage(self, job: _Job) -> None:
         world, job_id = self._world, job.graph.job_id
@@ -251,11 +267,10 @@ class _Simulation:
     def _outcome(self) -> SimulationOutcome:
         world, heard = self._world, self._heard
         own = [Violation("data-plane", text) for text in (*world.violations, *world.batches.read_after_release)]
-        faults: Counter[str] = self._injections.injected + self._system.network.happened
         return SimulationOutcome(
             seed=self._scenario.seed,
             topology=str(self._topology),
-            faults=faults,
+            faults=self._faults_happened,
             turns=self._system.next_sequence() - 1,
             checkpoints=CheckpointTally(
                 completed=heard.completed,
@@ -265,7 +280,7 @@ class _Simulation:
             ),
             restarts=heard.restarts.total(),
             jobs=tuple(job.status for job in self._jobs if job.status),
-            rows=sum(len(world.published(sink)) for sink in world.program.sinks),
+            rows=self._rows_published(),
             late_rows=world.late_rows,
             virtual_ms=self._system.clock.now_ms(),
             violations=(*self._recorder.end(), *own, *self._found),

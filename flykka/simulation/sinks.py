@@ -15,16 +15,23 @@ from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.simulation.operators import Sink
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
+from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 
 class SinkWriter:
     """What one attempt has staged and not yet published."""
 
     def __init__(
-        self, behaviour: Sink, operator_id: OperatorId, descriptor: TaskDeploymentDescriptor, world: World
+        self,
+        behaviour: Sink,
+        operator_id: OperatorId,
+        descriptor: TaskDeploymentDescriptor,
+        world: World,
+        sink_rows: SinkRowCounter,
     ) -> None:
         self.operator_id = operator_id
         self._world = world
+        self._sink_rows = sink_rows
         self._attempt = descriptor.attempt
         self._folder = f"{world.root}/staging/{descriptor.job_id}/{behaviour.name}-{descriptor.subtask}"
         self._output = f"{world.root}/output/{behaviour.name}"
@@ -38,6 +45,7 @@ class SinkWriter:
         path = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
         self._world.storage.write(self._world.path(path), rows)
         self._staged.append(path)
+        self._sink_rows.stage(len(rows))
 
     def at_barrier(self) -> tuple[str, ...]:
         """What was staged since the last barrier."""

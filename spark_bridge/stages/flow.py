@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.origins import Origins
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
-    from flykka.spark_bridge.sinks.sink import SinkWriter
+    from flykka.spark_bridge.sinks.sink import SinkWriter, Staged
     from flykka.spark_bridge.stages.chain import Chain, Link
 
 
@@ -53,7 +53,7 @@ class Moved:
     """What became of rows: batches sent, what each sink has staged, and how many rows left the chain."""
 
     outputs: tuple[StageOutput, ...] = ()
-    staged: tuple[tuple[OperatorId, tuple[str, ...]], ...] = ()
+    staged: tuple[tuple[OperatorId, Staged], ...] = ()
     rows: int = 0
 
     def __add__(self, other: Moved) -> Moved:
@@ -147,7 +147,7 @@ class Flow:
         self._scope.check()
         operator_id = sink.operator.operator_id
         staged = self._writers[operator_id].stage(rows)
-        return Moved(staged=((operator_id, staged.names),) if staged.names else (), rows=staged.rows)
+        return Moved(staged=((operator_id, staged),) if staged.rows else (), rows=staged.rows)
 
     def _numbers(self, link: Link, rows: DataFrame) -> dict[str, Column]:
         """What to count of an operator's rows beside their number."""

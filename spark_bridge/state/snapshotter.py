@@ -16,6 +16,7 @@ from flykka.actors.state.operator_state import elements_of, list_state
 from flykka.messages.message import Value
 from flykka.messages.operator_state import COMMITTABLES
 from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 from flykka.spark_bridge.stages.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
 from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator
@@ -26,13 +27,14 @@ from flykka.spark_bridge.state.window_state import restored_windows, window_stat
 
 if TYPE_CHECKING:
     from flykka.messages.ids import OperatorId
+    from flykka.messages.stage import SinkRows
     from flykka.messages.state import KeyGroupRange, SharedStateHandle
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
-    from flykka.spark_bridge.sinks.sink import SinkWriter
+    from flykka.spark_bridge.sinks.sink import SinkWriter, Staged
 
-Staged = tuple[tuple["OperatorId", tuple[str, ...]], ...]
+StagedBySink = tuple[tuple["OperatorId", "Staged"], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Barrier:
 
     checkpoint_id: int
     windows: StateAtBarrier | None
-    staged: Staged
+    staged: StagedBySink
     savepoint: str | None = None
 
 
@@ -71,7 +73,8 @@ class Snapshotter:
         self._windows = windows
         self._writers = writers
         self._lock = Lock()
-        self._staged: Staged = ()
+        self._staged: StagedBySink = ()
+        self._sink_rows = SinkRowCounter()
         self._aborted: set[int] = set()
 
     @property
@@ -89,29 +92,40 @@ class Snapshotter:
         if self._windows is not None:
             self._restore_windows(self._windows, states.get(self._head, []))
 
-    def note_staged(self, staged: Staged) -> None:
+    def note_staged(self, staged: StagedBySink) -> None:
         """Files were staged by a stage; they belong to the checkpoint whose barrier comes next."""
         with self._lock:
-            self._staged += staged
+            self._stage(staged)
 
-    def at_barrier(self, checkpoint_id: int, staged: Staged, savepoint: str | None = None) -> Barrier:
+    def sink_rows(self) -> SinkRows | None:
+        """How many rows the sinks have written and published since this was asked last; None where there are none."""
+        with self._lock:
+            return self._sink_rows.news()
+
+    def at_barrier(self, checkpoint_id: int, staged: StagedBySink, savepoint: str | None = None) -> Barrier:
         """Note the state as it is now, in the order of the stages; `staged` was fired before the barrier."""
         with self._lock:
-            staged, self._staged = self._staged + staged, ()
+            self._stage(staged)
+            staged, self._staged = self._staged, ()
+            self._sink_rows.at_barrier(checkpoint_id)
         windows = None
         if self._windows is not None:
             windows = self._windows.at_barrier(checkpoint_id, everything=savepoint is not None)
         return Barrier(checkpoint_id=checkpoint_id, windows=windows, staged=staged, savepoint=savepoint)
 
-    def prepare_commit(self, barrier: Barrier, staged: Staged) -> tuple[OperatorSubtaskState, ...]:
+    def prepare_commit(self, barrier: Barrier, staged: StagedBySink) -> tuple[OperatorSubtaskState, ...]:
         """The sinks' part of a snapshot, with what was `staged` for it since the barrier.
 
         From here on this is in every snapshot to come, whatever becomes of this one. So it is called for each
         barrier, in their order. Background work.
         """
+        with self._lock:
+            self._sink_rows.stage_for(barrier.checkpoint_id, sum(batch.rows for _, batch in staged))
         states: list[OperatorSubtaskState] = []
         for operator_id, writer in self._writers.items():
-            names = tuple(name for sink, names in barrier.staged + staged if sink == operator_id for name in names)
+            names = tuple(
+                name for sink, batch in barrier.staged + staged if sink == operator_id for name in batch.names
+            )
             kept = writer.prepare_commit(barrier.checkpoint_id, names)
             if kept:
                 committables = list_state(COMMITTABLES, kept)
@@ -155,11 +169,24 @@ class Snapshotter:
             incremental_bytes=written,
         )
 
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """A checkpoint is complete: let the sinks commit; the published files."""
+    def commit(self, checkpoint_id: int) -> tuple[tuple[str, ...], SinkRows | None]:
+        """A checkpoint is complete: let the sinks commit; the published files, and what is new of the sinks' rows."""
         if self._windows is not None:
             self._windows.confirm(checkpoint_id)
-        return tuple(file for writer in self._writers.values() for file in writer.commit(checkpoint_id))
+        files = tuple(file for writer in self._writers.values() for file in writer.commit(checkpoint_id))
+        with self._lock:
+            self._sink_rows.commit(checkpoint_id)
+            # In one piece: what a commit publishes is told with its checkpoint, and with no stage.
+            return files, self._sink_rows.news()
+
+    def _stage(self, staged: StagedBySink) -> None:
+        self._staged += staged
+        for _, batch in staged:
+            if batch.names:
+                self._sink_rows.stage(batch.rows)
+            else:
+                # The sink has shown them already: it has no names to publish them by.
+                self._sink_rows.show(batch.rows)
 
     def _is_aborted(self, checkpoint_id: int) -> bool:
         with self._lock:

@@ -25,13 +25,26 @@ def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load(
     picture = shown(RESTARTED)
 
     assert picture.rows[:3] == [
-        ["vertex", "state", "rows in", "rows out", "rows/s", "watermark", "lag", "busy, back-pressured"],
-        ["Source: flights ×1", "RUNNING", "120,000", "119,400", "8,419", "", "", "62 %, 11 %"],
+        [
+            "vertex",
+            "state",
+            "rows in",
+            "rows out",
+            "published",
+            "staged",
+            "rows/s",
+            "watermark",
+            "lag",
+            "busy, back-pressured",
+        ],
+        ["Source: flights ×1", "RUNNING", "120,000", "119,400", "", "", "8,419", "", "", "62 %, 11 %"],
         [
             "delays per origin and hour → Sink: output folder ×2",
             "RUNNING 1/2",
             "118,000",
             "6,900",
+            "6,500",
+            "400",
             "8,112",
             "2013-03-04 05:00:00",
             "25 h",
@@ -50,9 +63,18 @@ def test_latency_is_told_where_it_is_tracked() -> None:
 
 
 def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
-    picture = shown(job(status=JobStatus.FINISHED))
+    picture = shown(job(status=JobStatus.FINISHED, vertices=(SOURCE,)))
 
     assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
+
+
+def test_staged_rows_have_a_column_where_there_are_some() -> None:
+    details = job(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
+
+    picture = shown(details)
+
+    assert [row[4:6] for row in picture.rows[:3]] == [["published", "rows/s"], ["", "8,419"], ["6,900", "8,112"]]
+    assert "6,900 published, 8,112/s" in job_text(details)
 
 
 def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
@@ -65,7 +87,7 @@ def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
 def test_late_rows_have_a_column_where_there_are_some() -> None:
     picture = shown(job(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 
-    assert [row[5] for row in picture.rows[:3]] == ["late", "0", "1,234"]
+    assert [row[7] for row in picture.rows[:3]] == ["late", "0", "1,234"]
 
 
 def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
@@ -188,7 +210,8 @@ def test_the_text_says_the_same_in_a_few_lines() -> None:
     assert job_text(RESTARTED).splitlines() == [
         "job 'flights' RUNNING, 14.3 s, 1 restart",
         "  Source: flights: RUNNING, 120,000 rows in, 119,400 out, 8,419/s",
-        "  delays per origin and hour -> Sink: output folder: RUNNING 1/2, 118,000 rows in, 6,900 out, 8,112/s",
+        "  delays per origin and hour -> Sink: output folder: RUNNING 1/2, 118,000 rows in, 6,900 out,"
+        " 6,500 published (400 more are staged), 8,112/s",
         "  checkpoint 6: 415 ms, 5.7 KiB, 1.0 KiB of it new",
         "  restarted 8.4 s into the run",
         "  last failure: SlotLostError: task-manager-2 is lost",

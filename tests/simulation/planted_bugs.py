@@ -28,6 +28,7 @@ from flykka.runtime.leader_session import Sessions
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
+from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -180,7 +181,18 @@ DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}), max_faults
 CUT_OFF = SimulationSettings(faults=frozenset({FaultKind.CUT, FaultKind.CRASH}), max_faults=8)
 MASTERS_DIE = SimulationSettings(faults=frozenset({FaultKind.MASTER}), max_faults=4)
 
+
+def rows_are_published_with_every_commit_again(patch: pytest.MonkeyPatch) -> None:
+    """Rows that were published stay among those that wait for a commit."""
+
+    def commit(counter: SinkRowCounter, checkpoint_id: int) -> None:
+        counter._published += sum(rows for pending, rows in counter._pending.items() if pending <= checkpoint_id)
+
+    patch.setattr(SinkRowCounter, "commit", commit)
+
+
 PLANTED_BUGS = (
+    PlantedBug(plant=rows_are_published_with_every_commit_again, monitor="output", says="rows were told as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
         monitor="checkpoints",

@@ -155,8 +155,12 @@ class Told:
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Commit a checkpoint; the published files."""
+        return self.committed(checkpoint_id).files
+
+    def committed(self, checkpoint_id: int) -> CheckpointCommitted:
+        """Commit a checkpoint and wait for it."""
         self.tell(CommitCheckpoint(checkpoint_id=checkpoint_id))
-        return self.expect(CheckpointCommitted).files
+        return self.expect(CheckpointCommitted)
 
     def close(self, *, cancel: bool = False) -> None:
         """End the attempt and wait for it."""

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from flykka.messages.job_graph import FiringMode, ShipStrategy
-from flykka.messages.stage import AdvanceWatermark, StageFailed, StageFinished
+from flykka.messages.stage import AdvanceWatermark, SinkRows, StageFailed, StageFinished
 from flykka.spark_bridge.aggregates import ROWS, WINDOW
 from flykka.spark_bridge.code import LocalWindowCode
 from flykka.spark_bridge.stages.windows import local_state
@@ -276,12 +276,13 @@ def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Labo
     source.read(splits[:1])
     source.snapshot(1)
     source.read(splits[1:])
-    source.commit(1)
+    committed = source.committed(1)
     first = files.published().count()
     source.snapshot(2)
     source.commit(2)
 
     assert first == 8
+    assert committed.sink_rows == SinkRows(published=8)
     assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in SALES)
 
 

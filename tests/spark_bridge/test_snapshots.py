@@ -17,6 +17,7 @@ from flykka.messages.stage import (
     AbortCheckpoint,
     BridgeOpened,
     OpenBridge,
+    SinkRows,
     SnapshotFailed,
     SnapshotState,
     StageFailed,
@@ -133,6 +134,23 @@ def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_
 
     assert answered.checkpoint_id == 2
     assert not (line.laboratory.folder / "checkpoints").exists()
+    assert line.laboratory.published().count() == 5
+
+
+def test_rows_that_a_checkpoint_fired_that_was_aborted_are_told_as_written_and_published_with_the_next(
+    line: Line,
+) -> None:
+    line.read()
+    line.pass_barrier(1, at_ms(1))
+    line.windows.tell(AbortCheckpoint(checkpoint_id=1))
+    line.pass_barrier(2, END)
+
+    line.may_fire.set()
+    written = line.windows.expect(StateSnapshotted).sink_rows
+    published = line.windows.committed(2).sink_rows
+
+    assert written == SinkRows(written=5)
+    assert published == SinkRows(published=5)
     assert line.laboratory.published().count() == 5
 
 

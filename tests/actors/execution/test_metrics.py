@@ -13,7 +13,7 @@ from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.metrics import Activity, TaskMeter
 from flykka.messages.exchange import Watermark
 from flykka.messages.job_graph import FiringMode, OperatorKind
-from flykka.messages.stage import BridgeClosed, BridgeOpened
+from flykka.messages.stage import BridgeClosed, BridgeOpened, CheckpointCommitted, SinkRows, StageFinished
 from flykka.messages.task import CancelTask, MetricsDue, ReportTaskMetrics, TaskIOMetrics
 from tests.actors.execution.task_machine import (
     ATTEMPT,
@@ -67,6 +67,41 @@ def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
 
     told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
     assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
+
+
+def test_rows_that_sinks_published_and_rows_that_wait_for_a_checkpoint_are_counted_apart() -> None:
+    task = source()
+    task.feed(splits("a"), StageFinished(stage=0, sink_rows=SinkRows(written=30)))
+    task.feed(trigger(1), finished(1), replace(durable(1), sink_rows=SinkRows(written=10)))
+
+    before = metrics(task.feed(MetricsDue()))
+    task.feed(CheckpointCommitted(checkpoint_id=1, sink_rows=SinkRows(written=2, published=40)))
+    after = metrics(task.feed(MetricsDue()))
+
+    assert (before.rows_published, before.rows_staged) == (0, 40)
+    assert (after.rows_published, after.rows_staged) == (40, 2)
+
+
+def test_what_is_published_while_the_attempt_is_cancelled_counts() -> None:
+    task = source()
+    task.feed(splits("a"), StageFinished(stage=0, sink_rows=SinkRows(written=30)))
+
+    task.feed(CancelTask(attempt=ATTEMPT))
+    task.feed(CheckpointCommitted(checkpoint_id=1, sink_rows=SinkRows(published=30)))
+    ended = metrics(task.feed(BridgeClosed()))
+
+    assert (ended.rows_published, ended.rows_staged) == (30, 0)
+
+
+def test_a_bridge_that_says_nothing_of_its_sinks_lets_nothing_be_counted() -> None:
+    task = source()
+
+    task.feed(
+        splits("a"), finished(0, "rows"), trigger(1), finished(1), durable(1), CheckpointCommitted(checkpoint_id=1)
+    )
+    reported = metrics(task.feed(MetricsDue()))
+
+    assert (reported.rows_published, reported.rows_staged) == (0, 0)
 
 
 def test_an_attempt_is_busy_while_a_stage_is_in_flight_and_idle_without_input() -> None:

@@ -63,6 +63,18 @@ def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
     ]
 
 
+def test_rows_that_were_published_and_rows_that_wait_for_a_checkpoint_are_told_apart() -> None:
+    sinks = tuple(replace(VERTEX, sinks=(name,), rows_published=668, rows_staged=20) for name in ("a", "b"))
+
+    lines = shown(JobPicture(replace(DETAILS, vertices=sinks)), width=60)
+
+    assert lines[-3:] == [
+        "written      1,336 rows published, 40 staged",
+        "checkpoints  none yet",
+        "restarts     none",
+    ]
+
+
 @pytest.mark.parametrize(
     ("waiting", "header"),
     [

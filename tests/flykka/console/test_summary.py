@@ -16,7 +16,7 @@ from flykka.messages.job import JobStatus
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint
 
 SINK: JobVertexDetails = replace(
-    VERTEX, vertex_id=JobVertexId("sink"), sources=(), sinks=("delays", "archive"), rows_out=19_486
+    VERTEX, vertex_id=JobVertexId("sink"), sources=(), sinks=("delays", "archive"), rows_published=19_486
 )
 FINISHED = replace(
     DETAILS,
@@ -41,6 +41,20 @@ def test_what_was_read_and_written_and_which_checkpoints_there_were() -> None:
         "  written      19,486 rows to 'delays' and 'archive'",
         "  checkpoints  8 completed, 1 failed; the last, 9, took 300 ms: 2.0 KiB",
     ]
+
+
+def test_rows_that_no_reader_sees_are_told_apart_from_those_that_were_published() -> None:
+    half = replace(SINK, sinks=("delays",), rows_out=376, rows_published=336, rows_staged=40)
+
+    lines = summary(replace(FINISHED, vertices=(half,)))
+
+    assert "  written      336 rows to 'delays'; 40 more were staged and not published" in lines
+
+
+def test_behind_a_restart_at_least_so_many_rows_are_published() -> None:
+    lines = summary(replace(FINISHED, number_of_restarts=1))
+
+    assert "  written      at least 19,486 rows to 'delays' and 'archive'" in lines
 
 
 def test_late_rows_are_told_where_there_were_any() -> None:

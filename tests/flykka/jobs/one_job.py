@@ -129,6 +129,8 @@ def metrics(
     rows_in: int = 0,
     *,
     rows_out: int = 0,
+    rows_published: int = 0,
+    rows_staged: int = 0,
     late_rows: int = 0,
     watermark_ms: int | None = None,
     busy: int = 0,
@@ -145,6 +147,8 @@ def metrics(
         metrics=TaskIOMetrics(
             rows_in=rows_in,
             rows_out=rows_out,
+            rows_published=rows_published,
+            rows_staged=rows_staged,
             late_rows=late_rows,
             watermark_ms=watermark_ms,
             busy_ms=busy,

@@ -55,6 +55,16 @@ def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
     assert details.vertices[0].rows_read_again == 100
 
 
+def test_a_restart_counts_no_published_row_twice_and_forgets_what_was_staged() -> None:
+    before = (1_000, metrics(rows_published=300, rows_staged=40))
+
+    running = folded(before)
+    restarted = folded(before, (2_000, metrics(number=1)), (3_000, metrics(number=1, rows_published=60, rows_staged=7)))
+
+    assert (running.vertices[1].rows_published, running.vertices[1].rows_staged) == (300, 40)
+    assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
+
+
 def test_throughput_is_what_sources_read_since_the_job_began() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 

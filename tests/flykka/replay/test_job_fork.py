@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,14 @@ from flykka.messages.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus, SubmitJob
 from flykka.messages.ref import Ref
-from flykka.messages.stage import ReadSplits, SnapshotState, StageFinished, StateSnapshotted
+from flykka.messages.stage import (
+    CheckpointCommitted,
+    ReadSplits,
+    SinkRows,
+    SnapshotState,
+    StageFinished,
+    StateSnapshotted,
+)
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
@@ -93,6 +101,27 @@ def test_a_stage_of_the_attempt_that_a_message_names_can_fail() -> None:
     fork.run()
 
     assert "InjectedFailure: a stage fails in this fork" in the_job(fork.outcome).failures
+
+
+@pytest.mark.slow
+def test_what_sinks_stage_in_a_fork_is_published_with_its_checkpoints() -> None:
+    session = session_of(HISTORIES / "flights-with-a-kill.trace")
+    session.run_until(ReadSplits)
+    fork = session.fork()
+    written, published = Counter[str](), Counter[str]()
+
+    def observe(record: Record) -> None:
+        match record:
+            case Turn(recipient=task, message=StageFinished(sink_rows=SinkRows() as rows)):
+                written[task.path] += rows.written
+            case Turn(recipient=task, message=CheckpointCommitted(sink_rows=SinkRows() as rows)):
+                published[task.path] += rows.published
+
+    fork.run(observer=observe)
+
+    assert the_job(fork.outcome).status is JobStatus.FINISHED
+    assert published.total() > 0
+    assert published <= written
 
 
 def test_where_no_task_is_concerned_no_stage_can_fail() -> None:
