@@ -112,9 +112,13 @@ def test_what_sinks_stage_in_a_fork_is_published_with_its_checkpoints() -> None:
 
     def observe(record: Record) -> None:
         match record:
-            case Turn(recipient=task, message=StageFinished(sink_rows=SinkRows() as rows)):
+            case Turn(
+                recipient=task,
+                message=StageFinished(sink_rows=SinkRows() as rows)
+                | StateSnapshotted(sink_rows=SinkRows() as rows)
+                | CheckpointCommitted(sink_rows=SinkRows() as rows),
+            ):
                 written[task.path] += rows.written
-            case Turn(recipient=task, message=CheckpointCommitted(sink_rows=SinkRows() as rows)):
                 published[task.path] += rows.published
 
     fork.run(observer=observe)
