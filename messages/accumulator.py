@@ -18,7 +18,7 @@ class AccumulatorType(StrEnum):
 
 @value("accumulator.histogram_count")
 class HistogramCount(Value):
-    """How often a number was added to a histogram."""
+    """A number and how often it was added to a histogram."""
 
     number: int
     count: int

@@ -1,4 +1,4 @@
-"""How the fields of a frozen dataclass are set when it is made: through their slots, in 60 % of the time.
+"""Sets the fields of a frozen dataclass when it is made through their slots, in 60 % of the time.
 
 What `dataclasses` writes for a frozen class goes through `object.__setattr__`, which looks each field up by its name. A
 checkpoint makes a dozen values a task.

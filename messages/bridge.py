@@ -1,4 +1,4 @@
-"""Inside a bridge: what its worker threads report to it, and what it hears of how far they are."""
+"""Messages inside a bridge: reports of its worker threads, and of their progress."""
 
 from __future__ import annotations
 

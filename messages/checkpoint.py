@@ -11,14 +11,14 @@ from flykka.messages.state import TaskStateSnapshot
 
 
 class SnapshotType(StrEnum):
-    """What a snapshot is taken for."""
+    """The purpose of a snapshot (Flink's SnapshotType)."""
 
     CHECKPOINT = "CHECKPOINT"
     SAVEPOINT = "SAVEPOINT"
 
 
 class CheckpointDeclineReason(StrEnum):
-    """Why a checkpoint was not triggered, or was given up (in newer Flink: CheckpointFailureReason)."""
+    """The reason why a checkpoint was not triggered, or was given up (in newer Flink: CheckpointFailureReason)."""
 
     COORDINATOR_SHUTDOWN = "COORDINATOR_SHUTDOWN"
     COORDINATOR_SUSPEND = "COORDINATOR_SUSPEND"
@@ -47,7 +47,7 @@ class CheckpointDeclineReason(StrEnum):
 
 
 class AlignmentType(StrEnum):
-    """How a task puts the barriers of its channels together (Flink's CheckpointOptions.AlignmentType).
+    """The way in which a task aligns the barriers of its channels (Flink's CheckpointOptions.AlignmentType).
 
     A barrier that is FORCED_ALIGNED came through a channel whose batches cannot become state.
     """
@@ -60,7 +60,7 @@ class AlignmentType(StrEnum):
 
 @value("checkpoint.options")
 class CheckpointOptions(Value):
-    """How a snapshot is to be taken. `target_location` is set for savepoints.
+    """Options of a snapshot (Flink's CheckpointOptions). `target_location` is set for savepoints.
 
     With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
     Where it is to `drain` the job, sources say that their data has ended before they send it, and windows fire.
@@ -78,7 +78,7 @@ class CheckpointOptions(Value):
 
 @value("checkpoint.metrics")
 class CheckpointMetrics(Value):
-    """What one subtask measured while it took its snapshot; times in ms.
+    """Measurements of one subtask while it took its snapshot; times in ms.
 
     `start_delay_ms` passed from when the checkpoint was triggered to when the subtask first heard of it.
     Bytes were processed while the barriers came together; of an unaligned checkpoint, batches that its barriers
@@ -161,7 +161,7 @@ class NotifyCheckpointAborted(AbstractCheckpointMessage):
 
 
 ForTask = TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted
-"""What the coordinator tells the Task of an attempt."""
+"""Messages of the coordinator to the Task of an attempt."""
 
 
 @message("checkpoint.for_tasks")
@@ -181,7 +181,7 @@ class OperatorCoordinatorState(Value):
 
 @value("checkpoint.master_state")
 class MasterState(Value):
-    """What a master hook wants back with the checkpoint, in whatever form it gave it."""
+    """The state that a master hook gets back with the checkpoint, in the form in which it gave it."""
 
     identifier: str
     data: bytes

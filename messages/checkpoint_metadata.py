@@ -1,4 +1,4 @@
-"""What a completed checkpoint is: the content of its `_metadata` file and what a restore starts from."""
+"""Metadata of a completed checkpoint: the content of its `_metadata` file, from which a restore starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.messages.state import StateSchema, TaskStateSnapshot
 
 @value("checkpoint.task_state")
 class TaskStateEntry(Value):
-    """What one subtask acknowledged; None where it has no state. The parallelism is that of the snapshot's time."""
+    """The state that a subtask acknowledged; None where it has none. The parallelism is that of the snapshot."""
 
     vertex_id: JobVertexId
     subtask: int

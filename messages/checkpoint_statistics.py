@@ -1,4 +1,4 @@
-"""What the subtasks of a vertex measured in a checkpoint, as it is told to those who watch a job."""
+"""Measurements of a vertex's subtasks in a checkpoint, as listeners of a job get them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StatsSummary(Value):
 
 @value("checkpoint_statistics.vertex")
 class VertexCheckpointStatistics(Value):
-    """One vertex in one checkpoint: sums over its subtasks in bytes, and how long they took, in ms.
+    """A vertex in a checkpoint: sums over its subtasks in bytes, and how long they took, in ms.
 
     `duration_ms` is from when the checkpoint was triggered to the vertex's last acknowledgement.
     """

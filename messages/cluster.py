@@ -24,7 +24,7 @@ class ClusterComponents(Message):
 
 @message("cluster.component_due")
 class StartComponentDue(Message):
-    """ClusterEntrypoint's timer -> itself: the pause before this component is started anew is over."""
+    """ClusterEntrypoint's timer -> itself: the pause before this component is restarted is over."""
 
     component: str
 

@@ -14,9 +14,9 @@ from flykka.messages.task import ExecutionState
 
 @value("coordination.task")
 class CoordinatedTask(Value):
-    """One execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier.
+    """An execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier.
 
-    A source is here whoever reads nothing that is still being made.
+    A task without pipelined inputs counts as a source.
     """
 
     attempt: ExecutionAttemptId

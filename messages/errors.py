@@ -1,4 +1,4 @@
-"""Why something cannot be said, named for whose fault it is.
+"""Errors of encoding and decoding, named for whose fault it is.
 
 MessageError
 ├── CodecError

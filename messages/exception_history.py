@@ -1,4 +1,4 @@
-"""What a job has failed of, and how it went on: between the JobMaster and whoever listens to the job."""
+"""Failures of a job and their outcomes: from the JobMaster to the listeners of the job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.messages.message import Message, Value, message, value
 
 
 class FailureOutcome(StrEnum):
-    """What became of a failure: not decided yet, a restart that waits or has begun, or the job ended with it."""
+    """The outcome of a failure: not decided yet, a restart that waits or has begun, or the job ended with it."""
 
     UNDECIDED = "UNDECIDED"
     RESTARTING = "RESTARTING"
@@ -39,7 +39,7 @@ class RootExceptionHistoryEntry(Value):
     `concurrent_suppressed` are so many more. What starts again after `delay_ms` are the `restarted_tasks`, or all where
     none is named: at `restarted_ms`, from the `restored_checkpoint` (None: from the beginning).
 
-    The same failure that comes back before a checkpoint is completed has no entry of its own: `root` is the first one,
+    The same failure that comes back before a checkpoint is completed has no further entry: `root` is the first one,
     `times` how often it has come, `last_timestamp_ms` when it last did (None: once), and the outcome is of the last.
     """
 

@@ -75,7 +75,7 @@ Event = (
     | EndOfData
     | EndOfPartition
 )
-"""What travels between batches. Events cost no credit and do not overtake data."""
+"""Events that travel between batches. They cost no credit and do not overtake data."""
 Buffer = BatchRef | Event
 
 
@@ -132,7 +132,7 @@ class ResumeConsumption(Value):
 
 
 TaskEvent = ResumeConsumption
-"""What a consumer tells its producers, against the way of the data (Flink's TaskEvent)."""
+"""Events from a consumer to its producers, against the way of the data (Flink's TaskEvent)."""
 
 
 @message("exchange.task_event")
@@ -183,7 +183,7 @@ class BuffersResized(Message):
 
 @message("exchange.redistribution_due")
 class RedistributionDue(Message):
-    """TaskManager -> itself: tasks have come or gone; share the buffers out anew, once for all of them."""
+    """TaskManager -> itself: tasks have come or gone; share the buffers out again, once for all of them."""
 
 
 @message("exchange.partition_request_due")

@@ -1,7 +1,7 @@
-"""Between whoever asks why a job does not go on, and the actors that know: who waits for whom, and since when.
+"""Questions about a job that does not go on, and the answers of its actors: which waits for which, and since when.
 
 Every question is answered at once, from what the actor knows; nobody asks further, for who is asked further may be
-stuck. Whoever asks puts the answers together (`flykka.explanation`), and tells those apart that were silent.
+stuck. The asker puts the answers together (`flykka.explanation`), and tells those apart that were silent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a failure travels: as text, never as a living exception."""
+"""A failure as it travels: as text, never as a living exception."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SerializedThrowable(Value):
     """Type, text and stack text of a failure; `suppress_restarts` marks one that no restart can mend.
 
     `type_name` is the plain name of a class, without its module, whether there is such a class or not. Where it is that
-    a result partition cannot be read any more, `lost_partition` names it: whoever made it is to make it again (Flink's
+    a result partition cannot be read any more, `lost_partition` names it: its producer is to run again (Flink's
     PartitionException).
     """
 

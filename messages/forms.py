@@ -1,4 +1,4 @@
-"""How values of one annotation, and of one class, stand on the wire: the machinery that the codec runs on.
+"""Wire forms of the values of an annotation, and of a class: the machinery that the codec runs on.
 
 On the wire there are None, bool, int, float, str, bytes, tuples, maps (always a declared value, its tag under the empty
 key) and one extension type (always a ref). `annotations` compiles the forms.
@@ -40,13 +40,13 @@ class Misfit(Exception):
 
     @property
     def path(self) -> str:
-        """Where it is, from the outermost value: `state.operators[0].operator_id`."""
+        """Its place, from the outermost value: `state.operators[0].operator_id`."""
         return "".join(reversed(self._steps)).removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One member of an annotation's union: the type on the wire, the types in Python, and the way between them."""
+    """A member of an annotation's union: the type on the wire, the types in Python, and the way between them."""
 
     wire_type: type
     accepts: Callable[[type], bool]
@@ -55,7 +55,7 @@ class Alternative:
 
 
 class Form:
-    """How values of one annotation stand on the wire. `plain` are the types that are their own wire form."""
+    """The wire form of the values of an annotation. `plain` are the types that are their own wire form."""
 
     __slots__ = ("_alternatives", "_decoders", "_encoders", "_name", "plain")
 
@@ -94,18 +94,18 @@ class Form:
 
 
 class FieldForm(NamedTuple):
-    """One field of a class: a tuple, because every message unpacks one per field."""
+    """A field of a class: a tuple, because every message unpacks one per field."""
 
     name: str
     read: Callable[[Value], object]
     form: Form
     required: bool
-    """Whether the field has no default."""
+    """Tell whether the field has no default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassForm:
-    """How the instances of one declared class stand on the wire: a map of the tag and every field, as declared."""
+    """The wire form of the instances of a declared class: a map of the tag and every field, as declared."""
 
     cls: type[Value]
     fields: tuple[FieldForm, ...]

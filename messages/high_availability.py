@@ -1,4 +1,4 @@
-"""What outlives a JobManager: the values that it leaves in a store for whoever leads after it."""
+"""Values that outlive a JobManager: it leaves them in a store for the next leader."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flykka.messages.message import Value, value
 
 @value("high_availability.leader_session")
 class LeaderSession(Value):
-    """Who may write: every write expects to find its own session there."""
+    """The session that may write: every write expects to find its own there."""
 
     leader_session_id: LeaderSessionId
 
 
 @value("high_availability.leader_information")
 class LeaderInformation(Value):
-    """Where the leader is to be found, and the session under which it leads."""
+    """The address of the leader, and the session under which it leads."""
 
     address: str
     leader_session_id: LeaderSessionId
@@ -25,7 +25,7 @@ class LeaderInformation(Value):
 
 @value("high_availability.application_run")
 class ApplicationRun(Value):
-    """One run of an application, by however many drivers; concluded where it has ended in order."""
+    """A run of an application, by however many drivers; concluded where it has ended in order."""
 
     run_id: str
     is_concluded: bool = False
@@ -49,7 +49,7 @@ class SubmittedJobGraph(Value):
 
 @value("high_availability.checkpoint_pointer")
 class CheckpointPointer(Value):
-    """Where the metadata of a completed checkpoint is. With its writing the checkpoint is complete."""
+    """The place of the metadata of a completed checkpoint. With its writing the checkpoint is complete."""
 
     checkpoint_id: int
     path: str

@@ -31,7 +31,7 @@ class JobStatus(StrEnum):
 
 
 class ListeningBehaviour(StrEnum):
-    """What the JobManager tells the client that submits."""
+    """Messages of the JobManager to the client that submits."""
 
     DETACHED = "DETACHED"
     EXECUTION_RESULT = "EXECUTION_RESULT"
@@ -102,7 +102,7 @@ class RegisterJobClient(Message):
 
 @message("job.register_client_success")
 class RegisterJobClientSuccess(Message):
-    """JobManager or JobMaster -> client: you will hear of the job, and have heard how it stands."""
+    """JobManager or JobMaster -> client: you are subscribed to the job, and were sent its present state."""
 
     job_id: JobId
 
@@ -169,7 +169,7 @@ class CancellationFailure(Message):
 class StopJob(Message):
     """client -> JobManager -> JobMaster: take a last checkpoint, publish what it holds, keep it, and finish.
 
-    With a `savepoint_directory` the last one is a savepoint, in a folder of its own below. With `drain` event time is
+    With a `savepoint_directory` the last one is a savepoint, in a new folder below. With `drain` event time is
     moved to its end first, so that every window fires.
     """
 
@@ -197,7 +197,7 @@ class StoppingFailure(Message):
 
 @message("job.trigger_savepoint")
 class TriggerSavepoint(Message):
-    """client -> JobManager -> JobMaster: take a savepoint, in a folder of its own below this directory."""
+    """client -> JobManager -> JobMaster: take a savepoint, in a new folder below this directory."""
 
     job_id: JobId
     client: Ref
@@ -311,6 +311,6 @@ class MetricsReported(Message):
 
 @message("job.add_listener")
 class AddJobListener(Message):
-    """listener -> JobClientActor: tell me what you have heard of the job, and what you hear from now on."""
+    """listener -> JobClientActor: forward to me what you know of the job, and what you receive from now on."""
 
     listener: Ref

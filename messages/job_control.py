@@ -1,4 +1,4 @@
-"""What the JobManager and a JobMaster tell each other and themselves while a job is accepted, runs and ends."""
+"""Messages between the JobManager and a JobMaster, and to themselves, while a job is accepted, runs and ends."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from flykka.messages.state import StateSchema
 
 
 class OperatorKind(StrEnum):
-    """What an operator is to the runtime."""
+    """The kind of an operator, as the runtime tells them apart."""
 
     SOURCE = "SOURCE"
     STATELESS = "STATELESS"
@@ -20,7 +20,7 @@ class OperatorKind(StrEnum):
 
 
 class ShipStrategy(StrEnum):
-    """How the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+    """The way in which the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
 
     FORWARD and RESCALE lead to the neighbouring subtasks only, every other one to all of them.
     """
@@ -35,14 +35,14 @@ class ShipStrategy(StrEnum):
 
 
 class ResultPartitionType(StrEnum):
-    """Whether an output is read while it is written, or after (Flink's ResultPartitionType)."""
+    """The type of an output: read while it is written, or after (Flink's ResultPartitionType)."""
 
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
     BLOCKING = "BLOCKING"
 
 
 class JobType(StrEnum):
-    """Whether a job works on what comes, or on what is there, one part behind the other (Flink's JobType).
+    """The type of a job: it works on what comes, or on what is there, one part behind the other (Flink's JobType).
 
     Of a BATCH job a task without a sink has finished when it has read all; those with one wait for the checkpoint that
     the job ends with, the only one that it takes.
@@ -53,7 +53,7 @@ class JobType(StrEnum):
 
 
 class ScheduleMode(StrEnum):
-    """Whether all tasks are deployed together, those that are connected, or each when its input is there.
+    """The mode of deployment: all tasks together, those that are connected, or each when its input is there.
 
     Flink's ScheduleMode; PIPELINED_REGION is what has followed it.
     """
@@ -64,14 +64,14 @@ class ScheduleMode(StrEnum):
 
 
 class FiringMode(StrEnum):
-    """When a vertex fires its windows: with the watermark, or once per checkpoint where nobody can tell."""
+    """The moment at which a vertex fires its windows: with the watermark, or with a checkpoint where event time is over."""
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
 
 
 class MonotonyViolationHandler(StrEnum):
-    """What follows where a source whose event times ascend reads one that goes back (Flink's)."""
+    """The reaction of a source with ascending event times to one that goes back (Flink's)."""
 
     IGNORE = "IGNORE"
     LOG = "LOG"
@@ -79,7 +79,7 @@ class MonotonyViolationHandler(StrEnum):
 
 
 class ExternalizedCheckpointRetention(StrEnum):
-    """What becomes of the last checkpoints when a job is cancelled or fails.
+    """The fate of the last checkpoints when a job is cancelled or fails.
 
     A job that has finished keeps none, but the one that it was stopped with.
     """
@@ -99,7 +99,7 @@ class OperatorRef(Value):
 
 @value("job_graph.operator")
 class Operator(Value):
-    """One operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
+    """An operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
 
     `state_schema` is what its keyed state is made of, where it has any. `user_defined_operator_id` is the id that its
     state is stored under, where the user had to say so (`set_uid_hash`).
@@ -116,7 +116,7 @@ class Operator(Value):
 
 @value("job_graph.resource_spec")
 class ResourceSpec(Value):
-    """What operators need of a slot, in thousandths of a core and in MiB of heap; 0 is not said."""
+    """The resources that operators need of a slot, in thousandths of a core and in MiB of heap; 0 is not said."""
 
     cpu_millis: int = 0
     heap_mib: int = 0
@@ -193,7 +193,7 @@ class ExponentialDelayRestartStrategyConfiguration(Value):
     """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
 
     It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
-    anew when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails `max_same_failures`
+    again when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails `max_same_failures`
     times with the same failure, and completes no checkpoint in between, is not restarted any more (None: it is).
     """
 
@@ -211,7 +211,7 @@ RestartStrategyConfiguration = (
     | FailureRateRestartStrategyConfiguration
     | ExponentialDelayRestartStrategyConfiguration
 )
-"""What is done after a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
+"""The reaction to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
 
 
 class FailoverStrategyKind(StrEnum):
@@ -225,7 +225,7 @@ class FailoverStrategyKind(StrEnum):
 
 
 class InputDependencyConstraint(StrEnum):
-    """When a task that is scheduled lazily may begin: when ANY of its inputs can be read, or ALL (Flink's)."""
+    """The condition for a lazily scheduled task to begin: ANY of its inputs can be read, or ALL (Flink's)."""
 
     ANY = "ANY"
     ALL = "ALL"
@@ -233,7 +233,7 @@ class InputDependencyConstraint(StrEnum):
 
 @value("job_graph.task_cancellation")
 class TaskCancellationSettings(Value):
-    """How long a task may take to end when it is cancelled, by Flink's names; None is what the cluster says.
+    """Time limits of a task that is cancelled, by Flink's names; None is the cluster's.
 
     Its bridge is told again every `interval_ms`. After `timeout_ms` its TaskManager gives up (0: it waits for ever).
     """
@@ -243,7 +243,7 @@ class TaskCancellationSettings(Value):
 
 
 class CheckpointingMode(StrEnum):
-    """What is promised of every row after a failure: that it counts once, or that it is not lost."""
+    """The guarantee for every row after a failure: that it counts once, or that it is not lost."""
 
     EXACTLY_ONCE = "EXACTLY_ONCE"
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
@@ -253,7 +253,7 @@ class CheckpointingMode(StrEnum):
 class CheckpointingSettings(Value):
     """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
 
-    Savepoints go to `savepoint_directory` where whoever triggers one names no other. Where checkpoints are `unaligned`
+    Savepoints go to `savepoint_directory` where the trigger names no other. Where checkpoints are `unaligned`
     they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
     aligned is given up where it holds back more than `alignment_limit_bytes` (None: however much it is).
     """
@@ -275,7 +275,7 @@ class CheckpointingSettings(Value):
 
 @value("job_graph.job_graph")
 class JobGraph(Value):
-    """What is submitted. `vertices` are in topological order; ids and uids are unique.
+    """A job as it is submitted. `vertices` are in topological order; ids and uids are unique.
 
     Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). The attempts of each
     subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A

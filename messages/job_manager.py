@@ -1,4 +1,4 @@
-"""What a JobManager hears from the election, from its store and from those who ask it for more than one job."""
+"""Messages to a JobManager: from the election, from its store, and about more than one job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.messages.ref import Ref
 
 @message("job_manager.contending")
 class LeadershipContended(Message):
-    """leader election -> JobManager: you take part, and will hear when you lead."""
+    """leader election -> JobManager: you take part, and will be told when you lead."""
 
 
 @message("job_manager.election_failed")
@@ -66,7 +66,7 @@ class JobAlreadyEnded(Message):
 
 @message("job_manager.result_looked_for")
 class JobResultLookedFor(Message):
-    """store -> JobManager: how the job has ended that `client` wants to hear of; None: that is not known."""
+    """store -> JobManager: how the job has ended that `client` asks about; None: that is not known."""
 
     job_id: JobId
     client: Ref

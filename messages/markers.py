@@ -1,4 +1,4 @@
-"""What a message can say about itself by the class that it derives from."""
+"""Bases by which a message says something about itself."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ _registry: dict[str, type[Value]] = {}
 
 
 class Value:
-    """What the codec can carry: a frozen dataclass known by its wire tag."""
+    """A value that the codec can carry: a frozen dataclass known by its wire tag."""
 
     __slots__ = ()
     wire_tag = ""
 
 
 class Message(Value):
-    """What one actor tells another."""
+    """A message from one actor to another."""
 
     __slots__ = ()
 
@@ -67,12 +67,12 @@ def class_of(tag: str) -> type[Value] | None:
 
 
 def is_declared(cls: type[Value]) -> bool:
-    """Whether the class was itself declared, now or earlier: a class that only derives from a declared one was not."""
+    """Tell whether the class itself was declared, now or earlier, and not only derives from a declared one."""
     return "wire_tag" in vars(cls) and bool(cls.wire_tag)
 
 
 def is_a(cls: type, bases: tuple[type, ...]) -> bool:
-    """Whether `cls` derives from one of `bases`, or from what one of them was or has become by a later declaration."""
+    """Tell whether `cls` derives from one of `bases`, or from its namesake of an earlier or later declaration."""
     if issubclass(cls, bases):
         return True
     names = {_full_name(base) for base in bases}

@@ -1,4 +1,4 @@
-"""What operators of the Spark side keep in a checkpoint beside their batches."""
+"""State that operators of the Spark side keep in a checkpoint beside their batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PendingFile(Value):
 
 @value("operator_state.staging_folder")
 class StagingFolder(Value):
-    """Where a subtask of a sink stages its rows, or one of a job before did: whoever goes on has to clear it."""
+    """The place where a subtask of a sink, or of a job before, stages its rows: its successor has to clear it."""
 
     path: str
 

@@ -34,9 +34,9 @@ class Ref:
 
 
 def is_former(ref: Ref, known: Ref | None) -> bool:
-    """Whether `ref` is of an actor whose place `known` has taken: at one path, who comes later has a higher number."""
+    """Tell whether `known` has replaced the actor of `ref`: at one path, the later actor has a higher number."""
     return known is not None and ref.path == known.path and ref.incarnation < known.incarnation
 
 
 Resolve = Callable[[str, int], Ref]
-"""How a decoder makes a ref of a path and an incarnation."""
+"""Makes a ref of a path and an incarnation, for a decoder."""

@@ -1,4 +1,4 @@
-"""Who knows whom: TaskManagers and JobMasters at the ResourceManager, TaskManagers at a JobMaster."""
+"""Registration: of TaskManagers and JobMasters at the ResourceManager, of TaskManagers at a JobMaster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.messages.ref import Ref
 
 @value("registration.slot_status")
 class SlotStatus(Value):
-    """One slot as its TaskManager knows it, and its size; free where there is no allocation."""
+    """A slot as its TaskManager knows it, and its size; free where there is no allocation."""
 
     slot_id: SlotId
     allocation_id: AllocationId | None = None
@@ -83,7 +83,7 @@ class DisconnectJobMaster(Message):
 
 @message("registration.disconnect_resource_manager")
 class DisconnectResourceManager(Message):
-    """ResourceManager -> JobMaster: you were silent for too long; register anew where you still lead the job."""
+    """ResourceManager -> JobMaster: you were silent for too long; register again where you still lead the job."""
 
     job_id: JobId
 
@@ -92,7 +92,7 @@ class DisconnectResourceManager(Message):
 class DisconnectTaskManager(Message):
     """TaskManager -> ResourceManager and JobMasters: I give up, and why; what ran here is lost.
 
-    One that `will_return` gives up what binds it to the receiver, of which it has heard nothing, and registers anew.
+    One that `will_return` gives up what binds it to the receiver, which has been silent, and registers again.
     """
 
     task_manager_id: TaskManagerId
@@ -135,7 +135,7 @@ class ReleaseTaskManager(Message):
 
 @message("registration.start_up_period_elapsed")
 class StartUpPeriodElapsed(Message):
-    """ResourceManager's timer -> itself: whoever was to register has had the time."""
+    """ResourceManager's timer -> itself: the time to register is over."""
 
 
 @message("registration.start_task_manager_due")

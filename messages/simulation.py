@@ -1,4 +1,4 @@
-"""What the bridges of a simulated data plane say to themselves, where Spark would have worked; and what a run is of."""
+"""Messages of simulated bridges to themselves, where Spark would have worked; and the scenario of a run."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class IndexRangeSplit(SourceSplit):
 
 
 def files_in(splits: Iterable[SourceSplit]) -> int:
-    """How many files these splits are of, where they are of files; each range of a file counts as one."""
+    """The number of files of these splits, where they are of files; each range of a file counts as one."""
     return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
 
 

@@ -113,7 +113,7 @@ class StateSnapshotted(Message):
     """bridge -> Task: the state of the checkpoint is durable; times in ms, newly written are `incremental_bytes`.
 
     `rows_out` left the chain while it was written: windows that fire with a checkpoint fire then. Where nothing
-    `awaits_commit` the bridge need not hear when the checkpoint is complete.
+    `awaits_commit` the bridge need not be told when the checkpoint is complete.
     """
 
     checkpoint_id: int

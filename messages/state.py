@@ -9,7 +9,7 @@ from flykka.messages.message import Value, value
 
 
 class OperatorStateMode(StrEnum):
-    """How a list of operator state comes to other subtasks (Flink's OperatorStateHandle.Mode).
+    """The way in which a list of operator state is redistributed (Flink's OperatorStateHandle.Mode).
 
     Each element goes to one of them, every one gets all elements of all, or every one gets the list of one of them.
     """
@@ -29,7 +29,7 @@ class KeyGroupRange(Value):
 
 @value("state.shared")
 class SharedStateHandle(Value):
-    """One immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
+    """An immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
 
     `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
     `key_groups` are those that its rows may belong to; None where nobody has noted it.
@@ -52,7 +52,7 @@ class ExclusiveStateHandle(Value):
 
 @value("state.schema")
 class StateSchema(Value):
-    """What keyed state is made of, as Spark's DDL: the keys, what is kept for each, and the windows it is cut into."""
+    """The schema of keyed state, as Spark's DDL: the keys, the values kept for each, and the windows it is cut into."""
 
     keys: str
     columns: str
@@ -72,7 +72,7 @@ class InFlightRows(Value):
 
 @value("state.input_channel")
 class InputChannelStateHandle(Value):
-    """What an unaligned barrier overtook on its way into input gate `gate`.
+    """Batches that an unaligned barrier overtook on its way into input gate `gate`.
 
     Where the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
     """
@@ -84,7 +84,7 @@ class InputChannelStateHandle(Value):
 
 @value("state.result_subpartition")
 class ResultSubpartitionStateHandle(Value):
-    """What an unaligned barrier overtook in a subpartition of output `output`.
+    """Batches that an unaligned barrier overtook in a subpartition of output `output`.
 
     `subpartitions` is how many there were: with another number the rows would belong elsewhere.
     """
@@ -97,7 +97,7 @@ class ResultSubpartitionStateHandle(Value):
 
 @value("state.operator_list")
 class OperatorListState(Value):
-    """One named list of an operator's own state in one subtask. An element is msgpack that the operator alone reads."""
+    """A named list of an operator's state in one subtask. An element is msgpack that the operator alone reads."""
 
     name: str
     elements: tuple[bytes, ...] = ()

@@ -38,7 +38,7 @@ class ExecutionState(StrEnum):
 
 @value("task.result_partition_descriptor")
 class ResultPartitionDescriptor(Value):
-    """One output of an attempt: subpartition i is read by one consuming subtask.
+    """An output of an attempt: subpartition i is read by one consuming subtask.
 
     A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition
     gives each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished,
@@ -56,7 +56,7 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """Where one channel of a gate reads: a subpartition, through the TaskManager that runs its producer.
+    """The subpartition that a channel of a gate reads, through the TaskManager that runs its producer.
 
     None: nobody knows yet where the producer runs.
     """
@@ -68,7 +68,7 @@ class InputChannelDescriptor(Value):
 
 @value("task.input_gate_descriptor")
 class InputGateDescriptor(Value):
-    """One input of an attempt. What is consumed of a BLOCKING partition may be there though its producer is not."""
+    """An input of an attempt. What is consumed of a BLOCKING partition may be there though its producer is not."""
 
     gate: int
     channels: tuple[InputChannelDescriptor, ...]
@@ -152,7 +152,7 @@ class NotifyEndOfData(Message):
 
 @value("task.latency_statistics")
 class LatencyStatistics(Value):
-    """How long the last latency markers from one source subtask took (ms); `count` is how many those are."""
+    """Times that the last latency markers from a source subtask took (ms); `count` is their number."""
 
     operator_id: str
     subtask: int
