@@ -68,6 +68,7 @@ _EVERY_STREAM = _table(
     ("replace unpivot melt to with_metadata hint col_regex", _OF_A_DATAFRAME),
     ("dtypes get_type", "schema has the columns with their types"),
     ("foreach foreach_partition write write_stream write_to add_sink merge_into", _OUTPUT),
+    ("foreach_batch", "sink_to(ForeachBatchSink(function)) calls function(rows, checkpoint_id) for each checkpoint"),
     (
         "print show explain",
         "preview(n) shows first rows without a job; sink_to(ConsoleSink()) prints each batch while the job runs;"
@@ -217,6 +218,10 @@ _ENVIRONMENT = _table(
         " register_cached_file",
         "Spark does it: env.spark.sparkContext.addPyFile(path), or the settings of the session that is made before",
     ),
+    (
+        "await_termination await_any_termination streams",
+        "execute(name) waits for the job's end; execute_async(name) gives a JobClient whose wait() does so later",
+    ),
     ("create_local_environment create_remote_environment", "get_execution_environment(master=...)"),
     ("spark_context conf udf catalog new_session", "env.spark is the Spark session"),
 )
@@ -312,6 +317,7 @@ IMPORTS = _table(
         "StreamingContext DStream Environment ExecutionEnvironment Stream",
         "StreamExecutionEnvironment, whose from_source(...) gives a DataStream",
     ),
+    ("StreamingQuery DataStreamWriter DataStreamReader", "env.execute_async(name) gives a JobClient"),
     ("SparkSession DataFrame", "it is Spark's: from pyspark.sql import SparkSession, DataFrame"),
     ("F functions col lit udf pandas_udf", "it is Spark's: from pyspark.sql import functions as F"),
     (

@@ -63,6 +63,15 @@ def test_every_name_of_pyflink_is_there_or_has_a_hint(owner: type[NamesElsewhere
     assert [name for name in names if not hasattr(owner, name) and hint_for(owner, name) is None] == []
 
 
+def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
+    of_writers = ["foreachBatch", "writeStream", "foreach"]
+    of_sessions = ["readStream", "awaitTermination", "streams"]
+
+    assert [name for name in of_writers if hint_for(DataStream, name) is None] == []
+    assert [name for name in of_sessions if hint_for(StreamExecutionEnvironment, name) is None] == []
+    assert "StreamingQuery" in elsewhere.IMPORTS
+
+
 @pytest.mark.parametrize("owner", OWNERS)
 def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsewhere]) -> None:
     (first, *_) = owner._names_elsewhere
