@@ -64,7 +64,7 @@ class ScheduleMode(StrEnum):
 
 
 class FiringMode(StrEnum):
-    """The moment at which a vertex fires its windows: with the watermark, or with a checkpoint where event time is over."""
+    """The moment at which a vertex fires its windows: with the watermark, or once per checkpoint."""
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"
@@ -193,8 +193,9 @@ class ExponentialDelayRestartStrategyConfiguration(Value):
     """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
 
     It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
-    again when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails `max_same_failures`
-    times with the same failure, and completes no checkpoint in between, is not restarted any more (None: it is).
+    again when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails
+    `max_same_failures` times with the same failure, and completes no checkpoint in between, is not restarted any more
+    (None: it is).
     """
 
     initial_backoff_ms: int
