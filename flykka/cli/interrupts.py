@@ -1,4 +1,8 @@
-"""Ctrl-C: once stops the jobs that run, twice cancels them; SIGTERM is as good as a Ctrl-C, and SIGHUP stops only."""
+"""Ctrl-C: once stops the jobs that run, twice cancels them; SIGTERM is as good as a Ctrl-C, and SIGHUP stops only.
+
+A job that cannot be stopped, for it restarts after one failure after the other, goes on after a Ctrl-C, for somebody
+is there who decides. SIGTERM and SIGHUP end the run all the same, as if it were killed: what was checkpointed stays.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +53,10 @@ class Interrupts:
         self._say = say
         self._clock = clock
         self._requested: float | None = None
+        self._asked_by = signal.SIGINT
+        self._refused: list[JobClient] = []
+        self._leaves = False
+        self._leaving = threading.Lock()
         self._noted: SimpleQueue[Wish] = SimpleQueue()
         self._before: dict[signal.Signals, object] = {}
 
@@ -77,9 +85,12 @@ class Interrupts:
             self._begin(self.wish, client)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._leaves:
+            raise KeyboardInterrupt
         if number != signal.SIGINT and self._is_known(number):
             return
         self.asked.set()
+        self._asked_by = signal.Signals(number)
         if self.wish is Wish.CANCEL or not self._running():
             raise KeyboardInterrupt
         self.wish = Wish(self.wish.value + 1)
@@ -97,8 +108,7 @@ class Interrupts:
         while (wish := self._noted.get()) is not Wish.GO_ON:
             running = self._running()
             stops = wish is Wish.STOP and not (running and all(map(_is_batch, running)))
-            again = _cancelling(running)
-            self._say(f"stopping: taking a last checkpoint (Ctrl-C again {again})" if stops else "cancelling")
+            self._say(f"stopping: taking a last checkpoint{self._hint(running)}" if stops else "cancelling")
             for client in running:
                 self._begin(wish, client)
 
@@ -112,7 +122,27 @@ class Interrupts:
         has_directory = client.job_graph.checkpointing.savepoint_directory is not None
         failed = _failure(client.stop_with_savepoint if has_directory else client.stop)
         if failed is not None and self.wish is Wish.STOP and not client.done():
-            self._say(f"not stopped, it goes on (Ctrl-C again {_cancelling([client])}): {failed}")
+            if self._asked_by is signal.SIGINT:
+                self._say(f"not stopped, it goes on{self._hint([client])}: {failed}")
+            else:
+                self._say(f"not stopped, ending without a last checkpoint: {failed}")
+                self._refused.append(client)
+        self._leave()
+
+    def _leave(self) -> None:
+        """End the run where nothing is left but what cannot be stopped."""
+        with self._leaving:
+            if self._leaves or not self._refused or any(client not in self._refused for client in self._running()):
+                return
+            self._leaves = True
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, self._asked_by)
+
+    def _hint(self, clients: Sequence[JobClient]) -> str:
+        """Say what the next signal does, where the sender of this one can read it and send another."""
+        again = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}.get(self._asked_by)
+        return "" if again is None else f" ({again} again {_cancelling(clients)})"
 
     def _cancel(self, client: JobClient) -> None:
         failed = _failure(client.cancel)

@@ -15,7 +15,12 @@ from flykka.jobs.job_client import JobClient
 from flykka.messages.job import CancelJob, JobResultSuccess, StopJob
 from tests.flykka.jobs.one_job import JOB, KEPT, OneJob, one_job
 
-STOPPING = "stopping: taking a last checkpoint (Ctrl-C again cancels, and deletes the checkpoints of this run)"
+STOPPING = "stopping: taking a last checkpoint"
+AGAIN = {
+    signal.SIGINT: " (Ctrl-C again cancels, and deletes the checkpoints of this run)",
+    signal.SIGTERM: " (SIGTERM again cancels, and deletes the checkpoints of this run)",
+    signal.SIGHUP: "",
+}
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
@@ -44,6 +49,12 @@ def running(*clients: JobClient) -> list[JobClient]:
     return [client for client in clients if not client.done()]
 
 
+def signalled(number: signal.Signals, client: JobClient) -> None:
+    """Wait for the job in the thread that gets the signal."""
+    signal.raise_signal(number)
+    client.wait(timeout=10)
+
+
 def test_once_stops_the_job_and_what_waits_for_it_goes_on(
     job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
 ) -> None:
@@ -52,7 +63,7 @@ def test_once_stops_the_job_and_what_waits_for_it_goes_on(
         result = job.client.wait(timeout=10)
 
     assert result.checkpoint_path == KEPT
-    assert (said.get(timeout=10), interrupts.wish) == (STOPPING, Wish.STOP)
+    assert (said.get(timeout=10), interrupts.wish) == (STOPPING + AGAIN[interrupt], Wish.STOP)
     assert [type(message) for message in job.told[1:]] == [StopJob]
 
 
@@ -66,17 +77,17 @@ def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.Si
     assert stop.savepoint_directory == "/savepoints"
 
 
-def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
     clock = seconds().__next__
     with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put, clock) as interrupts:
-        signal.raise_signal(interrupt)
+        signal.raise_signal(signal.SIGINT)
         lines = [said.get(timeout=10), said.get(timeout=10)]
-        signal.raise_signal(interrupt)
+        signal.raise_signal(signal.SIGINT)
         with pytest.raises(JobCancelledError):
             job.client.wait(timeout=10)
 
     assert lines == [
-        STOPPING,
+        STOPPING + AGAIN[signal.SIGINT],
         "not stopped, it goes on (Ctrl-C again cancels, and deletes the checkpoints of this run):"
         " job 'delays' (job_1) was not stopped: boom",
     ]
@@ -84,9 +95,41 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
     assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
 
 
-def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(said: queue.SimpleQueue[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_without_somebody_who_decides_the_run_ends_though_its_job_cannot_be_stopped(
+    said: queue.SimpleQueue[str], number: signal.Signals
+) -> None:
+    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put) as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            signalled(number, job.client)
+        lines = [said.get(timeout=10), said.get(timeout=10)]
+
+    assert lines == [
+        STOPPING + AGAIN[number],
+        "not stopped, ending without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
+    ]
+    assert interrupts.wish is Wish.STOP
+    assert [type(message) for message in job.told[1:]] == [StopJob]
+
+
+def test_a_job_that_cannot_be_stopped_waits_for_the_stop_of_the_others(
+    job: OneJob, said: queue.SimpleQueue[str]
+) -> None:
+    with (
+        one_job(stops=False) as other,
+        Interrupts(lambda: running(other.client, job.client), said.put),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        signalled(signal.SIGTERM, other.client)
+
+    assert job.client.wait(timeout=10).checkpoint_path == KEPT
+
+
+def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(
+    job: OneJob, said: queue.SimpleQueue[str]
+) -> None:
     clock = seconds().__next__
-    with one_job(stops=False) as job, Interrupts(lambda: running(job.client), said.put, clock) as interrupts:
+    with Interrupts(lambda: [job.client], said.put, clock) as interrupts:
         for _ in range(3):
             signal.raise_signal(signal.SIGHUP)
         first = said.get(timeout=10)
