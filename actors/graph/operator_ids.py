@@ -26,6 +26,11 @@ def operator_id(uid: str) -> OperatorId:
     return OperatorId(_of_uid(uid).hex())
 
 
+def given_uid(made: OperatorId, uid: str) -> str | None:
+    """The uid of the operator with this id; None where nobody gave it one, and `uid` is automatic."""
+    return uid if made == operator_id(uid) else None
+
+
 def vertex_id(head: OperatorId) -> JobVertexId:
     """The id of the vertex whose chain begins with this operator."""
     return JobVertexId(head)

@@ -82,7 +82,7 @@ def _table(compared: StateCompatibility) -> Table:
         remark = f"looks like {operator.former_uid}: uid({operator.former_uid!r})" if operator.former_uid else ""
         table.add_row(
             Text(operator.match, style=_STYLES[operator.match]),
-            Text(operator.uid or f"id {operator.operator_id}"),
+            Text(operator.uid or (NOTHING if operator.name else f"id {operator.operator_id}")),
             Text(operator.name or NOTHING),
             NOTHING if operator.state_bytes is None else format_bytes(operator.state_bytes),
             Text(remark),

@@ -97,7 +97,7 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
 
 def _details(operator: OperatorSummary) -> Iterator[str]:
     """What does not fit into a table: how the user has called it, and what its keyed state is made of."""
-    if operator.name is not None and operator.name != operator.uid:
+    if operator.uid is not None and operator.name not in (None, operator.uid):
         yield f"{_called(operator)}: {operator.name}"
     if (schema := operator.schema) is not None:
         yield f"{_called(operator)}: keys ({schema.keys}), kept of each window ({schema.columns}), {schema.windows}"
@@ -108,4 +108,4 @@ def _details(operator: OperatorSummary) -> Iterator[str]:
 
 
 def _called(operator: OperatorSummary) -> str:
-    return operator.uid or f"id {operator.operator_id}"
+    return operator.uid or operator.name or f"id {operator.operator_id}"

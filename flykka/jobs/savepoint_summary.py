@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flykka.actors.graph.operator_ids import given_uid
 from flykka.actors.state.handles import state_sizes
 from flykka.jobs.checkpoints import operators_of
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata
@@ -14,7 +15,7 @@ from flykka.messages.state import OperatorSubtaskState, StateSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSummary:
-    """The state of one operator; names are None where the checkpoint does not tell them.
+    """The state of an operator; `uid` is None where it had none, and with `name` where the checkpoint tells neither.
 
     `rows` are those of its keyed state, `files` how many files or folders it lies in; a savepoint does not tell rows.
     """
@@ -61,7 +62,7 @@ def _summary(
     max_parallelism = entries[0][0].max_parallelism if entries else known.max_parallelism if known else 0
     return OperatorSummary(
         operator_id=operator_id,
-        uid=known.ref.uid if known else None,
+        uid=given_uid(operator_id, known.ref.uid) if known else None,
         name=known.name if known else None,
         kind=known.kind if known else None,
         parallelism=parallelism,

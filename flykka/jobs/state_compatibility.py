@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flykka.actors.errors import RestoreError
+from flykka.actors.graph.operator_ids import given_uid
 from flykka.actors.state.assignment import assign
 from flykka.actors.state.handles import state_sizes
 from flykka.actors.state.user_defined_ids import current_ids
@@ -33,14 +34,15 @@ class OperatorMatch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCompatibility:
-    """One operator. `former_uid` is that of the operator whose state it seems to be, where it was renamed.
+    """An operator. `uid` is None where nobody gave it one, and where the checkpoint does not tell.
 
-    `state_bytes` is the size of its state in the checkpoint; None where it has none there.
+    `former_uid` is that of the operator whose state it seems to be, where it was renamed. `state_bytes` is the size of
+    its state in the checkpoint; None where it has none there.
     """
 
     match: OperatorMatch
     operator_id: OperatorId
-    uid: str
+    uid: str | None
     name: str
     state_bytes: int | None = None
     former_uid: str | None = None
@@ -104,7 +106,7 @@ def _compared(
     compared = OperatorCompatibility(
         match=OperatorMatch.MATCHED,
         operator_id=operator.operator_id,
-        uid=operator.ref.uid,
+        uid=given_uid(operator.operator_id, operator.ref.uid),
         name=operator.name,
         state_bytes=size,
     )
@@ -119,10 +121,11 @@ def _compared(
 
 
 def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> str | None:
-    uid = operator.ref.uid
+    uid = given_uid(operator.operator_id, operator.ref.uid)
     if was.kind is not operator.kind:
+        called = f"with the uid {uid!r}" if uid is not None else operator.name
         return (
-            f"the operator with the uid {uid!r} was a {was.kind} ({was.name}) and is"
+            f"the operator {called} was a {was.kind} ({was.name}) and is"
             f" a {operator.kind} ({operator.name}) now; give it a uid of its own with uid(...)"
         )
     if not has_state or was.ref.fingerprint == operator.ref.fingerprint:
@@ -131,8 +134,8 @@ def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> st
     if not what:
         what = f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
     return (
-        f"the state of {uid!r} ({operator.name}) does not fit it any more: {what}; leave these as they were, or give"
-        f" the operator another uid with uid(...) and let its state go with {LET_GO}"
+        f"the state of {(uid or operator.name)!r} ({operator.name}) does not fit it any more: {what}; leave these as"
+        f" they were, or give the operator another uid with uid(...) and let its state go with {LET_GO}"
     )
 
 
@@ -161,7 +164,7 @@ def _gone(
     return OperatorCompatibility(
         match=OperatorMatch.REMOVED,
         operator_id=operator_id,
-        uid=was.ref.uid if was is not None else "",
+        uid=given_uid(was.operator_id, was.ref.uid) if was is not None else None,
         name=was.name if was is not None else "",
         state_bytes=sizes.get(operator_id),
     )
@@ -176,7 +179,7 @@ def _with_renamed(
     """What was added and looks like what is gone has another uid now, perhaps: by its name first, else by its kind."""
     now = {operator.operator_id: operator for vertex in job_graph.vertices for operator in vertex.operators}
     operators = list(compared)
-    lost = [each for each in gone if each.state_bytes is not None and each.operator_id in former]
+    lost = [each for each in gone if each.state_bytes is not None and each.uid is not None]
     for by_name in (True, False):
         for place, added in enumerate(operators):
             if added.match is not OperatorMatch.ADDED:
@@ -204,8 +207,8 @@ def _lost(
         return []
     there = [each for each in operators if each.match is not OperatorMatch.REMOVED]
     renamed = {each.former_uid: each.uid for each in there if each.former_uid is not None}
-    named = ", ".join(_named(each, renamed.get(each.uid)) for each in lost)
-    uids = ", ".join(repr(each.uid) for each in there)
+    named = ", ".join(_named(each, renamed.get(each.uid or "")) for each in lost)
+    uids = ", ".join(repr(each.uid) for each in there if each.uid is not None) or "no operator with a uid"
     foreign = ""
     if checkpoint.job_name and all(each.state_bytes is None for each in there):
         foreign = f" None of its state is of an operator of this job: it is of job {checkpoint.job_name!r}."
@@ -216,8 +219,9 @@ def _lost(
 
 
 def _named(gone: OperatorCompatibility, renamed: str | None) -> str:
-    if not gone.uid:
-        return f"an operator with the id {gone.operator_id}"
+    if gone.uid is None:
+        known = f"{gone.name} without a uid, and" if gone.name else "an operator"
+        return f"{known} with the id {gone.operator_id}"
     looks = f", which looks like {renamed!r} of the job: uid({gone.uid!r})" if renamed is not None else ""
     return f"{gone.uid!r} ({gone.name}){looks}"
 

@@ -24,9 +24,9 @@ from flykka.simulation.shrink_test import write_test
 from flykka.simulation.shrink_topology import smaller_topologies
 from flykka.simulation.shrink_trace import scenario_of
 from flykka.simulation.simulation import run
-from tests.simulation.planted_bugs import PLANTED_BUGS
+from tests.simulation.planted_bugs import PLANTED_BUGS, an_acknowledgement_counts_twice
 
-COUNTS_TWICE = PLANTED_BUGS[0]
+COUNTS_TWICE = next(bug for bug in PLANTED_BUGS if bug.plant is an_acknowledgement_counts_twice)
 DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}))
 NARROW_SEED = 62
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from flykka.actors.graph.operator_ids import operator_id
 from flykka.actors.scheduling.slot_requests import AssignedSlot
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, TaskManagerId
@@ -70,6 +73,22 @@ def graph_of(
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         restart_strategy=restart or FixedDelayRestartStrategyConfiguration(),
         failover_strategy=failover,
+    )
+
+
+def with_uids(graph: JobGraph) -> JobGraph:
+    """The same job, in which every operator was given its uid, and has the id of that."""
+    return replace(
+        graph,
+        vertices=tuple(
+            replace(
+                each,
+                operators=tuple(
+                    replace(operator, operator_id=operator_id(operator.ref.uid)) for operator in each.operators
+                ),
+            )
+            for each in graph.vertices
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
 from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.graph.operator_ids import operator_id
 from flykka.actors.state.handles import operator_metadata
 from flykka.cli.main import main
 from flykka.messages.checkpoint import SnapshotType
@@ -27,7 +28,7 @@ from flykka.messages.state import (
     TaskStateSnapshot,
 )
 
-WINDOWS = OperatorId("windows")
+WINDOWS = operator_id("totals")
 
 
 def savepoint(
@@ -126,7 +127,7 @@ def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(
 ) -> None:
     main(["savepoint", "inspect", str(savepoint(tmp_path))])
 
-    assert "id windows" in capsys.readouterr().out
+    assert f"id {WINDOWS}" in capsys.readouterr().out
 
 
 def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(

@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from flykka.actors.graph.operator_ids import operator_id
 from flykka.actors.state.handles import operator_metadata
 from flykka.actors.state.operator_state import list_state
 from flykka.jobs.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job_graph import JobGraph, OperatorKind, OperatorRef
+from flykka.messages.ids import JobId, JobVertexId
+from flykka.messages.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
 from flykka.messages.operator_state import StagingFolder
 from flykka.messages.state import KeyGroupRange, OperatorSubtaskState, StateSchema, TaskStateSnapshot
-from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.graph.graphs import graph_of, vertex, with_uids
 
-GRAPH = graph_of(vertex("source", outputs=1), vertex("sums", reads=("source",)))
+
+def job(*vertices: JobVertex) -> JobGraph:
+    return with_uids(graph_of(*vertices))
+
+
+GRAPH = job(vertex("source", outputs=1), vertex("sums", reads=("source",)))
 SUMS = StateSchema(keys="shop string", columns="sum bigint", windows="size=60000ms")
 
 
@@ -23,10 +29,10 @@ def entry(operator: str, *, max_parallelism: int = 128) -> TaskStateEntry:
     """List state and keyed state of an operator that ran in one subtask."""
     states = (
         OperatorSubtaskState(
-            operator_id=OperatorId(operator), operator_state=(list_state("own", [StagingFolder(path="s")]),)
+            operator_id=operator_id(operator), operator_state=(list_state("own", [StagingFolder(path="s")]),)
         ),
         OperatorSubtaskState(
-            operator_id=OperatorId(operator), key_groups=KeyGroupRange(start=0, end=127), keyed_state=b"windows"
+            operator_id=operator_id(operator), key_groups=KeyGroupRange(start=0, end=127), keyed_state=b"windows"
         ),
     )
     return TaskStateEntry(
@@ -74,7 +80,7 @@ def changed(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
     )
 
 
-def matches(compatibility: StateCompatibility) -> dict[str, OperatorMatch]:
+def matches(compatibility: StateCompatibility) -> dict[str | None, OperatorMatch]:
     return {operator.uid: operator.match for operator in compatibility.operators}
 
 
@@ -90,19 +96,21 @@ def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
     stored = replace(
         checkpoint(entry("of-the-structure")),
         operators=tuple(
-            replace(each, operator_id=OperatorId("of-the-structure")) if each.operator_id == "sums" else each
+            replace(each, operator_id=operator_id("of-the-structure"))
+            if each.operator_id == operator_id("sums")
+            else each
             for each in operator_metadata(GRAPH)
         ),
     )
 
-    found = compared(changed(GRAPH, "sums", user_defined_operator_id=OperatorId("of-the-structure")), stored)
+    found = compared(changed(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored)
 
     assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
     assert found.problems == ()
 
 
 def test_an_operator_that_is_new_begins_without_state() -> None:
-    wider = graph_of(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
+    wider = job(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
     found = compared(wider)
 
@@ -111,14 +119,14 @@ def test_an_operator_that_is_new_begins_without_state() -> None:
 
 
 def test_an_operator_that_held_no_state_may_go_without_a_word() -> None:
-    found = compared(changed(graph_of(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+    found = compared(changed(job(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
 
     assert matches(found) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
     assert found.problems == ()
 
 
 def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() -> None:
-    without = graph_of(vertex("source"))
+    without = job(vertex("source"))
 
     refused = compared(without)
     allowed = compared(without, allow_non_restored_state=True)
@@ -131,7 +139,7 @@ def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() ->
 
 
 def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> None:
-    renamed = graph_of(vertex("source", outputs=1), vertex("totals", reads=("source",)))
+    renamed = job(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     found = compared(renamed)
 
@@ -141,7 +149,7 @@ def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> 
 
 
 def test_of_two_that_may_have_been_renamed_the_one_of_the_same_name_is_meant() -> None:
-    two = graph_of(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
+    two = job(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
     named = changed(changed(two, "a", name="means"), "b", name="sums")
 
     [renamed] = compared(named).of(OperatorMatch.RENAMED)
@@ -193,7 +201,7 @@ def test_another_maximum_parallelism_than_that_of_the_keys_is_refused() -> None:
 
 
 def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
-    other = graph_of(vertex("clicks"))
+    other = job(vertex("clicks"))
 
     [problem] = compared(other).problems
 
@@ -201,6 +209,19 @@ def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
 
 
 def test_what_is_not_known_by_name_is_named_by_its_id() -> None:
-    [problem] = compared(graph_of(vertex("source")), replace(checkpoint(), operators=())).problems
+    [problem] = compared(job(vertex("source")), replace(checkpoint(), operators=())).problems
 
-    assert "an operator with the id sums" in problem
+    assert f"an operator with the id {operator_id('sums')}" in problem
+
+
+def test_an_operator_that_was_given_no_uid_is_told_by_its_name() -> None:
+    of_the_structure = operator_id("another")
+    without_uid = changed(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
+
+    found = compared(without_uid, checkpoint(entry("another"), of=without_uid))
+    lost = compared(job(vertex("source")), checkpoint(entry("another"), of=without_uid))
+
+    assert [(each.uid, each.name) for each in found.operators] == [("source", "source"), (None, "where(price > 1)")]
+    assert (
+        f"where(price > 1) without a uid, and with the id {of_the_structure}. The job has 'source';" in lost.problems[0]
+    )
