@@ -231,7 +231,8 @@ class ExecutionGraph:
         self.version += 1
         self.number_of_restarts += 1
         effects: list[Effect] = [AbortCheckpoints()]
-        tasks = self._tasks.in_order(restart.tasks)
+        tasks = self._tasks.to_restart(restart.tasks)
+        self._tasks.reset(tasks)
         for task in tasks:
             effects += self._perform(self._tasks.execution_of(task).cancel(now), now)
             self._tasks.give_up(task)
