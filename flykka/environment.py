@@ -22,7 +22,7 @@ from flykka.environment_display import EnvironmentDisplay
 from flykka.errors import ClusterError, DuplicateUidError, ProgramError
 from flykka.high_availability.settings import ZooKeeperSettings
 from flykka.high_availability.stores import store_settings
-from flykka.job_settings import JobSettings, failover_strategy_of
+from flykka.job_settings import JobSettings, default_restart_strategy_of, failover_strategy_of
 from flykka.job_start import JobStarts
 from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.jobs.job_execution_result import JobExecutionResult
@@ -127,7 +127,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
 
         Raises:
             ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
-                out among buffers whose number is not given.
+                out among buffers whose number is not given; or this is no restart strategy.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
@@ -144,7 +144,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             network=network_settings(
                 network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
             ),
-            restart_strategy=default_restart_strategy,
+            restart_strategy=default_restart_strategy_of(default_restart_strategy),
             failover_strategy=failover_strategy_of(failover_strategy),
             high_availability=store_settings(high_availability),
         )
