@@ -52,6 +52,22 @@ def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
     return told
 
 
+@pytest.mark.parametrize(
+    ("configuration", "allowance"),
+    [
+        (NoRestartStrategyConfiguration(), "no restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=0), "no restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=1), "1 restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=3), "3 restarts"),
+        (FixedDelayRestartStrategyConfiguration(), "restarts without end"),
+        (RATE, "2 restarts within 0.1 s"),
+        (GROWING, "restarts without end"),
+    ],
+)
+def test_a_strategy_says_what_it_allows(configuration: RestartStrategyConfiguration, allowance: str) -> None:
+    assert restart_strategy(configuration).allowance == allowance
+
+
 def test_a_fixed_delay_allows_so_many_restarts_and_no_more() -> None:
     strategy = restart_strategy(FixedDelayRestartStrategyConfiguration(attempts=2, delay_ms=50))
 
