@@ -89,7 +89,7 @@ def accept_job(
 
 
 def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
-    """As Flink's JobManager did, which loaded the savepoint before it answered the client."""
+    """Load the checkpoint and hold it against the job, as Flink's JobManager did before it answered the client."""
     checkpoint = CheckpointStorage(path).read_metadata(path)
     allow = submitted.allow_non_restored_state
     assign(checkpoint, submitted.job_graph.vertices, allow_non_restored_state=allow)

@@ -42,7 +42,7 @@ class RootExceptionHistoryEntry(Value):
     The same failure that comes back before a checkpoint is completed has no further entry: `root` is the first one,
     `times` how often it has come, `last_timestamp_ms` when it last did (None: once), and the outcome is of the last.
 
-    Where the job has FAILED with it, `why_not_restarted` says in words what kept it from a restart.
+    Where the job has FAILED with it, `why_not_restarted` says in words why it was not restarted.
     """
 
     number: int

@@ -49,7 +49,7 @@ class CheckpointTrigger:
         self._gate = request_gate(state.rules, state.settings)
         self._drawing: CheckpointTriggerRequest | None = None
         self._is_triggering = False
-        self._failures = 0
+        self._failed_draws = 0
         self._requests = 0
         self._tick_waits = False
         self._missed_tick = False
@@ -119,7 +119,7 @@ class CheckpointTrigger:
     def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
         """The id is here: what begins now, None where it is too late for that."""
         request = self._drawn()
-        self._failures = 0
+        self._failed_draws = 0
         refusal = self._refusal(request)
         if refusal is not None:
             yield from self._decline(request, refusal)
@@ -137,17 +137,17 @@ class CheckpointTrigger:
         return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
 
     def on_id_not_drawn(self, cause: SerializedThrowable, now: int) -> Iterator[CoordinatorEffect]:
-        """There is no id for what was to begin: whoever wants it hears so. The clockwork asks again with its next tick.
+        """Decline the request for which there is no id. The periodic scheduler asks again with its next tick.
 
-        How often in a row that has happened is Flink's numUnsuccessfulCheckpointsTriggers.
+        The count of failures in a row is Flink's numUnsuccessfulCheckpointsTriggers.
         """
         request = self._drawn()
-        self._failures += 1
+        self._failed_draws += 1
         refusal = self._refusal(request)
         if refusal is not None:
             yield from self._decline(request, refusal)
         else:
-            in_a_row = f", {self._failures} times in a row" if self._failures > 1 else ""
+            in_a_row = f", {self._failed_draws} times in a row" if self._failed_draws > 1 else ""
             failed = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
             yield from self._decline(request, CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, failed)
         yield from self.resume(now)

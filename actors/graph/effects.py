@@ -19,7 +19,7 @@ from flykka.messages.task import ExecutionState, PartitionProducerState, TaskDep
 class JobStatusMoved:
     """Tell the listeners that the job has a new status; `cause` is the failure behind it, where there is one.
 
-    Of one that has FAILED `why` tells in words for what it is not restarted.
+    `why` says in words why a job that has FAILED is not restarted.
     """
 
     status: JobStatus

@@ -46,7 +46,7 @@ class Restart(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """The job has failed for good, of `cause`, and `why` tells in words for what no restart is made.
+    """The job has failed for good, of `cause`; `why` says in words why it is not restarted.
 
     Either restarts are suppressed, because none would help, or the restart strategy forbids one more.
     """

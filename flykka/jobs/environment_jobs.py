@@ -1,4 +1,4 @@
-"""The jobs of an environment that have not ended: what of theirs nobody else may take, and when theirs may go."""
+"""The jobs of an environment that have not ended: their uids are taken, and their code is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentJobs:
-    """Of one environment. Iterating gives the clients of those that have not ended."""
+    """The jobs of one environment. Iterating gives the clients of those that have not ended."""
 
     def __init__(self, registry: CodeRegistry) -> None:
         self._registry = registry
@@ -30,7 +30,7 @@ class EnvironmentJobs:
         self._clients.append(client)
 
     def let_go(self) -> None:
-        """Let go of the code that no job needs which has not ended."""
+        """Let go of the code of jobs that have ended."""
         self._clients = list(self)
         self._registry.retain(client.job_graph for client in self._clients)
 

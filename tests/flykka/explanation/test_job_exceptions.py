@@ -22,7 +22,7 @@ def test_a_failure_is_shown_with_the_author_s_line_and_what_was_done_about_it() 
     ]
 
 
-def test_a_failure_that_has_ended_the_job_tells_for_what_no_restart_was_made() -> None:
+def test_a_failure_that_has_ended_the_job_tells_why_it_was_not_restarted() -> None:
     why = "the restart strategy forbids it: it allows no restart"
     entry = RootExceptionHistoryEntry(number=1, root=ROOT, outcome=FailureOutcome.FAILED, why_not_restarted=why)
 
