@@ -57,6 +57,7 @@ from flykka.messages.coordination import (
     StopCheckpointScheduler,
 )
 from flykka.messages.explanation import CheckpointsExplained, ExplainCheckpoints
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import JobGraph, OperatorKind
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
@@ -213,6 +214,8 @@ class CheckpointCoordinator(Actor):
                 self._use_hooks(effect)
             case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
+            case effects.TriggerDeclined(cause=SerializedThrowable() as cause):
+                _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
             case _:

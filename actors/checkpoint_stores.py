@@ -1,7 +1,7 @@
 """The part of a CheckpointCoordinator that reaches what outlives it: its storage, its store and the ids it has drawn.
 
-It asks on the I/O pool and makes events of the answers. To a store that cannot be used for now it comes back; where
-somebody else leads, or coordinates the job, it says so, whatever it was that could not be done.
+It asks on the I/O pool and makes events of the answers. It recovers from a store that cannot be used for now as soon as
+that is back; where somebody else leads, or coordinates the job, it says so, whatever it was that could not be done.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from flykka.actors.job_checkpoints import JobCheckpoints
 from flykka.messages.coordination import (
     CheckpointIds,
     CheckpointIdsDrawn,
+    CheckpointIdsNotDrawn,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
     CheckpointsRecovered,
@@ -46,6 +47,7 @@ CheckpointStoreMessage = (
     | MetadataWriteFailed
     | Disposed
     | CheckpointIdsDrawn
+    | CheckpointIdsNotDrawn
     | CheckpointsRecovered
     | CheckpointsNotRecovered
     | MetadataRead
@@ -66,7 +68,6 @@ class CheckpointStores:
         self._job_id = job_id
         self._durable = DurableCheckpoints(storage, checkpoints, context.new_id("checkpoint-coordinator"))
         self._ids = DrawnCheckpointIds()
-        self._is_recovered = False
         self._is_id_awaited = False
 
     def recover(self) -> None:
@@ -87,25 +88,31 @@ class CheckpointStores:
                 self._add_ids(ids)
                 return self._id()
             case CheckpointsRecovered(ids=ids):
-                self._is_recovered = True
                 self._add_ids(ids)
                 return message
             case MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow, ids=ids):
                 self._ids.skip_to(checkpoint.checkpoint_id + 1)
                 self._add_ids(ids)
                 return events.CheckpointAdopted(version=version, checkpoint=checkpoint, allow_unmatched=allow)
+            case CheckpointIdsNotDrawn():
+                self._is_id_awaited = False
+                return message
             case MetadataWriteFailed() | CheckpointsNotRecovered():
                 return message
             case CheckpointLeadershipLost(cause=cause):
                 _log.warning("job %s completes no checkpoint here any more: %s", self._job_id, cause.message)
                 return message
-            case CheckpointStoreUnavailable() | CheckpointStoreRetryDue():
-                return self._try_again(message)
+            case CheckpointStoreUnavailable(cause=cause):
+                _log.warning("the checkpoints of job %s cannot be recovered for now: %s", self._job_id, cause.message)
+                self._context.timers.start_once("store", STORE_RETRY_MS, CheckpointStoreRetryDue())
+            case CheckpointStoreRetryDue():
+                self.recover()
             case unreachable:
                 assert_never(unreachable)
+        return None
 
     def draw_id(self) -> events.CheckpointIdDrawn | None:
-        """The next id; None where it comes later."""
+        """The next id; None where it comes later, or will be said to have failed."""
         self._is_id_awaited = True
         return self._id()
 
@@ -136,19 +143,6 @@ class CheckpointStores:
                 assert_never(unreachable)
         self._context.pipe_to_self(work, _disposed, _not_disposed)
 
-    def _try_again(
-        self, message: CheckpointStoreUnavailable | CheckpointStoreRetryDue
-    ) -> events.CheckpointIdDrawn | None:
-        match message:
-            case CheckpointStoreUnavailable(cause=cause):
-                _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
-                self._context.timers.start_once("store", STORE_RETRY_MS, CheckpointStoreRetryDue())
-            case CheckpointStoreRetryDue() if self._is_recovered:
-                return self._id()
-            case CheckpointStoreRetryDue():
-                self.recover()
-        return None
-
     def _add_ids(self, ids: CheckpointIds | None) -> None:
         if ids is not None:
             self._ids.add(ids)
@@ -160,7 +154,7 @@ class CheckpointStores:
         if checkpoint_id is not None:
             self._is_id_awaited = False
             return events.CheckpointIdDrawn(checkpoint_id=checkpoint_id)
-        self._context.pipe_to_self(partial(self._durable.draw_ids, self._ids.next_drawn), _said, _unavailable)
+        self._context.pipe_to_self(partial(self._durable.draw_ids, self._ids.next_drawn), _said, _not_drawn)
         return None
 
 
@@ -169,13 +163,13 @@ def _said(message: Message) -> Message:
 
 
 def _not_recovered(error: BaseException) -> Message:
-    if isinstance(error, LeadershipLostError | StoreUnavailableError):
-        return _unavailable(error)
-    return CheckpointsNotRecovered(cause=serialized(error))
+    if isinstance(error, StoreUnavailableError):
+        return CheckpointStoreUnavailable(cause=serialized(error))
+    return _unless_led_by_another(error) or CheckpointsNotRecovered(cause=serialized(error))
 
 
-def _unavailable(error: BaseException) -> Message:
-    return _unless_led_by_another(error) or CheckpointStoreUnavailable(cause=serialized(error))
+def _not_drawn(error: BaseException) -> Message:
+    return _unless_led_by_another(error) or CheckpointIdsNotDrawn(cause=serialized(error))
 
 
 def _not_written(checkpoint_id: int, error: BaseException) -> Message:

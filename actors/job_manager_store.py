@@ -14,6 +14,7 @@ from flykka.actors.checkpoint_storage import CheckpointStorage
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability import HighAvailabilityServices, LeaderStore
 from flykka.actors.master_hooks import MasterHooks
+from flykka.actors.state.assignment import assign
 from flykka.messages.high_availability import ApplicationRun, SubmittedJobGraph
 from flykka.messages.ids import JobId, LeaderSessionId
 from flykka.messages.job import JobStatus
@@ -72,15 +73,26 @@ def accept_job(
 ) -> JobGraphAccepted | JobAlreadyEnded:
     """Check and keep what a client has submitted to this driver, unless such a job has ended already.
 
-    Raises what the data plane has against it, and `CheckpointDirectoryError`.
+    Raises what the data plane has against it; `CheckpointDirectoryError`; and `CheckpointStorageError` or
+    `RestoreError` where the checkpoint that it starts from cannot be read, or does not fit.
     """
     job_graph = submitted.job_graph
     end = store.result(job_graph.job_id)
     if end is not None:
         return JobAlreadyEnded(end=end)
     data_plane.check(job_graph)
+    # One that is kept has begun, and may have left what it began with behind.
+    if submitted.restore_path is not None and store.job(job_graph.job_id) is None:
+        _check_restorable(submitted, submitted.restore_path)
     CheckpointStorage(job_graph.checkpointing.directory).write_job_graph(job_graph)
     return _kept(store, services, data_plane, submitted)
+
+
+def _check_restorable(submitted: SubmittedJobGraph, path: str) -> None:
+    """Load the checkpoint and hold it against the job, as Flink's JobManager did before it answered the client."""
+    checkpoint = CheckpointStorage(path).read_metadata(path)
+    allow = submitted.allow_non_restored_state
+    assign(checkpoint, submitted.job_graph.vertices, allow_non_restored_state=allow)
 
 
 def begin_again(

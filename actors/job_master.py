@@ -286,7 +286,9 @@ class JobMaster(Actor):
                 Gateway(task_manager, self._session).tell(submit)
             case effects.CancelAttempt(attempt=attempt, task_manager=task_manager):
                 Gateway(task_manager, self._session).tell(CancelTask(attempt=attempt))
-            case effects.JobStatusMoved():
+            case effects.JobStatusMoved(why=why):
+                if why is not None:
+                    _log.info("job %s could not be restarted: %s", self._job_id, why)
                 self._on_job_status(effect.status, effect.cause)
             case effects.ExecutionMoved():
                 self._on_execution_moved(effect)

@@ -19,11 +19,12 @@ from flykka.actors.scheduling.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.checkpoint_folder import CheckpointFolder
 from flykka.end_of_script import EndOfScript
 from flykka.environment_display import EnvironmentDisplay
-from flykka.errors import ClusterError, DuplicateUidError, ProgramError
+from flykka.errors import ClusterError, ProgramError
 from flykka.high_availability.settings import ZooKeeperSettings
 from flykka.high_availability.stores import store_settings
-from flykka.job_settings import JobSettings, failover_strategy_of
+from flykka.job_settings import JobSettings, default_restart_strategy_of, failover_strategy_of
 from flykka.job_start import JobStarts
+from flykka.jobs.environment_jobs import EnvironmentJobs
 from flykka.jobs.flight_record import surviving_flight_record_path
 from flykka.jobs.job_execution_result import JobExecutionResult
 from flykka.jobs.job_id import new_job_id
@@ -88,7 +89,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._checkpoint_folder = CheckpointFolder()
         self._closed = False
         self._computed = ComputedFrames()
-        self._running: list[tuple[JobClient, frozenset[str]]] = []
+        self._running = EnvironmentJobs(self._registry)
 
     @classmethod
     def get_execution_environment(
@@ -127,7 +128,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
 
         Raises:
             ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
-                out among buffers whose number is not given.
+                out among buffers whose number is not given; or this is no restart strategy.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
@@ -144,7 +145,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             network=network_settings(
                 network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
             ),
-            restart_strategy=default_restart_strategy,
+            restart_strategy=default_restart_strategy_of(default_restart_strategy),
             failover_strategy=failover_strategy_of(failover_strategy),
             high_availability=store_settings(high_availability),
         )
@@ -236,7 +237,9 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         Raises:
             ProgramError: there are none, or they cannot be connected as written.
         """
-        self._refuse_running_uids()
+        self._running.let_go()
+        self._computed.free_finished()
+        self._running.refuse_uids(self.pending_uids)
         return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
@@ -297,12 +300,12 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             flight_record=record,
             attached=attached,
         )
+        self._running.add(client)
         remember_job(client, self)
         client.wait_submitted()
         start.note()
         self._starts.remember(client)
         self.from_checkpoint(AUTO)
-        self._running.append((client, self.pending_uids))
         self._computed.belong_to(client)
         self._program.close()
         self._program = Program(after=job_name)
@@ -386,15 +389,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
         """Close the environment that this cell made when it ran before, and take its Spark session over."""
-        if earlier is None or earlier is self or any(not client.done() for client, _ in earlier._running):
+        if earlier is None or earlier is self or list(earlier._running):
             return
         self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
         earlier.close()
-
-    def _refuse_running_uids(self) -> None:
-        # The registry has one code per uid: a job that restarts must not find another job's.
-        self._running = [(client, uids) for client, uids in self._running if not client.done()]
-        self._computed.free_finished()
-        for client, uids in self._running:
-            if taken := sorted(uids & self.pending_uids):
-                raise DuplicateUidError(f"{client.job_name!r} still runs and has the uids {', '.join(taken)}")

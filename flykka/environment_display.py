@@ -10,7 +10,7 @@ from flykka.runtime.durations import format_ms
 from flykka.streams.summary import Displayed, Summary, program_facts
 
 if TYPE_CHECKING:
-    from flykka.jobs.job_client import JobClient
+    from flykka.jobs.environment_jobs import EnvironmentJobs
     from flykka.spark_bridge.prototype import SparkSession
     from flykka.streams.program import Program
 
@@ -22,7 +22,7 @@ class EnvironmentDisplay(Displayed, ABC):
 
     checkpointing: CheckpointingSettings
     _closed: bool
-    _running: list[tuple[JobClient, frozenset[str]]]
+    _running: EnvironmentJobs
 
     @property
     @abstractmethod
@@ -37,7 +37,7 @@ class EnvironmentDisplay(Displayed, ABC):
     def _summary(self) -> Summary:
         if self._closed:
             return Summary(title=f"{TITLE}, closed", facts=(("next", "get_execution_environment(...) makes another"),))
-        running = [f"{client.job_name!r} {client.status}" for client, _ in self._running if not client.done()]
+        running = [f"{client.job_name!r} {client.status}" for client in self._running]
         facts = (
             ("Spark", f"{self.spark.version} on {self.spark.sparkContext.master}"),
             ("checkpoints", _checkpoints(self.checkpointing)),

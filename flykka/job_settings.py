@@ -22,6 +22,7 @@ from flykka.messages.job_graph import (
 from flykka.restart_strategies import (
     FallbackRestartStrategyConfiguration,
     RestartStrategies,
+    check_restart_strategy,
     resolve_restart_strategy,
 )
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
@@ -238,7 +239,11 @@ class JobSettings(AlignmentSettings, StartSettings):
         Unless set it is what the cluster says (`default_restart_strategy` of `get_execution_environment`), and where
         that says nothing it is as in Flink 2: with checkpoints a job is restarted as
         `RestartStrategies.exponential_delay_restart()` says, without checkpoints not at all.
+
+        Raises:
+            ProgramError: this is no restart strategy.
         """
+        check_restart_strategy(strategy)
         self._restart_strategy = strategy
         return self
 
@@ -290,6 +295,13 @@ class JobSettings(AlignmentSettings, StartSettings):
         """
         self.failover_strategy = failover_strategy_of(strategy)
         return self
+
+
+def default_restart_strategy_of(chosen: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration | None:
+    """The strategy of jobs that set none. Raises `ProgramError` where it is no restart strategy."""
+    if chosen is not None:
+        check_restart_strategy(chosen, is_default=True)
+    return chosen
 
 
 def failover_strategy_of(chosen: FailoverStrategyKind | str) -> FailoverStrategyKind:

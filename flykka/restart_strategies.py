@@ -111,6 +111,21 @@ class RestartStrategies:
         return FallbackRestartStrategyConfiguration()
 
 
+def check_restart_strategy(strategy: object, *, is_default: bool = False) -> None:
+    """Refuse a value that is no restart strategy, such as the name of one.
+
+    Raises:
+        ProgramError: it is none; or it `is_default`, that of a cluster, and says that the cluster decides.
+    """
+    if isinstance(strategy, RestartStrategyConfiguration):
+        return
+    if is_default or not isinstance(strategy, FallbackRestartStrategyConfiguration):
+        raise ProgramError(
+            "a restart strategy is one such as RestartStrategies.fixed_delay_restart(3, '10s') or"
+            f" RestartStrategies.no_restart(), not {strategy!r}"
+        )
+
+
 def resolve_restart_strategy(
     job: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration,
     cluster: RestartStrategyConfiguration | None,

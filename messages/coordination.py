@@ -88,10 +88,13 @@ class StopCheckpointRequest(Message):
 
 @message("coordination.stop_failed")
 class StopCheckpointFailed(Message):
-    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was given up; the job goes on."""
+    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was given up; the job goes on.
+
+    Without a `checkpoint_id` it had not begun.
+    """
 
     job_id: JobId
-    checkpoint_id: int
+    checkpoint_id: int | None
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
     request_id: str | None = None
@@ -286,9 +289,16 @@ class CheckpointIdsDrawn(Message):
     ids: CheckpointIds
 
 
+@message("coordination.checkpoint_ids_not_drawn")
+class CheckpointIdsNotDrawn(Message):
+    """checkpoint store -> CheckpointCoordinator: no id could be drawn for the checkpoint that was to begin."""
+
+    cause: SerializedThrowable
+
+
 @message("coordination.checkpoint_store_unavailable")
 class CheckpointStoreUnavailable(Message):
-    """checkpoint store -> CheckpointCoordinator: nothing can be recovered or drawn now; try again later."""
+    """checkpoint store -> CheckpointCoordinator: nothing can be recovered now; try again later."""
 
     cause: SerializedThrowable
 

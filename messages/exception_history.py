@@ -41,6 +41,8 @@ class RootExceptionHistoryEntry(Value):
 
     The same failure that comes back before a checkpoint is completed has no further entry: `root` is the first one,
     `times` how often it has come, `last_timestamp_ms` when it last did (None: once), and the outcome is of the last.
+
+    Where the job has FAILED with it, `why_not_restarted` says in words why it was not restarted.
     """
 
     number: int
@@ -54,6 +56,7 @@ class RootExceptionHistoryEntry(Value):
     restored_checkpoint: int | None = None
     times: int = 1
     last_timestamp_ms: int | None = None
+    why_not_restarted: str | None = None
 
 
 @message("exceptions.changed")

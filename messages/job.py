@@ -55,7 +55,7 @@ class SubmitJob(Message):
 
 @message("job.submit_success")
 class JobSubmitSuccess(Message):
-    """JobManager -> client: accepted and persisted; scheduling follows."""
+    """JobManager -> client: accepted and persisted, and the checkpoint it starts from fits; scheduling follows."""
 
     job_id: JobId
 

@@ -24,7 +24,10 @@ class JobGraphAccepted(Message):
 
 @message("job_control.refused")
 class JobGraphRefused(Message):
-    """data plane and storage -> JobManager: the graph does not fit the code that is there, or cannot be stored."""
+    """data plane and storage -> JobManager: the job cannot begin.
+
+    Its graph does not fit the code that is there, or the checkpoint that it is to start from, or cannot be stored.
+    """
 
     job_id: JobId
     cause: SerializedThrowable

@@ -42,6 +42,15 @@ def duration_ms(duration: Duration, what: str = "duration") -> int:
     return ms
 
 
+def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
+    """The milliseconds of a duration that may be negative, such as `"-8h"`.
+
+    Raises:
+        DurationError: it cannot be read, or is not a whole number of milliseconds.
+    """
+    return _milliseconds(duration, what)
+
+
 def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
     """The milliseconds of a duration that must be longer than nothing. Raises as `duration_ms` does."""
     ms = duration_ms(duration, what)

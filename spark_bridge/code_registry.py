@@ -1,12 +1,13 @@
 """Where the code of operators waits for job graphs that name it.
 
 User code never travels: running the application fills the registry, and a job graph, new or stored, is bound to it by
-uid.
+uid. Code is kept for as long as a job may come back to it, by a restart or by another leader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from threading import Lock
 
 from flykka.actors.errors import UnboundOperatorError
@@ -17,13 +18,20 @@ from flykka.spark_bridge.code import OperatorCode
 from flykka.spark_bridge.user_lines import UserLine
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """The code of one operator, where it was written, and the name by which the user knows it."""
+
+    code: OperatorCode
+    call_site: CallSite | None
+    name: str
+
+
 class CodeRegistry:
     """The code of operators by uid. Filled where the program is built, read by the threads of bridges."""
 
     def __init__(self) -> None:
-        self._codes: dict[str, OperatorCode] = {}
-        self._call_sites: dict[str, CallSite | None] = {}
-        self._names: dict[str, str] = {}
+        self._bound: dict[str, _Bound] = {}
         self._lock = Lock()
         self.master_hooks = MasterHooks()
 
@@ -35,20 +43,20 @@ class CodeRegistry:
         Errors call it by `name`; by its uid where there is none.
         """
         with self._lock:
-            self._codes[uid] = code
-            self._call_sites[uid] = call_site
-            self._names[uid] = name or uid
+            self._bound[uid] = _Bound(code=code, call_site=call_site, name=name or uid)
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def call_site(self, uid: str) -> CallSite | None:
         """Where the operator was written; None where nobody has said."""
         with self._lock:
-            return self._call_sites.get(uid)
+            bound = self._bound.get(uid)
+        return None if bound is None else bound.call_site
 
     def name(self, uid: str) -> str:
         """The name by which the user knows the operator; the uid where none was given."""
         with self._lock:
-            return self._names.get(uid, uid)
+            bound = self._bound.get(uid)
+        return uid if bound is None else bound.name
 
     def describe(self, uid: str) -> str:
         """The operator as an error names it: `'counts' (app.py:12)`, without the line where that is not known."""
@@ -63,17 +71,24 @@ class CodeRegistry:
     def resolve(self, ref: OperatorRef) -> OperatorCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""
         with self._lock:
-            code = self._codes.get(ref.uid)
-            known = sorted(self._codes)
-        if code is None:
+            bound = self._bound.get(ref.uid)
+            known = sorted(self._bound)
+        if bound is None:
             names = ", ".join(known) or "none"
             raise UnboundOperatorError(f"no operator {ref.uid!r} in this application; it has: {names}")
+        code = bound.code
         if code.fingerprint != ref.fingerprint:
             raise UnboundOperatorError(
                 f"operator {ref.uid!r} has changed: the job graph was made for {ref.fingerprint}, this application has"
                 f" {code.fingerprint}"
             )
         return code
+
+    def retain(self, job_graphs: Iterable[JobGraph]) -> None:
+        """Let go of all code that none of these job graphs names."""
+        named = {uid for job_graph in job_graphs for uid in uids_of(job_graph)}
+        with self._lock:
+            self._bound = {uid: bound for uid, bound in self._bound.items() if uid in named}
 
     def check(self, job_graph: JobGraph) -> None:
         """Raise one `UnboundOperatorError` that names every operator of the graph which cannot be bound."""
@@ -87,6 +102,11 @@ class CodeRegistry:
         except UnboundOperatorError as unbound:
             return str(unbound)
         return None
+
+
+def uids_of(job_graph: JobGraph) -> frozenset[str]:
+    """The uids under which the code of a job is bound, those of its keys included."""
+    return frozenset(ref.uid for ref in _refs(job_graph))
 
 
 def _refs(job_graph: JobGraph) -> Iterable[OperatorRef]:

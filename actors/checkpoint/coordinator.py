@@ -39,6 +39,7 @@ from flykka.messages.checkpoint import (
     OperatorCoordinatorsSnapshotted,
 )
 from flykka.messages.coordination import (
+    CheckpointIdsNotDrawn,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
     CheckpointsRecovered,
@@ -151,6 +152,8 @@ class CheckpointCoordinatorMachine:
                 yield from self._on_request(event, now)
             case events.CheckpointIdDrawn():
                 yield from self._on_id_drawn(event, now)
+            case CheckpointIdsNotDrawn(cause=cause):
+                yield from self._trigger.on_id_not_drawn(cause, now)
             case OperatorCoordinatorsSnapshotted():
                 yield from self._initialization.on_coordinators_snapshotted(event, now)
             case MasterHooksTriggered() | MasterHookFailed():

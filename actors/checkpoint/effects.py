@@ -24,7 +24,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawCheckpointId:
-    """Get an id that nobody else has and come back with `CheckpointIdDrawn`."""
+    """Get an id that nobody else has and come back with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +142,12 @@ class CheckpointFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportStopFailed:
-    """Tell whoever stops the job that its last checkpoint was given up, and that the job goes on."""
+    """Tell whoever stops the job that its last checkpoint was given up, and that the job goes on.
 
-    checkpoint_id: int
+    Without a `checkpoint_id` it had not begun.
+    """
+
+    checkpoint_id: int | None
     failure: CheckpointFailure
     request_id: str | None = None
 
@@ -185,9 +188,10 @@ class ReportAborted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDeclined:
-    """A request was declined: the answer to whoever asked."""
+    """A request was declined: the answer to whoever asked, with the cause where something has gone wrong."""
 
     reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from flykka.messages.checkpoint import (
 )
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
+    CheckpointIdsNotDrawn,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
     CheckpointsRecovered,
@@ -137,6 +138,7 @@ CoordinatorEvent = (
     | PeriodicTriggerDue
     | TriggerRequested
     | CheckpointIdDrawn
+    | CheckpointIdsNotDrawn
     | OperatorCoordinatorsSnapshotted
     | AcknowledgeCheckpoint
     | DeclineCheckpoint

@@ -1,7 +1,11 @@
 """The checkpoint with which a job ends: how far it is, and who wants it.
 
 The end of the input wants it, and whoever stops the job (Flink's stop-with-savepoint). For the first it is tried again
-until it succeeds, for without it the job never ends; a stop that fails is over, as in Flink, and the job goes on.
+until it succeeds, for without it the job never ends; a stop that fails is over, and the job goes on.
+
+Flink fails the job where a task declines that savepoint: its tasks wait behind the barrier for the savepoint to
+complete, which it never does then (FLINK-12858, CheckpointFailureManager). Here they hear that it was aborted, and read
+on. Only sources that were drained have told that they end: that job is restarted.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ class CheckpointTrigger:
         self._gate = request_gate(state.rules, state.settings)
         self._drawing: CheckpointTriggerRequest | None = None
         self._is_triggering = False
+        self._failed_draws = 0
         self._requests = 0
         self._tick_waits = False
         self._missed_tick = False
@@ -117,9 +118,8 @@ class CheckpointTrigger:
 
     def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
         """The id is here: what begins now, None where it is too late for that."""
-        assert self._drawing is not None, "an id comes only when it was asked for"
-        request, self._drawing = self._drawing, None
-        self._is_triggering = False
+        request = self._drawn()
+        self._failed_draws = 0
         refusal = self._refusal(request)
         if refusal is not None:
             yield from self._decline(request, refusal)
@@ -135,6 +135,28 @@ class CheckpointTrigger:
             return request
         # Whoever wants it may have changed while the id was on its way.
         return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
+
+    def on_id_not_drawn(self, cause: SerializedThrowable, now: int) -> Iterator[CoordinatorEffect]:
+        """Decline the request for which there is no id. The periodic scheduler asks again with its next tick.
+
+        The count of failures in a row is Flink's numUnsuccessfulCheckpointsTriggers.
+        """
+        request = self._drawn()
+        self._failed_draws += 1
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield from self._decline(request, refusal)
+        else:
+            in_a_row = f", {self._failed_draws} times in a row" if self._failed_draws > 1 else ""
+            failed = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
+            yield from self._decline(request, CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, failed)
+        yield from self.resume(now)
+
+    def _drawn(self) -> CheckpointTriggerRequest:
+        assert self._drawing is not None, "an id comes only when it was asked for"
+        request, self._drawing = self._drawing, None
+        self._is_triggering = False
+        return request
 
     def give_way(self) -> None:
         """What began last has come to the tasks, or was given up before: when it resumes, the next may follow."""
@@ -162,7 +184,7 @@ class CheckpointTrigger:
             self.final.complete()
             yield from self.periodic.stop()
 
-    def on_final_aborted(self, checkpoint_id: int, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
+    def on_final_aborted(self, checkpoint_id: int | None, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
         """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
         stop = self.final.fail()
         if stop is not None:
@@ -271,17 +293,23 @@ class CheckpointTrigger:
         return None if self._state.tasks.can_trigger else CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
     def _decline(
-        self, request: CheckpointTriggerRequest, reason: CheckpointDeclineReason
+        self,
+        request: CheckpointTriggerRequest,
+        reason: CheckpointDeclineReason,
+        cause: SerializedThrowable | None = None,
     ) -> Iterator[CoordinatorEffect]:
         if request.is_periodic:
             self._tick_waits = False
             if reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
                 self._missed_tick = True
-        yield TriggerDeclined(reason=reason)
-        if request.properties.is_final:
+        yield TriggerDeclined(reason=reason, cause=cause)
+        failure = CheckpointFailure(reason=reason, cause=cause)
+        if request.properties.is_final and cause is not None:
+            yield from self.on_final_aborted(None, failure)
+        elif request.properties.is_final:
             self.final.decline()
         elif request.request_id is not None:
-            yield ReportSavepointFailed(request_id=request.request_id, failure=CheckpointFailure(reason=reason))
+            yield ReportSavepointFailed(request_id=request.request_id, failure=failure)
 
 
 def _asks(stop: Stop | None) -> str | None:

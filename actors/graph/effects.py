@@ -17,10 +17,14 @@ from flykka.messages.task import ExecutionState, PartitionProducerState, TaskDep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatusMoved:
-    """Tell the listeners that the job has a new status; `cause` is the failure behind it, where there is one."""
+    """Tell the listeners that the job has a new status; `cause` is the failure behind it, where there is one.
+
+    `why` says in words why a job that has FAILED is not restarted.
+    """
 
     status: JobStatus
     cause: SerializedThrowable | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,7 +231,8 @@ class ExecutionGraph:
         self.version += 1
         self.number_of_restarts += 1
         effects: list[Effect] = [AbortCheckpoints()]
-        tasks = self._tasks.in_order(restart.tasks)
+        tasks = self._tasks.to_restart(restart.tasks)
+        self._tasks.reset(tasks)
         for task in tasks:
             effects += self._perform(self._tasks.execution_of(task).cancel(now), now)
             self._tasks.give_up(task)
@@ -341,9 +342,9 @@ class ExecutionGraph:
                 starting = StartingAnew(version=self.version, backoff=backoff, cause=self.failure_cause)
                 waiting = self._failovers.begin(starting, self._tasks.topology.tasks, ())
                 return [self._move(JobStatus.RESTARTING), waiting]
-            case GiveUp(cause=cause):
+            case GiveUp(cause=cause, why=why):
                 self.failure_cause = cause
-                return [self._move(JobStatus.FAILED)]
+                return [self._move(JobStatus.FAILED, why)]
             case unreachable:
                 assert_never(unreachable)
 
@@ -378,11 +379,11 @@ class ExecutionGraph:
                 self._failed[task] = moved.failure
         return [moved]
 
-    def _move(self, status: JobStatus) -> Effect:
+    def _move(self, status: JobStatus, why: str | None = None) -> Effect:
         if not job_may_move(self.status, status):
             raise IllegalTransitionError(f"the job is {self.status} and cannot become {status}")
         self.status = status
-        return JobStatusMoved(status=status, cause=self.failure_cause if status in JOB_HAS_CAUSE else None)
+        return JobStatusMoved(status=status, cause=self.failure_cause if status in JOB_HAS_CAUSE else None, why=why)
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"the job is {self.status}: {what} changes nothing")

@@ -70,9 +70,20 @@ class TaskScheduling:
         """All of them, in the order of the job."""
         return (subtask for vertex in self.vertices.values() for subtask in vertex.subtasks)
 
-    def in_order(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:
-        """Tasks of whole regions in the order of the job."""
-        return in_order(self.topology, tasks)
+    def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:
+        """The tasks of these regions that need a new attempt, in the order of the job.
+
+        A task that never began does not (FLINK-19712): it waits on for what it reads. Lazy from sources gives it one,
+        as Flink did as long as it had that mode.
+        """
+        ordered = in_order(self.topology, tasks)
+        if self._is_lazy:
+            return ordered
+        return tuple(task for task in ordered if self.execution_of(task).state is not ExecutionState.CREATED)
+
+    def reset(self, tasks: Collection[Subtask]) -> None:
+        """Nobody begins any more with what these tasks have made: they are about to make it again."""
+        self._strategy.reset(tasks)
 
     # Who begins
 

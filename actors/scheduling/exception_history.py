@@ -81,8 +81,8 @@ class ExceptionHistory:
                 return self._on_failing(cause, now)
             case JobStatusMoved(status=JobStatus.SUSPENDED, cause=cause) if cause is not None:
                 return [*self._on_failing(cause, now), *self._end(FailureOutcome.SUSPENDED)]
-            case JobStatusMoved(status=status) if status in _ENDS:
-                return self._end(_ENDS[status])
+            case JobStatusMoved(status=status, why=why) if status in _ENDS:
+                return self._end(_ENDS[status], why)
             case StartRestartTimer():
                 return self._on_restart(effect, now)
             case Deploy(descriptor=descriptor):
@@ -162,10 +162,11 @@ class ExceptionHistory:
             and (not entry.restarted_tasks or name in entry.restarted_tasks)
         ]
 
-    def _end(self, outcome: FailureOutcome) -> list[RootExceptionHistoryEntry]:
-        """The job has ended: what was not mended by then is not mended any more."""
+    def _end(self, outcome: FailureOutcome, why: str | None = None) -> list[RootExceptionHistoryEntry]:
+        """The job has ended: what was not mended by then is not mended any more. `why` is of what was not decided."""
+        undecided = self._undecided()
         return [
-            self._put(replace(entry, outcome=outcome))
+            self._put(replace(entry, outcome=outcome, why_not_restarted=why if entry is undecided else None))
             for entry in self.entries
             if entry.outcome in (FailureOutcome.UNDECIDED, FailureOutcome.RESTARTING)
         ]

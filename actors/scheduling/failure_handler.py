@@ -46,9 +46,13 @@ class Restart(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """The job has failed for good, of `cause`, which says so where it was given up for coming back."""
+    """The job has failed for good, of `cause`; `why` says in words why it is not restarted.
+
+    Either restarts are suppressed, because none would help, or the restart strategy forbids one more.
+    """
 
     cause: SerializedThrowable
+    why: str
 
     @property
     def is_unrecoverable(self) -> bool:
@@ -82,12 +86,14 @@ class ExecutionFailureHandler(Generic[T]):
         self, tasks: frozenset[T], cause: SerializedThrowable, now: int, vertex: str | None
     ) -> Restart[T] | GiveUp:
         if classify(cause) is ThrowableType.NON_RECOVERABLE:
-            return GiveUp(cause=cause)
-        refused = self._repeated.count(vertex, cause, tasks)
-        if refused is not None:
-            return GiveUp(cause=replace(cause, message=f"{cause.message}\n{refused}"))
+            return GiveUp(cause=cause, why=f"restarts are suppressed: no restart can mend {cause.type_name}")
+        repeated = self._repeated.count(vertex, cause, tasks)
+        if repeated is not None:
+            told = replace(cause, message=f"{cause.message}\n{repeated}; it is not retried any more")
+            return GiveUp(cause=told, why=f"restarts are suppressed: it {repeated}")
         if not self._restarts.can_restart(now):
-            return GiveUp(cause=cause)
+            why = f"the restart strategy forbids it: it allows {self._restarts.allowance}"
+            return GiveUp(cause=cause, why=why)
         self._restarts.restart(now)
         return Restart(tasks=tasks, backoff=self._restarts.backoff)
 

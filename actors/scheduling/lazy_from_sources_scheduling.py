@@ -67,10 +67,9 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
                     ready += (reader for each in self._readers_of[exchange.result] for reader in each.consumers)
         return self._schedule(ready)
 
-    def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Those of them that can read enough; the others when they can."""
-        again = in_order(self._topology, tasks)
-        for task in again:
+    def reset(self, tasks: Collection[T]) -> None:
+        """Those who read what these have made wait for it again."""
+        for task in tasks:
             self._scheduled.discard(task)
             for exchange in self._topology.produced(task):
                 self._producers_of[exchange] -= task in self._producing
@@ -78,7 +77,11 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
                     self._unfinished[exchange.result] += task in self._finished
             self._producing.discard(task)
             self._finished.discard(task)
-        return self._schedule(again)
+
+    def restart(self, tasks: Collection[T]) -> Groups[T]:
+        """Those of them that can read enough; the others when they can."""
+        self.reset(tasks)
+        return self._schedule(in_order(self._topology, tasks))
 
     def consumable(self, task: T) -> tuple[bool, ...]:
         """For each input of the task, whether it can be read."""

@@ -50,14 +50,17 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
                     ready.append(region)
         return self._schedule(dict.fromkeys(ready))
 
-    def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Those of the regions whose inputs are whole; the others when they are."""
-        regions = sorted(self._topology.regions_of(tasks))
-        for region in regions:
+    def reset(self, tasks: Collection[T]) -> None:
+        """The regions that read what these have made wait for it again."""
+        for region in self._topology.regions_of(tasks):
             self._scheduled.discard(region)
             for task in self._topology.regions[region]:
                 self._unfinish(task)
-        return self._schedule(regions)
+
+    def restart(self, tasks: Collection[T]) -> Groups[T]:
+        """Those of the regions whose inputs are whole; the others when they are."""
+        self.reset(tasks)
+        return self._schedule(sorted(self._topology.regions_of(tasks)))
 
     def _unfinish(self, task: T) -> None:
         if task not in self._finished:

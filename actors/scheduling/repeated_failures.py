@@ -119,7 +119,7 @@ class RepeatedFailures:
         in_a_row = " in a row" if len(self._counts) == 1 else ""
         return (
             f"failed {times} {'time' if times == 1 else 'times'}{in_a_row} with the same failure, no checkpoint"
-            " completed in between; it is not retried any more"
+            " completed in between"
         )
 
     def checkpoint_completed(self) -> None:

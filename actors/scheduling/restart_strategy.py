@@ -44,6 +44,10 @@ class RestartStrategy(Protocol):
     def max_same_failures(self) -> int | None:
         """How often a job may fail with the same failure between two checkpoints; the last time ends it."""
 
+    @property
+    def allowance(self) -> str:
+        """What it allows at most, in words that fit behind "it allows"."""
+
     def can_restart(self, now: int) -> bool:
         """Whether one more restart is allowed; asking changes nothing."""
 
@@ -56,6 +60,7 @@ class NoRestartStrategy:
 
     backoff = Backoff(delay_ms=0)
     max_same_failures: int | None = None
+    allowance = "no restart"
 
     def can_restart(self, now: int) -> bool:
         """No."""
@@ -82,6 +87,11 @@ class FixedDelayRestartStrategy:
         self.backoff = Backoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
         self.attempts_used = 0
 
+    @property
+    def allowance(self) -> str:
+        """The number of restarts."""
+        return "restarts without end" if self._attempts is None else _restarts(self._attempts)
+
     def can_restart(self, now: int) -> bool:
         """Whether one more restart is allowed."""
         return self._attempts is None or self.attempts_used < self._attempts
@@ -105,6 +115,11 @@ class FailureRateRestartStrategy:
         self._restarts: deque[int] = deque(maxlen=_at_least(max_failures, 1, "number of failures"))
         self._interval_ms = _at_least(interval_ms, 1, "interval in which failures are counted")
         self.backoff = Backoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
+
+    @property
+    def allowance(self) -> str:
+        """The number of restarts, and the interval."""
+        return f"{_restarts(self._restarts.maxlen or 0)} within {self._interval_ms / 1_000:g} s"
 
     def can_restart(self, now: int) -> bool:
         """Whether one more restart is allowed."""
@@ -159,6 +174,11 @@ class ExponentialDelayRestartStrategy:
         jitter_ms = int(self._current_ms * self._jitter)
         return Backoff(delay_ms=self._current_ms, jitter_ms=jitter_ms, max_ms=self._max_ms)
 
+    @property
+    def allowance(self) -> str:
+        """All of them."""
+        return "restarts without end"
+
     def can_restart(self, now: int) -> bool:
         """Yes."""
         return True
@@ -194,6 +214,10 @@ def restart_strategy(configuration: RestartStrategyConfiguration) -> RestartStra
             )
         case unreachable:
             assert_never(unreachable)
+
+
+def _restarts(number: int) -> str:
+    return {0: "no restart", 1: "1 restart"}.get(number, f"{number} restarts")
 
 
 def restarts_without_end(configuration: RestartStrategyConfiguration) -> bool:

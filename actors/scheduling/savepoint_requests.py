@@ -227,9 +227,9 @@ class SavepointRequests:
         if self._left is not None:
             return self._refuse_stop(self._why_not_stopped(self._left))
         what = "checkpoint" if self._stop.directory is None else "savepoint"
+        number = "" if failed.checkpoint_id is None else f" {failed.checkpoint_id}"
         return self._refuse_stop(
-            f"its last {what} {failed.checkpoint_id} failed with {failed.reason}{_because(failed.cause)};"
-            " the job goes on"
+            f"its last {what}{number} failed with {failed.reason}{_because(failed.cause)}; the job goes on"
         )
 
     def _on_job_moved(self, moved: JobMoved) -> list[SavepointEffect]:

@@ -28,8 +28,11 @@ class SchedulingStrategy(Protocol[T]):
     def finished(self, task: T) -> Groups[T]:
         """The task has finished: its results are whole."""
 
+    def reset(self, tasks: Collection[T]) -> None:
+        """A failover has begun for these: what they have made can no longer be read."""
+
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """These start anew, and what they have made is not there: who of them begins at once."""
+        """Resets these tasks, and returns those of them that begin at once."""
 
 
 class EagerSchedulingStrategy(Generic[T]):
@@ -49,6 +52,9 @@ class EagerSchedulingStrategy(Generic[T]):
     def finished(self, task: T) -> Groups[T]:
         """Nobody waits for that."""
         return []
+
+    def reset(self, tasks: Collection[T]) -> None:
+        """Nobody waits for what they have made."""
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
         """All of them, together."""

@@ -23,8 +23,9 @@ examples:
 exit codes:
   0  everything that was replayed is as recorded
   1  a run is not as recorded
-  2  a file cannot be read or written, nothing of a run could be replayed, or a
-     recorded message cannot be read here
+  2  a file cannot be read or written, or is damaged (what comes before that was
+     replayed), nothing of a run could be replayed, or a recorded message cannot
+     be read here
   3  an error of this command itself
 """
 

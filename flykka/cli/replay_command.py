@@ -21,6 +21,7 @@ from flykka.cli.trace_file import (
     DIFFERENT,
     OK,
     UNREADABLE,
+    damaged,
     import_modules,
     is_the_same_file,
     opened,
@@ -77,6 +78,7 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
         with opened(address) as trace:
             result = Replayer().replay(trace, actor=arguments.actor, until=arguments.until)
             notes = tuple(beforehand(trace))
+            damage = trace.damage
     except (TraceError, OSError, ImportError) as unreadable:
         return Replayed(address=address, code=UNREADABLE, error=reason(address, unreadable))
     except Exception:  # noqa: BLE001 - the exit code tells it from a run that is not as recorded.
@@ -89,7 +91,11 @@ def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
         code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
         # A trace from elsewhere was replayed from a copy, which is gone.
         result = replace(result, divergence=replace(divergence, trace=address))
-    return Replayed(address=address, code=code, result=result, seconds=time.perf_counter() - began, notes=notes)
+    problem = None
+    if damage is not None:
+        code, problem = UNREADABLE, damaged(address, damage)
+    seconds = time.perf_counter() - began
+    return Replayed(address=address, code=code, result=result, error=problem, seconds=seconds, notes=notes)
 
 
 def _show(replayed: Replayed) -> None:

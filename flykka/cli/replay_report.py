@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from flykka.runtime.trace.replay.comparison import DivergenceKind
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """One file: what came of it, or the error for which nothing did."""
+    """One file: what came of it, and the error for which nothing did, or nothing more."""
 
     address: str
     code: int
@@ -82,5 +82,5 @@ def _json_of(replayed: Replayed) -> dict[str, Any]:
         "divergence": None if result.divergence is None else result.divergence.to_dict(),
         "boundary": list(result.boundary),
         "notes": list(replayed.notes),
-        "truncated": None if truncated is None else {"offset": truncated.offset, "reason": truncated.reason},
+        "truncated": None if truncated is None else asdict(truncated),
     }

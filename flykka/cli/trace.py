@@ -12,8 +12,8 @@ _EPILOG = """\
 exit codes:
   0  read, to the last whole record where the file is cut off
   1  two runs are not the same
-  2  there is no such file, it is no trace, a newer flykka wrote it, or it has
-     nothing of what was asked for
+  2  there is no such file, it is no trace, a newer flykka wrote it, it is
+     damaged, or it has nothing of what was asked for
   3  an error of this command itself
 """
 

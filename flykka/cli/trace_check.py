@@ -26,7 +26,8 @@ _EPILOG = """\
 exit codes:
   0  no law is broken, as far as the trace goes
   1  one is: the turns that did it are named
-  2  there is no such file, it is no trace, or a newer flykka wrote it
+  2  there is no such file, it is no trace, a newer flykka wrote it, or it is
+     damaged: what comes before that was checked
   3  an error of this command itself
 
 examples:

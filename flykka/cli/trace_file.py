@@ -16,7 +16,7 @@ from fsspec.core import url_to_fs
 from flykka.cli.closed_pipe import print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.reader import Damage, Trace
 
 OK, DIFFERENT, UNREADABLE, BROKEN = 0, 1, 2, 3
 """`DIFFERENT`: a replay has diverged, a monitor has found something, or two runs are not the same."""
@@ -25,12 +25,17 @@ OK, DIFFERENT, UNREADABLE, BROKEN = 0, 1, 2, 3
 def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> int:
     """Open a trace and do something with it; the exit code, which is that of `command` where nothing goes wrong.
 
+    That `command` has come upon damage in the trace goes wrong, however much could be read before it.
+
     `name` is the command as it is typed, `flykka trace`; whoever reads what it prints may stop reading, as `head` does.
     """
     try:
         with opened(address) as trace:
             code = command(trace)
         sys.stdout.flush()
+        if trace.damage is not None:
+            print(f"{name}: {damaged(address, trace.damage)}", file=sys.stderr)
+            return UNREADABLE
     except BrokenPipeError:
         print_no_more()
         return OK
@@ -85,6 +90,11 @@ def output_problem(output: str, refusal: OSError) -> str:
     """Why something cannot be written, in the same words for all commands."""
     why = "a file of that name is in the way" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
     return f"{output} cannot be written: {why}"
+
+
+def damaged(address: str, damage: Damage) -> str:
+    """Up to where a trace could be read."""
+    return f"{address} is damaged at byte {damage.offset:,}, and was read up to there only: {damage.reason}"
 
 
 def reason(address: str, unreadable: Exception) -> str:

@@ -107,7 +107,8 @@ def _outcome(entry: RootExceptionHistoryEntry) -> str:
         case FailureOutcome.RESTARTED:
             return f"{what} restarted{after} from checkpoint {entry.restored_checkpoint}"
         case FailureOutcome.FAILED:
-            return "not recovered: the job has FAILED"
+            why = f" ({entry.why_not_restarted})" if entry.why_not_restarted else ""
+            return f"not recovered: the job has FAILED{why}"
         case FailureOutcome.CANCELED:
             return "the job was cancelled before it recovered"
         case FailureOutcome.SUSPENDED:

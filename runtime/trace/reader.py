@@ -38,6 +38,8 @@ class Trace:
     def __init__(self, path: Path, header: TraceHeader) -> None:
         self.path = path
         self.header = header
+        self.damage: Damage | None = None
+        """Where a reading of the records has met damage, other than that the file was cut off; None if it has not."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -122,11 +124,13 @@ class Trace:
             if file.read(1):
                 yield Damage(offset=end, reason="the file goes on behind the end of the recording")
             elif not has_end:
-                yield Damage(offset=end, reason="the recording was not closed: its process was ended, or it still runs")
+                reason = "the recording was not closed: its process was ended, or it still runs"
+                yield Damage(offset=end, reason=reason, is_cut_off=True)
 
     def _whole_frames(self) -> Iterator[Frame]:
         for frame in self._frames():
             if isinstance(frame, Damage):
+                self.damage = None if frame.is_cut_off else frame
                 return
             yield frame
 

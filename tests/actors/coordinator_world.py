@@ -12,7 +12,6 @@ from flykka.actors.master_hooks import HooksOfJob, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
-    TaskCheckpointMessages,
 )
 from flykka.messages.coordination import (
     CoordinatedTask,
@@ -36,6 +35,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.checkpoint.coordinating import acknowledgement
 from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from tests.actors.leading import new_checkpoints
+from tests.actors.peer import PeerActor, unpacked
 
 JOB = JobId("job")
 SESSION = LeaderSessionId("session")
@@ -67,19 +67,6 @@ class JobMaster(Actor):
             self._coordinator.tell(answer)
 
 
-class TaskManager(Actor):
-    """Keeps what it is told under the JobMaster's session; the kernel drops everything that claims another."""
-
-    def __init__(self, told: list[Message]) -> None:
-        self._told = told
-
-    def pre_start(self) -> None:
-        self.context.accept_session(SESSION)
-
-    def handle_message(self, message: Message) -> None:
-        self._told += message.messages if isinstance(message, TaskCheckpointMessages) else (message,)
-
-
 class World:
     """A coordinator below a JobMaster, tasks at one TaskManager, a storage in a folder of the test."""
 
@@ -101,7 +88,7 @@ class World:
         self.checkpoints = checkpoints or new_checkpoints(JOB)
         self.heard: list[Message] = []
         self._told: list[Message] = []
-        self.task_manager = system.spawn(Props(TaskManager, self._told), "task-manager")
+        self.task_manager = system.spawn(Props(PeerActor, self._told, SESSION), "task-manager")
         graph = JobGraph(
             job_id=JOB,
             name="job",
@@ -156,7 +143,7 @@ class World:
 
     def told(self) -> list[Message]:
         """What the tasks were told since the last look."""
-        told = list(self._told)
+        told = unpacked(self._told)
         self._told.clear()
         return told
 

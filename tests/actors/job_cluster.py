@@ -14,7 +14,6 @@ from flykka.actors.embedded_ha_services import EmbeddedHaServices
 from flykka.actors.high_availability import HighAvailabilityServices
 from flykka.actors.job_manager import JobManager
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.checkpoint import TaskCheckpointMessages
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import (
     ExecutionAttemptId,
@@ -29,7 +28,6 @@ from flykka.messages.ids import (
 )
 from flykka.messages.job import CancelJob, ListeningBehaviour, SubmitJob
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, RestartStrategyConfiguration
-from flykka.messages.leader import LeaderSessionMessage
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
 from flykka.messages.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
@@ -42,40 +40,16 @@ from flykka.messages.task import (
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
-from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import JOB, graph_of, vertex
-from tests.actors.peer import Utter
+from tests.actors.peer import PeerActor, Utter, unpacked
 
 M = TypeVar("M", bound=Message)
 
 RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
-
-
-class Stand(Actor):
-    """Takes down what it is told, under the sessions that it accepts, and says what it is to say."""
-
-    def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
-        self._heard = heard
-        self._sessions = sessions
-
-    def pre_start(self) -> None:
-        for session in self._sessions:
-            self.context.accept_session(session)
-
-    def handle_message(self, message: Message) -> None:
-        match message:
-            case Utter(receiver=receiver, message=uttered, session=session):
-                receiver.tell(
-                    uttered if session is None else LeaderSessionMessage(leader_session_id=session, message=uttered)
-                )
-            case TaskCheckpointMessages(messages=messages):
-                self._heard += messages
-            case _:
-                self._heard.append(message)
 
 
 class ScriptedDiscovery:
@@ -179,14 +153,14 @@ class JobCluster:
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
         heard: list[Message] = []
-        ref = self.system.spawn(Props(Stand, heard, *sessions), name)
+        ref = self.system.spawn(Props(PeerActor, heard, *sessions), name)
         self._heard[ref] = heard
         return ref
 
     def heard(self, who: Ref, kind: type[M]) -> list[M]:
         """What a stand was told of this kind, the first first."""
         self.system.run_until_idle()
-        return [message for message in self._heard[who] if isinstance(message, kind)]
+        return [message for message in unpacked(self._heard[who]) if isinstance(message, kind)]
 
     def last(self, who: Ref, kind: type[M]) -> M:
         """What a stand was told last of this kind."""

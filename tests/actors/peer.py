@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
+from flykka.messages.checkpoint import TaskCheckpointMessages
 from flykka.messages.ids import LeaderSessionId
 from flykka.messages.message import Message, message
 from flykka.messages.ref import Ref
@@ -25,11 +27,13 @@ class Utter(Message):
     session: LeaderSessionId | None = None
 
 
-class _Peer(Actor):
+class PeerActor(Actor):
+    """Takes down what it is told, under the sessions that it accepts, and says what it is to say."""
+
     outside_state = True
     """What it has heard is the test's, which takes it away between two turns."""
 
-    def __init__(self, heard: list[Message], sessions: tuple[LeaderSessionId, ...]) -> None:
+    def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
         self._heard = heard
         self._sessions = sessions
 
@@ -53,13 +57,18 @@ class _Peer(Actor):
                 self._heard.append(message)
 
 
+def unpacked(heard: Iterable[Message]) -> list[Message]:
+    """What was heard, with each of the messages that come to a TaskManager together by itself."""
+    return [each for told in heard for each in (told.messages if isinstance(told, TaskCheckpointMessages) else (told,))]
+
+
 class Peer:
     """An actor at `/user/<name>` of a seeded system, and what it has heard and the test has not asked for yet."""
 
     def __init__(self, system: SeededSystem, name: str, *sessions: LeaderSessionId) -> None:
         self._system = system
         self._heard: list[Message] = []
-        self.ref = system.spawn(Props(_Peer, self._heard, sessions), name)
+        self.ref = system.spawn(Props(PeerActor, self._heard, *sessions), name)
         system.run_until_idle()
 
     def say(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:

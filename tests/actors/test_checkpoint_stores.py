@@ -10,14 +10,23 @@ import pytest
 from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
 from flykka.actors.errors import StoreUnavailableError
 from flykka.actors.job_checkpoints import JobCheckpoints
-from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.checkpoint import (
+    CheckpointDeclineReason,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
 from flykka.messages.coordination import (
     CheckpointingStopped,
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
+    SavepointFailed,
+    SavepointRequest,
     StartCheckpointScheduler,
+    StopCheckpointFailed,
     StopCheckpointing,
+    StopCheckpointRequest,
 )
 from flykka.messages.high_availability import CheckpointPointer
 from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
@@ -174,6 +183,28 @@ def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
 
     assert meanwhile == []
     assert taken == list(range(1, DRAWN_AT_ONCE + 2))
+
+
+def test_whoever_wants_a_savepoint_hears_at_once_that_no_id_can_be_drawn(
+    system: SeededSystem, tmp_path: Path, unreliable: Unreliable
+) -> None:
+    world = World(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
+    world.deploy("a")
+    unreliable.away = {"draw_ids"}
+    for number in range(DRAWN_AT_ONCE):
+        world.tell(SavepointRequest(job_id=JOB, request_id=f"{number}", target_location=str(tmp_path / f"{number}")))
+        world.complete(number + 1, "a")
+
+    world.tell(SavepointRequest(job_id=JOB, request_id="one more", target_location=str(tmp_path / "one")))
+    world.tell(StopCheckpointRequest(job_id=JOB, request_id="stop"))
+
+    [failed] = world.heard_of(SavepointFailed)
+    [refused] = world.heard_of(StopCheckpointFailed)
+    assert failed.cause is not None
+    assert refused.cause is not None
+    assert (failed.request_id, failed.reason) == ("one more", CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE)
+    assert failed.cause.message == "no id could be drawn for it: the store cannot be reached"
+    assert refused.cause.message == "no id could be drawn for it, 2 times in a row: the store cannot be reached"
 
 
 def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.exception_history import ExceptionHistoryChanged
 from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId, TaskManagerId
 from flykka.messages.job import (
@@ -166,6 +168,20 @@ def test_a_failed_task_has_the_others_cancelled_and_all_start_anew(cluster: JobC
     assert attempts(cluster, task_manager)[2:] == ["job_source_0_1", "job_sink_0_1"]
     assert statuses(cluster)[-4:] == [JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
+
+
+def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_whoever_listens(
+    cluster: JobCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="flykka.actors")
+    cluster.run(cluster.graph(restart=NoRestartStrategyConfiguration()), slots=1)
+
+    cluster.report(SOURCE, ExecutionState.FAILED, failure())
+    cluster.report(SINK, ExecutionState.CANCELED)
+
+    why = "the restart strategy forbids it: it allows no restart"
+    assert f"job {JOB} could not be restarted: {why}" in caplog.messages
+    assert cluster.last(cluster.client, ExceptionHistoryChanged).entry.why_not_restarted == why
 
 
 def test_a_restart_uses_the_slots_that_the_job_has(cluster: JobCluster) -> None:

@@ -6,17 +6,21 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.embedded_ha_services import EmbeddedStore
+from flykka.messages.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
 from flykka.messages.ids import JobId, OperatorId
-from flykka.messages.job import CheckpointCompleted, JobRestored, JobResultFailure, SubmitJob
+from flykka.messages.job import CheckpointCompleted, JobRestored, JobResultFailure, JobSubmitSuccess, SubmitJob
 from flykka.messages.job_graph import JobGraph
 from flykka.messages.source import AddSplits
 from flykka.messages.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import failure
+from tests.actors.drivers import Driver
+from tests.actors.graph.graphs import JOB, failure
 from tests.actors.job_cluster import JobCluster, split
 from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
 
@@ -45,12 +49,39 @@ def retained(cluster: JobCluster) -> str:
     return kept
 
 
-def test_a_checkpoint_that_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
+def test_a_job_whose_checkpoint_cannot_be_read_is_refused_and_leaves_nothing(cluster: JobCluster) -> None:
     nowhere = str(cluster.folder / "nowhere")
 
     cluster.job_manager.tell(SubmitJob(job_graph=cluster.graph(), client=cluster.client, restore_path=nowhere))
+    cluster.system.run_until_idle()
 
     assert nowhere in cluster.last(cluster.client, JobResultFailure).cause.message
+    assert cluster.heard(cluster.client, JobSubmitSuccess) == []
+    assert not cluster.folder.exists()
+
+
+def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began_with(tmp_path: Path) -> None:
+    store = EmbeddedStore()
+    with SeededSystem(5) as system, SeededSystem(6) as other:
+        first, second = (Driver(each, tmp_path / "checkpoints", store, str(each)) for each in (system, other))
+        elsewhere = retained(first)
+        another = replace(checkpointed(first, interval_ms=50), job_id=ANOTHER)
+        submission = SubmitJob(job_graph=another, client=first.client, restore_path=elsewhere)
+        first.job_manager.tell(submission)
+        task_manager = first.go_on("tm-2")
+        system.advance(60)
+        taken = first.last(task_manager, TriggerCheckpoint).checkpoint_id
+        for descriptor in first.deployed(task_manager):
+            answer = AcknowledgeCheckpoint(job_id=ANOTHER, attempt=descriptor.attempt, checkpoint_id=taken)
+            first.tell_job_master(answer)
+        rmtree(elsewhere)
+        first.services.close()
+
+        second.job_manager.tell(replace(submission, client=second.client))
+        second.go_on("tm-1")
+
+        assert second.heard(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=ANOTHER)]
+        assert second.last(second.client, JobRestored).checkpoint_id == taken
 
 
 def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
@@ -96,27 +127,23 @@ def with_another_source(job_graph: JobGraph) -> JobGraph:
     )
 
 
-def start(cluster: JobCluster, path: str, *, allow_non_restored_state: bool) -> None:
-    cluster.job_manager.tell(
-        SubmitJob(
-            job_graph=with_another_source(checkpointed(cluster)),
-            client=cluster.client,
-            restore_path=path,
-            allow_non_restored_state=allow_non_restored_state,
-        )
-    )
-    cluster.accept_job_master()
-    cluster.start_task_manager("tm-2")
-    cluster.offer("tm-2", 1)
-
-
 def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = retained(cluster)
 
     with caplog.at_level(logging.INFO, logger="flykka"):
-        start(cluster, path, allow_non_restored_state=True)
+        cluster.job_manager.tell(
+            SubmitJob(
+                job_graph=with_another_source(checkpointed(cluster)),
+                client=cluster.client,
+                restore_path=path,
+                allow_non_restored_state=True,
+            )
+        )
+        cluster.accept_job_master()
+        cluster.start_task_manager("tm-2")
+        cluster.offer("tm-2", 1)
 
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
     assert "skipped checkpoint state of operators that it does not have: source" in caplog.text
@@ -125,8 +152,12 @@ def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
 def test_state_without_operator_is_refused_where_nobody_has_allowed_it(cluster: JobCluster) -> None:
     path = retained(cluster)
 
-    start(cluster, path, allow_non_restored_state=False)
+    cluster.job_manager.tell(
+        SubmitJob(job_graph=with_another_source(checkpointed(cluster)), client=cluster.client, restore_path=path)
+    )
+    cluster.system.run_until_idle()
 
     failed = cluster.last(cluster.client, JobResultFailure)
     assert failed.cause.type_name == "StateWithoutOperatorError"
-    assert cluster.heard(cluster.client, JobRestored) == []
+    assert [success.job_id for success in cluster.heard(cluster.client, JobSubmitSuccess)] == [JOB]
+    assert not (cluster.folder / ANOTHER).exists()

@@ -181,7 +181,8 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert numbers(stage) == dict.fromkeys(NOBODY_TWICE, 1) | {"source_1": 0}
+    # Those behind it had not begun.
+    assert numbers(stage) == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.world.rows() == ALL_ROWS
 
 

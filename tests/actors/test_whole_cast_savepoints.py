@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
 from flykka.messages.coordination import CheckpointFailuresExceeded, MetadataWritten
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import JobId
@@ -79,6 +84,40 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_ha
         assert len(kept) == (1 if moment is NotifyCheckpointComplete else 0)
         assert all(f"A savepoint has been created at {path}: it is consistent" in why for path in kept)
         assert stage.statuses()[-1] is JobStatus.FINISHED
+        assert stage.data_plane.sink.published == ALL_FILES
+
+
+@pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_of_which_a_task_declines_its_last_savepoint_reads_on_without_a_restart(
+    moment: type[Message], seed: int, tmp_path: Path
+) -> None:
+    with SeededSystem(seed) as system:
+        stage = Stage(system, tmp_path / "checkpoints")
+        stage.submit()
+        system.advance(300)
+        disk_full = SerializedThrowable(type_name="StorageError", message="no space is left")
+
+        def decline(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
+            if isinstance(message, TriggerCheckpoint | AcknowledgeCheckpoint) and isinstance(message, moment):
+                remove()
+                job_master = system.find("/user/job-manager/job-job")
+                assert job_master is not None
+                attempt, checkpoint_id = message.attempt, message.checkpoint_id
+                declined = DeclineCheckpoint(
+                    job_id=JobId("job"), attempt=attempt, checkpoint_id=checkpoint_id, cause=disk_full
+                )
+                job_master.tell(declined)
+
+        remove = system.add_delivery_hook(decline)
+        stage.stop(savepoints=tmp_path / "savepoints")
+        stage.run(seconds=10)
+
+        assert stage.client.expect(StoppingFailure).cause.message == (
+            "its last savepoint 1 failed with CHECKPOINT_DECLINED: StorageError: no space is left; the job goes on"
+        )
+        assert whole(tmp_path / "savepoints") == []
+        assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
         assert stage.data_plane.sink.published == ALL_FILES
 
 

@@ -100,6 +100,11 @@ WRONG = {
         "numbers(env).set_parallelism(0)  # here",
         r"ProgramError: the parallelism of numbers must be a whole number from 1, not 0",
     ),
+    "the name of a restart strategy": (
+        'env.set_restart_strategy("fixed-delay")  # here',
+        r"ProgramError: a restart strategy is one such as RestartStrategies\.fixed_delay_restart\(3, '10s'\) or"
+        r" RestartStrategies\.no_restart\(\), not 'fixed-delay'",
+    ),
     "a stream that goes nowhere": (
         'numbers(env).where("id > 3")\nenv.execute("lost")  # here',
         r"ProgramError: the program writes nothing: end a stream with sink_to\(\.\.\.\), perhaps that of"

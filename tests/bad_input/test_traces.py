@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import struct
 import sys
 import zlib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgpack
 import pytest
@@ -125,7 +128,7 @@ def test_what_is_left_of_a_trace_that_is_cut_off_is_read(flykka: Shell, trace: P
 
 
 @pytest.mark.parametrize("command", [each for each in READERS if "diagram" not in each], ids=" ".join)
-def test_a_bit_that_has_flipped_is_found_and_what_comes_before_it_read(
+def test_a_bit_that_has_flipped_is_an_error_and_what_comes_before_it_is_read(
     flykka: Shell, trace: Path, command: list[str]
 ) -> None:
     data = bytearray(trace.read_bytes())
@@ -134,8 +137,46 @@ def test_a_bit_that_has_flipped_is_found_and_what_comes_before_it_read(
 
     code, out, err = flykka(*command, trace)
 
-    assert (code, err) == (READ, "")
-    assert "the checksum of a" in out
+    assert code == UNREADABLE
+    assert re.fullmatch(
+        rf"flykka {' '.join(command)}: {trace} is damaged at byte [\d,]+, and was read up to there only:"
+        r" the checksum of a frame does not fit\n",
+        err,
+    )
+    assert "the checksum of a frame does not fit" in out
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--limit", "9"], READ), ([], UNREADABLE)], ids=["a part", "all"])
+def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
+    flykka: Shell, tmp_path: Path, words: list[str], code: int
+) -> None:
+    trace = record(tmp_path / "run.trace", words=tuple(map(str, range(3_000))))
+    data = bytearray(trace.read_bytes())
+    data[-40] ^= 0b100
+    trace.write_bytes(data)
+
+    told = flykka("trace", "show", trace, *words)
+
+    assert told[0] == code
+    assert "Note(text=0)" in told[1]
+
+
+def test_a_damaged_trace_among_others_is_an_error_of_the_replay(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+    other = record(tmp_path / "other.trace")
+    data = bytearray(trace.read_bytes())
+    data[-20] ^= 0b100
+    trace.write_bytes(data)
+
+    code, _, err = flykka("replay", trace, other, "--junit", tmp_path / "replay.xml")
+    told = flykka("replay", trace, other, "--json")
+
+    suite = ElementTree.parse(tmp_path / "replay.xml").getroot()
+    assert (code, suite.get("errors")) == (UNREADABLE, "1")
+    assert [case.findtext("error") is not None for case in suite] == [True, False]
+    assert f"{trace} is damaged at byte" in err
+    traces = json.loads(told[1])["traces"]
+    assert [each["exit_code"] for each in traces] == [UNREADABLE, READ]
+    assert (traces[0]["truncated"]["is_cut_off"], traces[0]["compared"]) == (False, 0)
 
 
 def test_a_diagram_of_which_damage_has_left_nothing_is_not_drawn(flykka: Shell, trace: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from flykka.errors import UnknownJobError
+from flykka.errors import JobSubmissionError, UnknownJobError
 from flykka.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
@@ -39,6 +40,16 @@ def test_a_job_is_found_by_its_id_and_waited_for(cluster: LocalCluster, data_pla
     assert (found.job_id, found.job_name) == (submitted.job_id, submitted.job_name)
     assert found.wait(timeout=30).job_id == submitted.job_id
     assert data_plane.sink.published == ALL_FILES
+
+
+def test_a_job_whose_savepoint_cannot_be_loaded_is_not_accepted(cluster: LocalCluster, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "savepoint-1")
+
+    client = cluster.submit(GRAPH, nowhere)
+
+    with pytest.raises(JobSubmissionError, match=f"was refused: CheckpointNotFoundError: {nowhere}"):
+        client.wait_submitted()
+    assert client.done()
 
 
 def test_a_job_that_there_is_not_or_not_any_more_is_refused_by_name(cluster: LocalCluster) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -143,6 +145,26 @@ def test_an_environment_runs_one_job_after_another(
         env.execute(name)
 
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "first")), spark.read.parquet(str(tmp_path / "second")))
+
+
+def test_the_code_of_a_job_that_is_over_is_let_go_of_with_the_next_one(
+    env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    functions: list[ref[object]] = []
+
+    for number in range(3):
+
+        def cheap(rows: DataFrame) -> DataFrame:
+            return rows.where("price < 50")
+
+        functions.append(ref(cheap))
+        read = env.from_source(FileSource.parquet(str(bids)), uid=f"bids-{number}")
+        read.transform(cheap).uid(f"cheap-{number}").sink_to(FileSink.parquet(str(tmp_path / f"{number}")))
+        env.execute(f"run {number}")
+        del cheap, read
+        gc.collect()
+
+    assert [function() is not None for function in functions] == [False, False, True]
 
 
 def test_a_failing_function_fails_the_job_with_the_users_own_words(

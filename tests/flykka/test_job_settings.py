@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import DurationError, ProgramError
 from flykka.job_settings import JobSettings
 from flykka.messages.job_graph import (
@@ -67,6 +69,25 @@ def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> 
 
     assert JobSettings().set_restart_strategy(chosen).restart_strategy == chosen
     assert JobSettings().set_restart_strategy(chosen).enable_checkpointing("1s").restart_strategy == chosen
+
+
+@pytest.mark.parametrize("wrong", ["fixed-delay", 3, None, RestartStrategies.no_restart])
+def test_what_is_no_restart_strategy_is_refused_with_an_example(wrong: Any) -> None:
+    settings = JobSettings()
+
+    with pytest.raises(
+        ProgramError, match=r"such as RestartStrategies\.fixed_delay_restart\(3, '10s'\).*, not "
+    ) as told:
+        settings.set_restart_strategy(wrong)
+
+    assert str(told.value).endswith(f"not {wrong!r}")
+    assert settings.restart_strategy == RestartStrategies.fallback_restart()
+
+
+@pytest.mark.parametrize("wrong", ["fixed-delay", RestartStrategies.fallback_restart()])
+def test_what_is_no_default_restart_strategy_is_refused_before_there_is_a_cluster(wrong: Any) -> None:
+    with pytest.raises(ProgramError, match="a restart strategy is one such as"):
+        StreamExecutionEnvironment.get_execution_environment(default_restart_strategy=wrong)
 
 
 def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(

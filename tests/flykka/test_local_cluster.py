@@ -27,14 +27,15 @@ from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.graph.graphs import graph_of, vertex
-from tests.actors.job_cluster import ScriptedDataPlane, Stand
+from tests.actors.job_cluster import ScriptedDataPlane
+from tests.actors.peer import PeerActor
 
 
 class SilentDataPlane(ScriptedDataPlane):
     """Its bridges take everything down and answer nothing: a job on it begins, and never ends."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(Stand, [])
+        return Props(PeerActor, [])
 
 
 class Made:

@@ -26,7 +26,17 @@ def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:
     assert (windows.size_ms, windows.offset_ms) == (3_600_000, 900_000)
 
 
-@pytest.mark.parametrize(("size", "offset"), [("0s", 0), ("1h", "1h"), ("1h", "2h"), ("1h", -1)])
+def test_a_negative_offset_cuts_the_windows_that_the_positive_one_a_window_later_does() -> None:
+    tumbling = TumblingEventTimeWindows.of("1d", offset="-8h")
+    sliding = SlidingEventTimeWindows.of("1d", "1h", offset=timedelta(minutes=-15))
+
+    # The same windows have the same state: a job may be changed from one to the other.
+    assert tumbling == TumblingEventTimeWindows.of("1d", offset="16h")
+    assert sliding == SlidingEventTimeWindows.of("1d", "1h", offset="45min")
+    assert tumbling.next_start(0) == 16 * 3_600_000
+
+
+@pytest.mark.parametrize(("size", "offset"), [("0s", 0), ("1h", "1h"), ("1h", "2h"), ("1h", "-1h"), ("1h", "soon")])
 def test_a_window_without_length_or_moved_by_its_own_length_is_refused(size: str, offset: str | int) -> None:
     with pytest.raises(DurationError):
         TumblingEventTimeWindows.of(size, offset)
@@ -45,7 +55,7 @@ def test_sliding_windows_have_a_slide_too() -> None:
         ("1h", "0s", 0, "window slide '0s' must be longer"),
         ("1h", "-5min", 0, "window slide"),
         ("1h", "10min", "10min", "window offset '10min' is not shorter than the window slide '10min'"),
-        ("1h", "10min", -1, "window offset -1 is negative"),
+        ("1h", "10min", "-10min", "window offset '-10min' is not shorter than the window slide '10min'"),
     ],
 )
 def test_sliding_windows_that_cannot_be_are_refused(size: str, slide: str, offset: str | int, named: str) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from flykka.runtime.durations import Duration, duration_ms, format_ms, positive_duration_ms
+from flykka.runtime.durations import Duration, duration_ms, format_ms, positive_duration_ms, signed_duration_ms
 from flykka.runtime.errors import DurationError
 
 
@@ -44,6 +44,13 @@ def test_what_cannot_be_read_is_refused_by_its_value(written: object) -> None:
 def test_a_duration_is_a_whole_number_of_milliseconds_from_zero(written: Duration) -> None:
     with pytest.raises(DurationError):
         duration_ms(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "ms"), [("-8h", -28_800_000), (timedelta(seconds=-1), -1_000), (-1, -1), ("2s", 2_000)]
+)
+def test_a_duration_may_be_negative_where_that_is_asked_for(written: Duration, ms: int) -> None:
+    assert signed_duration_ms(written) == ms
 
 
 def test_where_time_must_pass_zero_is_refused() -> None:

@@ -68,6 +68,8 @@ def test_every_cut_leaves_the_whole_blocks_before_it(tmp_path: Path, whole: tupl
         seen.add(len(found))
         assert trace.truncated is not None
         assert trace.truncated.offset <= cut
+        assert trace.truncated.is_cut_off
+        assert trace.damage is None
 
     assert seen == {0, len(records) // 2, len(records)}
 
@@ -100,6 +102,9 @@ def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tupl
         assert found == records[: len(found)]
         assert trace.truncated is not None
         assert trace.truncated.offset == max(begin for begin in begins if begin <= place)
+        # Not even where it is the length of the last frame that says more than there is.
+        assert not trace.truncated.is_cut_off
+        assert trace.damage == trace.truncated
 
 
 def test_a_trace_that_was_not_closed_says_so_and_is_read_to_its_end(
@@ -128,6 +133,24 @@ def test_a_file_that_goes_on_behind_its_end_is_damaged_there(
     assert list(trace.records()) == records
     assert trace.truncated is not None
     assert trace.truncated.offset == sum(map(len, frames))
+    assert not trace.truncated.is_cut_off
+
+
+def test_a_length_that_is_damaged_is_told_from_a_file_that_was_cut_off_in_the_first_format_too(tmp_path: Path) -> None:
+    data, path = FORMAT_1.read_bytes(), tmp_path / "one.trace"
+    last = len(data) - len(frames_of(data)[-1])
+    longer = bytearray(data)
+    longer[last + 1] ^= 1 << 6
+
+    path.write_bytes(data[:-3])
+    cut = Trace.open(path).truncated
+    path.write_bytes(longer)
+    damaged = Trace.open(path).truncated
+
+    assert cut is not None
+    assert damaged is not None
+    assert (cut.offset, cut.is_cut_off, damaged.offset, damaged.is_cut_off) == (last, True, last, False)
+    assert damaged.reason.startswith("the length of a frame, ")
 
 
 PROGRAM = """

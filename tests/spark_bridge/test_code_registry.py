@@ -102,6 +102,19 @@ def test_a_graph_that_fits_is_accepted() -> None:
     registry.check(graph(keys, key_by=keys))
 
 
+def test_code_is_let_go_of_that_no_job_graph_names_any_more() -> None:
+    registry = CodeRegistry()
+    over = registry.bind("over", TransformCode(function=nothing))  # type: ignore[arg-type]
+    runs = registry.bind("runs", TransformCode(function=nothing))  # type: ignore[arg-type]
+    keys = registry.bind("runs-keys", KeyByCode(columns=("a",)))
+
+    registry.retain([graph(runs, key_by=keys)])
+
+    registry.check(graph(runs, key_by=keys))
+    with pytest.raises(UnboundOperatorError, match="no operator 'over' in this application; it has: runs, runs-keys"):
+        registry.resolve(over)
+
+
 def test_an_operator_is_told_by_the_name_that_the_user_knows() -> None:
     registry = CodeRegistry()
     site = CallSite(file="app.py", line=12)

@@ -25,6 +25,7 @@ from flykka.messages.checkpoint import (
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.coordination import (
     CheckpointIds,
+    CheckpointIdsNotDrawn,
     CheckpointsRecovered,
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
@@ -129,7 +130,7 @@ class Coordination:
         self.ids = Ids()
         self.timers: dict[Timer, int] = {}
         self.storage_answers = storage_answers
-        self.storage_fails = False
+        self.storage_fails = self.counter_fails = False
         self.while_an_id_is_drawn: Callable[[], None] = lambda: None
         if recovers:
             self.recover()
@@ -205,6 +206,9 @@ class Coordination:
 
     def _answer(self, effect: CoordinatorEffect) -> None:
         match effect:
+            case effects.DrawCheckpointId() if self.counter_fails:
+                cause = SerializedThrowable(type_name="StoreUnavailableError", message="the store cannot be reached")
+                self.handle(CheckpointIdsNotDrawn(cause=cause))
             case effects.DrawCheckpointId():
                 self.while_an_id_is_drawn()
                 self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.draw()))

@@ -64,6 +64,10 @@ class Coordinating(RuleBasedStateMachine):
         request_id = str(self.savepoints) if savepoint else None
         self.world.handle(events.TriggerRequested(properties=properties, request_id=request_id))
 
+    @rule(fails=st.booleans())
+    def the_counter_of_ids_fails_or_is_back(self, fails: bool) -> None:
+        self.world.counter_fails = fails
+
     @rule()
     def the_input_is_at_its_end(self) -> None:
         self.world.handle(events.FinalCheckpointRequested())

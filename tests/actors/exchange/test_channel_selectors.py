@@ -17,15 +17,6 @@ def test_a_rebalance_goes_round_from_where_it_is_told_to_begin() -> None:
     assert selected(ShipStrategy.REBALANCE, 4, first=5) == [[2], [0], [1], [2]]
 
 
-def test_a_rescale_goes_round_from_the_first_of_its_readers() -> None:
-    assert selected(ShipStrategy.RESCALE, 4, first=5) == [[0], [1], [2], [0]]
-
-
-@pytest.mark.parametrize("ship_strategy", [ShipStrategy.FORWARD, ShipStrategy.GLOBAL])
-def test_what_is_forwarded_or_global_goes_to_the_first(ship_strategy: ShipStrategy) -> None:
-    assert selected(ship_strategy, 2, first=1) == [[0], [0]]
-
-
 def test_a_shuffle_goes_where_chance_says() -> None:
     assert selected(ShipStrategy.SHUFFLE, 2) == [[2], [2]]
 

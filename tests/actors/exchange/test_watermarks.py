@@ -29,22 +29,10 @@ def say(valve: WatermarkValve, *inputs: tuple[int, Watermark | WatermarkStatus])
     return said
 
 
-def test_the_watermark_is_the_minimum_over_the_channels() -> None:
-    valve = WatermarkValve(2)
-
-    assert say(valve, (0, at(5)), (1, at(3)), (1, at(9)), (0, at(7))) == [[], [at(3)], [at(5)], [at(7)]]
-
-
 def test_a_watermark_that_goes_back_is_ignored() -> None:
     valve = WatermarkValve(1)
 
     assert say(valve, (0, at(5)), (0, at(5)), (0, at(4)), (0, at(6))) == [[at(5)], [], [], [at(6)]]
-
-
-def test_an_idle_channel_holds_nothing_back() -> None:
-    valve = WatermarkValve(2)
-
-    assert say(valve, (0, at(5)), (1, at(3)), (1, IDLE)) == [[], [at(3)], [at(5)]]
 
 
 def test_a_channel_that_is_active_again_counts_when_it_has_caught_up() -> None:
@@ -76,12 +64,6 @@ def test_what_an_idle_channel_says_is_ignored() -> None:
     valve = WatermarkValve(2)
 
     assert say(valve, (0, IDLE), (0, at(100)), (1, at(5))) == [[], [], [at(5)]]
-
-
-def test_a_status_that_changes_nothing_says_nothing() -> None:
-    valve = WatermarkValve(2)
-
-    assert say(valve, (0, ACTIVE), (0, IDLE), (0, IDLE)) == [[], [], []]
 
 
 def test_the_end_of_event_time_passes_when_all_channels_have_reached_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.graph.effects import CoordinateTasks, ReleasePartitions
+from flykka.actors.graph.effects import CoordinateTasks, ExecutionMoved, ReleasePartitions, StartRestartTimer
 from flykka.actors.graph.events import EndOfDataReported, SlotsLost
 from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
 from flykka.messages.job import JobStatus
@@ -14,7 +14,7 @@ from tests.actors.graph.graphs import failure, graph_of, vertex
 from tests.actors.graph.running import Running
 
 FINISHED, FAILED, RUNNING = ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.RUNNING
-SCHEDULED = ExecutionState.SCHEDULED
+SCHEDULED, DEPLOYING = ExecutionState.SCHEDULED, ExecutionState.DEPLOYING
 
 
 def made_and_read(makers: int = 1) -> JobGraph:
@@ -116,7 +116,26 @@ def test_a_result_that_is_lost_with_its_task_manager_is_one_failure_with_those_w
     assert attempts(running) == {"maker0": 1, "reader0": 1, "reader1": 1}
 
 
-def test_who_has_been_given_up_with_one_result_does_not_begin_when_the_other_is_whole() -> None:
+def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_it_waits_for() -> None:
+    running = Running(made_and_read())
+    running.deploy()
+    running.report("job_maker_0_0", RUNNING)
+    before = len(running.effects)
+
+    running.report("job_maker_0_0", FAILED)
+    restart(running)
+    running.give_slots()
+    running.report("job_maker_0_1", RUNNING)
+    finish(running, "job_maker_0_1")
+    running.give_slots()
+
+    assert attempts(running) == {"maker0": 1, "reader0": 0, "reader1": 0}
+    assert [timer.tasks for timer in running.made(StartRestartTimer)] == [("maker (1/1)",)]
+    moved = [effect for effect in running.effects[before:] if isinstance(effect, ExecutionMoved)]
+    assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
+
+
+def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made() -> None:
     running = Running(made_and_read(makers=2))
     running.deploy()
     running.report_all(RUNNING)
@@ -130,8 +149,8 @@ def test_who_has_been_given_up_with_one_result_does_not_begin_when_the_other_is_
     running.report("job_maker_0_1", RUNNING)
     finish(running, "job_maker_0_1")
 
-    assert before == [FINISHED, FINISHED, *[ExecutionState.CANCELED] * 2]
-    assert attempts(running) == {"maker0": 1, "maker1": 0, "reader0": 1, "reader1": 1}
+    assert before == [FINISHED, FINISHED, *[ExecutionState.CREATED] * 2]
+    assert attempts(running) == {"maker0": 1, "maker1": 0, "reader0": 0, "reader1": 0}
     assert {running.graph.subtask(JobVertexId("reader"), each).execution.state for each in (0, 1)} == {SCHEDULED}
 
 

@@ -136,7 +136,9 @@ def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
     running.report_all(ExecutionState.CANCELED)
 
     assert running.effects[-1] == JobStatusMoved(
-        status=JobStatus.FAILED, cause=failure("hopeless", suppress_restarts=True)
+        status=JobStatus.FAILED,
+        cause=failure("hopeless", suppress_restarts=True),
+        why="restarts are suppressed: no restart can mend TestError",
     )
 
 
@@ -152,7 +154,11 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     running.report("job_source_0_1", ExecutionState.FAILED)
 
     assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2, cause=failure())]
-    assert statuses(running)[-1] is JobStatus.FAILED
+    assert running.effects[-1] == JobStatusMoved(
+        status=JobStatus.FAILED,
+        cause=failure(),
+        why="the restart strategy forbids it: it allows 1 restart",
+    )
 
 
 @pytest.mark.parametrize("failover", list(FailoverStrategyKind))
@@ -165,10 +171,12 @@ def test_a_failure_that_comes_back_without_a_checkpoint_ends_the_job_and_says_so
     running.fail_and_restart("job_source_0_0")
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    said = (
-        "failed 2 times in a row with the same failure, no checkpoint completed in between; it is not retried any more"
+    repeated = "failed 2 times in a row with the same failure, no checkpoint completed in between"
+    assert running.effects[-1] == JobStatusMoved(
+        status=JobStatus.FAILED,
+        cause=failure(f"boom\n{repeated}; it is not retried any more"),
+        why=f"restarts are suppressed: it {repeated}",
     )
-    assert running.effects[-1] == JobStatusMoved(status=JobStatus.FAILED, cause=failure(f"boom\n{said}"))
 
 
 def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:

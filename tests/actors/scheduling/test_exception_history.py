@@ -133,6 +133,16 @@ def test_the_end_of_the_job_is_the_outcome_of_what_was_not_mended(status: JobSta
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
 
+def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_it() -> None:
+    why = "restarts are suppressed: no restart can mend ValueError"
+    regions = failed(cause=LOST), restart(tasks=(SOURCE,)), failed(), failing()
+
+    waiting, last = told(*regions, JobStatusMoved(status=JobStatus.FAILED, cause=BUG, why=why)).entries
+
+    assert (waiting.root.cause, waiting.outcome, waiting.why_not_restarted) == (LOST, FailureOutcome.FAILED, None)
+    assert (last.root.cause, last.outcome, last.why_not_restarted) == (BUG, FailureOutcome.FAILED, why)
+
+
 def test_a_job_that_is_suspended_tells_why() -> None:
     entry = only(told(ended(JobStatus.SUSPENDED, LOST)))
 

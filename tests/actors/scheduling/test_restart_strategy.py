@@ -52,11 +52,20 @@ def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
     return told
 
 
-def test_a_fixed_delay_allows_so_many_restarts_and_no_more() -> None:
-    strategy = restart_strategy(FixedDelayRestartStrategyConfiguration(attempts=2, delay_ms=50))
-
-    assert allowed(strategy, 0, 0, 0) == [True, True, False]
-    assert strategy.backoff == Backoff(delay_ms=50)
+@pytest.mark.parametrize(
+    ("configuration", "allowance"),
+    [
+        (NoRestartStrategyConfiguration(), "no restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=0), "no restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=1), "1 restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=3), "3 restarts"),
+        (FixedDelayRestartStrategyConfiguration(), "restarts without end"),
+        (RATE, "2 restarts within 0.1 s"),
+        (GROWING, "restarts without end"),
+    ],
+)
+def test_a_strategy_says_what_it_allows(configuration: RestartStrategyConfiguration, allowance: str) -> None:
+    assert restart_strategy(configuration).allowance == allowance
 
 
 def test_without_a_number_of_attempts_there_is_no_end() -> None:
@@ -83,12 +92,6 @@ def test_a_growing_delay_stops_at_its_limit_and_begins_anew_after_a_quiet_time()
     assert delays(strategy, 10_000, 10_100, 10_200, 10_300) == [100, 200, 350, 350]
     # Quiet is what is longer than the threshold and the delay of now together.
     assert delays(strategy, 11_649, 12_999) == [350, 100]
-
-
-def test_a_jitter_reaches_as_far_to_both_sides_and_never_beyond_the_limit() -> None:
-    backoff = Backoff(delay_ms=4, jitter_ms=2, max_ms=5)
-
-    assert [backoff.drawn(chance) for chance in (0.0, 0.2, 0.4, 0.6, 0.8, 0.999)] == [2, 3, 4, 5, 5, 5]
 
 
 @pytest.mark.parametrize(

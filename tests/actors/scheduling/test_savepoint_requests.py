@@ -59,9 +59,9 @@ def failed(request_id: str = "s") -> SavepointFailed:
     return SavepointFailed(job_id=JOB, request_id=request_id, reason=reason, cause=CAUSE)
 
 
-def stop_failed(request_id: str | None = None) -> StopCheckpointFailed:
+def stop_failed(request_id: str | None = None, checkpoint_id: int | None = 3) -> StopCheckpointFailed:
     reason = CheckpointDeclineReason.EXPIRED
-    return StopCheckpointFailed(job_id=JOB, checkpoint_id=3, reason=reason, request_id=request_id)
+    return StopCheckpointFailed(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, request_id=request_id)
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
@@ -123,7 +123,7 @@ def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_pas
     assert [type(effect) for effect in late] == [Ignore]
 
 
-@pytest.mark.parametrize("word", [failed("stop"), stop_failed()])
+@pytest.mark.parametrize("word", [failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
 def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
     requests, moved = after(RUNNING, stop(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
     refused = requests.handle(word)

@@ -16,9 +16,13 @@ from flykka.messages.job import (
     StopJob,
     StoppingSuccess,
     SubmitJob,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
 )
 from flykka.messages.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.message import Message
+from flykka.messages.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -36,21 +40,43 @@ GRAPH = JobGraph(
 BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="line 1")
 
 
-class JobManagerDesk(Actor):
-    """Notes what clients ask of the JobManager, and answers a cancellation and a stop as told."""
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What the desk says to those who want something of the job. None: it keeps silent."""
 
-    def __init__(self, asked: list[Message], cancellation: Message, stopping: Message | None) -> None:
+    cancellation: Message | None = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
+    stopping: Message | None = None
+    savepoint_path: str | None = None
+    """Where every savepoint is; with a `refusal` there is none."""
+    refusal: SerializedThrowable | None = None
+
+
+class JobManagerDesk(Actor):
+    """Notes what clients ask of the JobManager, and answers a cancellation, a stop and a savepoint as told."""
+
+    def __init__(self, asked: list[Message], answers: Answers) -> None:
         self._asked = asked
-        self._cancellation = cancellation
-        self._stopping = stopping
+        self._answers = answers
 
     def handle_message(self, message: Message) -> None:
         self._asked.append(message)
-        if isinstance(message, CancelJob):
-            message.client.tell(self._cancellation)
-        if isinstance(message, StopJob) and self._stopping is not None:
-            message.client.tell(self._stopping)
-            self._tell_result(self._stopping)
+        match message:
+            case CancelJob(client=client) if self._answers.cancellation is not None:
+                client.tell(self._answers.cancellation)
+            case StopJob(client=client) if self._answers.stopping is not None:
+                client.tell(self._answers.stopping)
+                self._tell_result(self._answers.stopping)
+            case TriggerSavepoint(client=client):
+                self._answer_savepoint(client)
+            case _:
+                pass
+
+    def _answer_savepoint(self, client: Ref) -> None:
+        if self._answers.refusal is not None:
+            client.tell(TriggerSavepointFailure(job_id=JOB, client=client, cause=self._answers.refusal))
+        elif self._answers.savepoint_path is not None:
+            path = self._answers.savepoint_path
+            client.tell(TriggerSavepointSuccess(job_id=JOB, client=client, savepoint_path=path))
 
     def _tell_result(self, stopping: Message) -> None:
         submitted = self._asked[0]
@@ -73,15 +99,14 @@ class Cluster:
 
     system: SeededSystem = field(default_factory=SeededSystem)
     asked: list[Message] = field(default_factory=list)
-    cancellation: Message = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
-    stopping: Message | None = None
+    answers: Answers = field(default_factory=Answers)
+    job_graph: JobGraph = GRAPH
 
     def __post_init__(self) -> None:
-        desk = Props(JobManagerDesk, self.asked, self.cancellation, self.stopping)
-        self.desk = self.system.spawn(desk, "job-manager")
+        self.desk = self.system.spawn(Props(JobManagerDesk, self.asked, self.answers), "job-manager")
 
     def submit(self, *, attached: bool = True) -> JobClient:
-        client = JobClient(self.system, self.desk, GRAPH, attached=attached)
+        client = JobClient(self.system, self.desk, self.job_graph, attached=attached)
         self.system.run_until_idle()
         return client
 

@@ -30,7 +30,7 @@ from flykka.messages.job import (
     StoppingSuccess,
     SubmitJob,
 )
-from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Cluster, accepted, completed
+from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Answers, Cluster, accepted, completed
 
 
 def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -> None:
@@ -204,7 +204,7 @@ def test_cancelling_is_asked_of_the_job_manager(cluster: Cluster) -> None:
 
 
 def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
-    cluster = Cluster(cancellation=CancellationFailure(job_id=JOB, cause=BOOM))
+    cluster = Cluster(answers=Answers(cancellation=CancellationFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 
     with pytest.raises(JobCancellationError, match="boom"):
@@ -212,7 +212,7 @@ def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
 
 
 def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
-    cluster = Cluster(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4"))
+    cluster = Cluster(answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")))
     client = cluster.submit()
 
     path = client.stop()
@@ -222,7 +222,7 @@ def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
 
 
 def test_a_job_that_goes_on_was_not_stopped() -> None:
-    cluster = Cluster(stopping=StoppingFailure(job_id=JOB, cause=BOOM))
+    cluster = Cluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 
     with pytest.raises(JobStoppingError, match=r"job 'counts' \(job\) was not stopped: boom"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,72 +13,34 @@ from flykka.errors import JobStoppingError, SavepointError
 from flykka.jobs.job_client import JobClient
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job import (
-    JobResultSuccess,
     StopJob,
     StoppingFailure,
     StoppingSuccess,
     SubmitJob,
     TriggerSavepoint,
-    TriggerSavepointFailure,
-    TriggerSavepointSuccess,
 )
 from flykka.messages.message import Message
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.seeded import SeededSystem
-from tests.flykka.jobs.job_desk import GRAPH, JOB
+from tests.flykka.jobs.job_desk import GRAPH, JOB, Answers, Cluster, JobManagerDesk
 
 PATH = "/savepoints/savepoint-job-1"
 DISK_FULL = SerializedThrowable(type_name="SavepointError", message="the disk is full")
 
 
-class SavepointDesk(Actor):
-    """Stands for the JobManager: takes every savepoint, or none."""
-
-    def __init__(self, asked: list[Message], refusal: SerializedThrowable | None, *, silent: bool) -> None:
-        self._asked = asked
-        self._refusal = refusal
-        self._silent = silent
-
-    def handle_message(self, message: Message) -> None:
-        self._asked.append(message)
-        match message:
-            case TriggerSavepoint(client=client) if not self._silent:
-                taken = TriggerSavepointSuccess(job_id=JOB, client=client, savepoint_path=PATH)
-                failed = TriggerSavepointFailure(job_id=JOB, client=client, cause=DISK_FULL)
-                client.tell(taken if self._refusal is None else failed)
-            case StopJob(client=client):
-                stopped = StoppingSuccess(job_id=JOB, checkpoint_path=PATH)
-                client.tell(stopped if self._refusal is None else StoppingFailure(job_id=JOB, cause=DISK_FULL))
-                submitted = self._asked[0]
-                assert isinstance(submitted, SubmitJob)
-                submitted.client.tell(JobResultSuccess(job_id=JOB, checkpoint_path=PATH))
-            case _:
-                pass
+TAKEN = Answers(savepoint_path=PATH, stopping=StoppingSuccess(job_id=JOB, checkpoint_path=PATH))
+REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=DISK_FULL))
 
 
-@dataclass
-class Cluster:
-    directory: str | None = None
-    refusal: SerializedThrowable | None = None
-    silent: bool = False
-    system: SeededSystem = field(default_factory=SeededSystem)
-    asked: list[Message] = field(default_factory=list)
-
-    def submit(self) -> JobClient:
-        desk = Props(SavepointDesk, self.asked, self.refusal, silent=self.silent)
-        checkpointing = replace(GRAPH.checkpointing, savepoint_directory=self.directory)
-        client = JobClient(
-            self.system, self.system.spawn(desk, "job-manager"), replace(GRAPH, checkpointing=checkpointing)
-        )
-        self.system.run_until_idle()
-        return client
+def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> Cluster:
+    """A cluster whose job has this default directory for savepoints."""
+    checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
+    return Cluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
 
 
 @pytest.mark.parametrize("directory", ["/here", Path("/here")])
 def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) -> None:
-    cluster = Cluster(directory="/default")
+    cluster = cluster_with("/default")
 
     path = cluster.submit().trigger_savepoint(directory)
 
@@ -89,7 +51,7 @@ def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) 
 
 
 def test_where_none_is_named_it_goes_to_the_default_one() -> None:
-    cluster = Cluster(directory="s3://bucket/savepoints")
+    cluster = cluster_with("s3://bucket/savepoints")
 
     cluster.submit().trigger_savepoint()
 
@@ -99,7 +61,7 @@ def test_where_none_is_named_it_goes_to_the_default_one() -> None:
 
 
 def test_a_relative_directory_is_meant_from_here() -> None:
-    cluster = Cluster()
+    cluster = cluster_with()
 
     cluster.submit().trigger_savepoint("savepoints")
 
@@ -109,7 +71,7 @@ def test_a_relative_directory_is_meant_from_here() -> None:
 
 
 def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_one() -> None:
-    cluster = Cluster()
+    cluster = cluster_with()
     client = cluster.submit()
 
     with pytest.raises(SavepointError, match=r"^No savepoint directory configured\. You can either specify"):
@@ -123,14 +85,14 @@ def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_on
 
 
 def test_a_savepoint_that_failed_is_an_error_that_says_why() -> None:
-    client = Cluster(refusal=DISK_FULL).submit()
+    client = cluster_with(answers=REFUSED).submit()
 
     with pytest.raises(SavepointError, match=r"no savepoint of job 'counts' \(job\): the disk is full"):
         client.trigger_savepoint("/here")
 
 
 def test_of_a_job_that_has_ended_there_is_none() -> None:
-    cluster = Cluster()
+    cluster = cluster_with()
     client = cluster.submit()
     client.stop()
 
@@ -139,7 +101,7 @@ def test_of_a_job_that_has_ended_there_is_none() -> None:
 
 
 def test_a_savepoint_that_takes_too_long_is_not_waited_for() -> None:
-    client = Cluster(silent=True).submit()
+    client = cluster_with(answers=Answers()).submit()
 
     with pytest.raises(TimeoutError, match=r"no savepoint of job 'counts' \(job\) is complete after 2 s"):
         client.trigger_savepoint("/here", timeout=2)
@@ -147,7 +109,7 @@ def test_a_savepoint_that_takes_too_long_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("drain", [False, True])
 def test_a_stop_with_a_savepoint_gives_its_path_and_so_does_the_result(drain: bool) -> None:
-    cluster = Cluster()
+    cluster = cluster_with()
     client = cluster.submit()
 
     path = client.stop_with_savepoint("/here", drain)
@@ -159,7 +121,7 @@ def test_a_stop_with_a_savepoint_gives_its_path_and_so_does_the_result(drain: bo
 
 
 def test_a_stop_asks_for_a_checkpoint_also_where_there_is_a_default_directory() -> None:
-    cluster = Cluster(directory="/default")
+    cluster = cluster_with("/default")
 
     cluster.submit().stop()
 
@@ -169,7 +131,7 @@ def test_a_stop_asks_for_a_checkpoint_also_where_there_is_a_default_directory() 
 
 
 def test_a_job_that_is_not_stopped_goes_on_and_the_error_says_why() -> None:
-    client = Cluster(refusal=DISK_FULL).submit()
+    client = cluster_with(answers=REFUSED).submit()
 
     with pytest.raises(JobStoppingError, match="was not stopped: the disk is full"):
         client.stop_with_savepoint("/here")
@@ -179,7 +141,7 @@ def test_a_coroutine_may_ask_from_another_thread() -> None:
     asked: list[Message] = []
     system = ActorSystem("savepoints")
     try:
-        desk = system.spawn(Props(SavepointDesk, asked, None, silent=False), "job-manager")
+        desk = system.spawn(Props(JobManagerDesk, asked, TAKEN), "job-manager")
         client = JobClient(system, desk, GRAPH)
 
         assert asyncio.run(asyncio.to_thread(client.trigger_savepoint, "/here")) == PATH
