@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
+from flykka.actors.data_plane import Engine
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.blocking_work import BlockingWork
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -27,11 +28,14 @@ from flykka.runtime.trace.reader import Trace
 _NOTHING_TO_RETURN = frozenset({"dispose", "delete_job", "discard_savepoint", "put_result"})
 _ASKS_THE_DATA_PLANE = frozenset({"look", "finalize_vertices", "end_attempts", "release_job", "release_partitions"})
 
+_ASKS_AN_ENGINE = frozenset(name for name in vars(Engine) if not name.startswith("_"))
+
 
 class ForkDataPlane(RecordedDataPlane):
     """Answers as the recorded one did where it can, and else as one that has nothing to do."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, *, replays_bridges: bool = True) -> None:
+        super().__init__(replays_bridges=replays_bridges)
         self._found: dict[tuple[OperatorId, bytes], SplitsDiscovered] | None = None
         self._trace = trace
 
@@ -89,7 +93,7 @@ class RecordedDiscovery:
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
     """What blocking work of a job's actors returns in a fork."""
     arguments = work.arguments
-    if work.function in _ASKS_THE_DATA_PLANE:
+    if work.function in _ASKS_THE_DATA_PLANE | _ASKS_AN_ENGINE:
         return do()
     if work.function in _NOTHING_TO_RETURN:
         return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.task import Task
+from flykka.messages.bridge import EngineFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.stage import StageFailed
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.records import Record
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
-_INJECTED = StageFailed(cause=SerializedThrowable(type_name="InjectedFailure", message="a stage fails in this fork"))
+_INJECTED = SerializedThrowable(type_name="InjectedFailure", message="a stage fails in this fork")
 
 
 class JobFork(Fork):
@@ -42,13 +43,17 @@ class JobFork(Fork):
         """What came of them in the fork."""
 
     def fail_stage(self) -> None:
-        """Let the bridge of the task that the message in hand is about report a failure first.
+        """Let the engine of the task that the message in hand is about report a failure first.
 
         Raises:
             ForkError: the message is about no task that lives.
         """
         task = self._task_in_hand()
-        self.say(f"{task}/bridge", task, _INJECTED)
+        bridge = f"{task}/bridge"
+        if self.is_replayed(bridge):
+            self.tell(bridge, EngineFailed(cause=_INJECTED))
+        else:
+            self.say(bridge, task, StageFailed(cause=_INJECTED))
 
     def run(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from flykka.actors.bridge import Bridge
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
 from flykka.messages.ids import JobVertexId
@@ -15,7 +16,7 @@ from flykka.messages.stage import CommitCheckpoint, OpenBridge, SnapshotState
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.simulation.bridge import SimulatedBridge
+from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.operators import Map, Program
 from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
@@ -32,7 +33,9 @@ def world() -> Iterator[World]:
 
 
 def bridge_of(system: SeededSystem, world: World) -> Ref:
-    return system.spawn(Props(SimulatedBridge, descriptor(OperatorKind.STATELESS, channels=1), world), "bridge")
+    return system.spawn(
+        Props(Bridge, descriptor(OperatorKind.STATELESS, channels=1), SimulatedDataPlane(world)), "bridge"
+    )
 
 
 def asked(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, ...]:

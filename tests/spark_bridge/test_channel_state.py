@@ -53,7 +53,7 @@ class Line:
         """The next attempt of a vertex, with what was in flight."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
-        told = self.laboratory.begin(which.attempt.descriptor.vertex, reads=reads, number=1)
+        told = self.laboratory.begin(which.engine.descriptor.vertex, reads=reads, number=1)
         told.tell(OpenBridge(restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1))
         return told, told.expect(BridgeOpened)
 

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from flykka.actors.attempt.stage_watchdog import StageWatchdog
 from flykka.messages.bridge import WorkProgress
 from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
 from flykka.messages.ids import JobId
@@ -23,7 +24,6 @@ from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.spark_bridge.bridge import SparkBridge
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.stage_watchdog import StageWatchdog
 from tests.actors.execution.task_machine import descriptor
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, transform, write_rows
 
@@ -206,14 +206,14 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     vertex = laboratory.source(transform(wait_behind_a_job), laboratory.sink())
     told = laboratory.begin(vertex).open()
-    assert told.attempt.progress() == ()
+    assert told.engine.progress() == ()
     told.tell_read(laboratory.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
     # Whoever counts the tasks hears of their ends behind whoever waits for the job.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
-    (work,) = told.attempt.progress()
-    younger_than_a_minute = told.attempt.progress(60_000)
+    (work,) = told.engine.progress()
+    younger_than_a_minute = told.engine.progress(60_000)
     may_go_on.set()
     told.expect(StageFinished)
     told.close()
@@ -222,4 +222,4 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     assert work.what.startswith("stage 1 of ")
     assert work.jobs >= 1
     assert work.tasks == work.tasks_done >= 1
-    assert told.attempt.progress() == ()
+    assert told.engine.progress() == ()

@@ -135,6 +135,19 @@ class Fork:
 
         self._before.append(tell)
 
+    def tell(self, path: str, message: Message) -> None:
+        """Have the actor at `path` told this first, by nobody. Raises `ForkError` where it does not live."""
+        hearer = self.system.cells.find(path)
+        if hearer is None:
+            raise ForkError(f"no actor lives at {path} {self._where()}")
+        mailbox = hearer.mailbox
+        self._before.append(lambda: mailbox.put(Envelope(message, None, None)))
+
+    def is_replayed(self, path: str) -> bool:
+        """Whether an actor lives at `path` that takes its turns itself."""
+        cell = self.system.cells.find(path)
+        return cell is not None and cell.props is not BOUNDARY
+
     @property
     def expects_more(self) -> bool:
         """Whether something that was recorded is still to come from outside."""
