@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
-from flykka.actors.data_plane import Engine
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
 from flykka.messages.blocking_work import BlockingWork
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -28,7 +27,25 @@ from flykka.runtime.trace.reader import Trace
 _NOTHING_TO_RETURN = frozenset({"dispose", "delete_job", "discard_savepoint", "put_result"})
 _ASKS_THE_DATA_PLANE = frozenset({"look", "finalize_vertices", "end_attempts", "release_job", "release_partitions"})
 
-_ASKS_AN_ENGINE = frozenset(name for name in vars(Engine) if not name.startswith("_"))
+ENGINE_CALLS = frozenset(
+    (
+        "open",
+        "read_splits",
+        "process",
+        "update_state",
+        "advance_watermark",
+        "note_state",
+        "prepare_commit",
+        "write_snapshot",
+        "discard_snapshot",
+        "hold",
+        "write_in_flight",
+        "commit",
+        "close_chain",
+        "progress",
+    )
+)
+"""What bridges ask their engines for."""
 
 
 class ForkDataPlane(RecordedDataPlane):
@@ -93,7 +110,7 @@ class RecordedDiscovery:
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
     """What blocking work of a job's actors returns in a fork."""
     arguments = work.arguments
-    if work.function in _ASKS_THE_DATA_PLANE | _ASKS_AN_ENGINE:
+    if work.function in _ASKS_THE_DATA_PLANE | ENGINE_CALLS:
         return do()
     if work.function in _NOTHING_TO_RETURN:
         return None

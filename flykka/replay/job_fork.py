@@ -12,7 +12,7 @@ from flykka.messages.failure import SerializedThrowable
 from flykka.messages.stage import StageFailed
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.replay.answering_bridge import find_bridge, pace_of
-from flykka.replay.fork_data_plane import unrecorded_work
+from flykka.replay.fork_data_plane import ENGINE_CALLS, unrecorded_work
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.errors import ForkError
 from flykka.runtime.path import USER, split_path
@@ -36,7 +36,9 @@ class JobFork(Fork):
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
         pace = pace_of(trace)
-        super().__init__(engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work)
+        super().__init__(
+            engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work, paced=ENGINE_CALLS
+        )
         self.recorded = RunOutcome.of(exactly_in_order(trace))
         """What came of the jobs in the recording."""
         self.outcome = RunOutcome()

@@ -136,7 +136,7 @@ def attempt_told(
 ) -> Told:
     """An attempt with an actor in the place of its Task."""
     engines, answers = GivenEngine(make), Queue[Message]()
-    name = f"{descriptor.attempt}-{next(_NUMBERS)}"
+    name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
     task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
     return Told(engines.made, task, answers)
 

@@ -141,9 +141,11 @@ def test_what_is_held_is_let_go_when_nobody_wants_the_checkpoint(line: Line) -> 
     before = stats().batches
     hold(line, line.source)
     line.source.tell(ReleaseBatches(batch_ids=(line.batch.batch_id,)))
+    line.source.commit(1)
     held = stats().batches
 
     line.source.tell(AbortCheckpoint(checkpoint_id=1))
+    line.source.commit(2)
 
     assert (held, stats().batches) == (before, before - 1)
 

@@ -7,7 +7,7 @@ whoever is named `beyond`, or by nobody, which is noted.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from statistics import median_low
 from typing import TYPE_CHECKING
@@ -49,10 +49,16 @@ class Surroundings:
         number: of the turn at which the fork begins.
         beyond: who plays on for actors that are not replayed.
         beyond_work: what unrecorded blocking work would have returned; None for no answer.
+        paced: the functions of such work that take as long as they did in the recording; others take no time.
     """
 
     def __init__(
-        self, engine: ReplayEngine, number: int, beyond: Beyond | None, beyond_work: BeyondWork | None
+        self,
+        engine: ReplayEngine,
+        number: int,
+        beyond: Beyond | None,
+        beyond_work: BeyondWork | None,
+        paced: Container[str] = (),
     ) -> None:
         self.silent: dict[str, str] = {}
         """Who was told something that nobody answered, with the first such message."""
@@ -61,6 +67,7 @@ class Surroundings:
         self._number = number
         self._beyond = beyond
         self._beyond_work = beyond_work
+        self._paced = paced
         self._roles: dict[Ref, Role] = {}
         self._awaited = 0
         self._usual: dict[str, int] | None = None
@@ -136,6 +143,8 @@ class Surroundings:
 
     def _usual_delay_ms(self, function: str) -> int:
         """How long such work took in the whole recording, in the median."""
+        if function not in self._paced:
+            return 0
         if self._usual is None:
             recorded = RecordedWorld(self._engine.trace.records(), lambda _: False, lambda _: False)
             took: defaultdict[str, list[int]] = defaultdict(list)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flykka import Replayer
+from flykka.actors.bridge import Bridge
 from flykka.actors.data_plane import DataPlane
 from flykka.messages.job import JobResultSuccess
 from flykka.replay.recorded_data_plane import RecordedDataPlane
@@ -26,7 +27,8 @@ class Others(Names):
 
 def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
     plane: Any = RecordedDataPlane()
-    assert plane.bridge_props(None) is BOUNDARY
+    assert plane.bridge_props(None).actor_class is Bridge
+    assert RecordedDataPlane(replays_bridges=False).bridge_props(None) is BOUNDARY
 
     for name in [name for name in OF_THE_PORT if name != "bridge_props"]:
         call = getattr(plane, name)
