@@ -131,43 +131,11 @@ class Bridge(Actor):
         engine, number, what = self._engine, begin.number, begin.what
         ends_attempt = not isinstance(begin.work, Survivable)
         self.context.pipe_to_self(
-            self._call(begin.work),
+            engine_call(engine, begin.work),
             on_success=lambda answer: WorkDone(work=number, answer=answer),
             on_failure=lambda raised: engine.failed(number, what, raised, ends_attempt=ends_attempt),
             executor=engine.lane(lane_of(begin.work), number, what),
         )
-
-    def _call(self, work: Work) -> Callable[[], Value | None]:
-        engine = self._engine
-        match work:
-            case Open(restore=restore, recover=recover):
-                return partial(engine.open, restore, recover)
-            case Read(command=reading):
-                return partial(engine.read_splits, reading)
-            case Process(command=processing):
-                return partial(engine.process, processing)
-            case UpdateState(stage=stage):
-                return partial(engine.update_state, stage)
-            case AdvanceTo(stage=stage, watermark_ms=watermark_ms):
-                return partial(engine.advance_watermark, stage, watermark_ms)
-            case NoteState():
-                return partial(engine.note_state, work.stage, work.checkpoint_id, work.watermark_ms, work.is_savepoint)
-            case PrepareCommit(checkpoint_id=checkpoint_id, staged=staged):
-                return partial(engine.prepare_commit, checkpoint_id, staged)
-            case WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks):
-                return partial(engine.write_snapshot, checkpoint_id, savepoint, sinks)
-            case DiscardSnapshot(checkpoint_id=checkpoint_id):
-                return partial(engine.discard_snapshot, checkpoint_id)
-            case HoldBatches(batch_ids=batch_ids, holder=holder):
-                return partial(engine.hold, batch_ids, holder)
-            case WriteInFlight(parts=parts):
-                return partial(engine.write_in_flight, parts)
-            case Commit(checkpoint_id=checkpoint_id):
-                return partial(engine.commit, checkpoint_id)
-            case CloseChain(cancel=cancel):
-                return partial(engine.close_chain, cancel)
-            case _:
-                assert_never(work)
 
     def _look(self, reply_to: Ref | None) -> None:
         self.context.pipe_to_self(
@@ -189,3 +157,36 @@ class Bridge(Actor):
         if stalled is not None:
             self.context.timers.cancel("progress")
             self._take(EngineFailed(cause=stalled))
+
+
+def engine_call(engine: Engine, work: Work) -> Callable[[], Value | None]:
+    """The call that does a piece of work."""
+    match work:
+        case Open(restore=restore, recover=recover):
+            return partial(engine.open, restore, recover)
+        case Read(command=reading):
+            return partial(engine.read_splits, reading)
+        case Process(command=processing):
+            return partial(engine.process, processing)
+        case UpdateState(stage=stage):
+            return partial(engine.update_state, stage)
+        case AdvanceTo(stage=stage, watermark_ms=watermark_ms):
+            return partial(engine.advance_watermark, stage, watermark_ms)
+        case NoteState():
+            return partial(engine.note_state, work.stage, work.checkpoint_id, work.watermark_ms, work.is_savepoint)
+        case PrepareCommit(checkpoint_id=checkpoint_id, staged=staged):
+            return partial(engine.prepare_commit, checkpoint_id, staged)
+        case WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks):
+            return partial(engine.write_snapshot, checkpoint_id, savepoint, sinks)
+        case DiscardSnapshot(checkpoint_id=checkpoint_id):
+            return partial(engine.discard_snapshot, checkpoint_id)
+        case HoldBatches(batch_ids=batch_ids, holder=holder):
+            return partial(engine.hold, batch_ids, holder)
+        case WriteInFlight(parts=parts):
+            return partial(engine.write_in_flight, parts)
+        case Commit(checkpoint_id=checkpoint_id):
+            return partial(engine.commit, checkpoint_id)
+        case CloseChain(cancel=cancel):
+            return partial(engine.close_chain, cancel)
+        case _:
+            assert_never(work)

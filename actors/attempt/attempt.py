@@ -9,7 +9,6 @@ not wait for any more is ignored.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
@@ -34,11 +33,11 @@ from flykka.actors.attempt.effects import (
     ReleaseHeldBy,
     Survivable,
     TellTask,
-    Work,
     WriteInFlight,
 )
 from flykka.actors.attempt.snapshots import Snapshot, Snapshots, nothing_written
 from flykka.actors.attempt.stages import ChainTraits, Stage, StageCommand, StageQueue
+from flykka.actors.attempt.work_in_hand import Job, WorkInHand
 from flykka.actors.ignore import Ignore
 from flykka.messages.bridge import (
     ChainClosed,
@@ -94,20 +93,6 @@ class Life(StrEnum):
 
 _TAKES_WORK = frozenset({Life.NEW, Life.OPEN})
 
-Job = Snapshot | WriteChannelState | CommitCheckpoint
-"""What is done in the background, one after the other."""
-_Subject = Stage | Job | Open | CloseChain | HoldBatches
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _AtWork:
-    """A piece of work that the engine has, and what it is a part of."""
-
-    work: Work
-    subject: _Subject
-    what: str
-    begun_ms: int
-
 
 class Attempt:
     """The machine of one attempt. `handle` takes what the Task and the engine say."""
@@ -120,8 +105,7 @@ class Attempt:
         self._stages = StageQueue()
         self._background: deque[Job] = deque()
         self._snapshots = Snapshots()
-        self._at_work: dict[int, _AtWork] = {}
-        self._begun = 0
+        self._in_hand = WorkInHand(descriptor.vertex.name)
 
     def handle(self, event: AttemptEvent, now: int) -> list[AttemptEffect]:
         """What follows from a command or an answer at `now` (ms)."""
@@ -147,7 +131,7 @@ class Attempt:
             case HoldInFlight(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
                 holder = checkpoint_holder(self._descriptor.attempt, checkpoint_id)
                 hold = HoldBatches(checkpoint_id=checkpoint_id, batch_ids=batch_ids, holder=holder)
-                return [self._begin(hold, hold, now)]
+                return [self._in_hand.begin(hold, hold, now)]
             case WriteChannelState() | CommitCheckpoint():
                 self._background.append(event)
                 return self._next_in_background(now)
@@ -156,17 +140,22 @@ class Attempt:
 
     def at_work(self, now: int) -> tuple[WorkProgress, ...]:
         """What the engine has been given and has not answered."""
-        return tuple(
-            WorkProgress(piece=number, what=each.what, age_ms=now - each.begun_ms)
-            for number, each in self._at_work.items()
-        )
+        return self._in_hand.progress(now)
+
+    def check(self) -> None:
+        """Assert the invariants: of the background the first in line is at work at most, and nothing of what failed."""
+        self._stages.check()
+        jobs = self._in_hand.jobs
+        assert jobs == list(self._background)[: len(jobs)], f"in the background are at work {jobs}"
+        assert len(jobs) <= 1, f"two jobs are at work in the background: {jobs}"
+        assert self._life is not Life.FAILED or not self._in_hand, "an attempt that has failed waits for work"
 
     # Commands
 
     def _open(self, command: OpenBridge, now: int) -> Begin:
         restore = command.restore
         work = Open(restore=without_channel_state(restore), recover=to_recover(self._descriptor, restore))
-        return self._begin(work, work, now)
+        return self._in_hand.begin(work, work, now)
 
     def _on_stage(self, command: StageCommand, now: int) -> list[AttemptEffect]:
         assert self._life is Life.OPEN, f"stage {command.stage} comes before the chain is open"
@@ -194,7 +183,7 @@ class Attempt:
     # Answers
 
     def _on_done(self, number: int, answer: Value | None, now: int) -> list[AttemptEffect]:
-        done = self._at_work.pop(number, None)
+        done = self._in_hand.take(number)
         if done is None:
             return [Ignore(reason=f"nothing waits for work {number}")]
         match done.subject, answer:
@@ -221,6 +210,7 @@ class Attempt:
 
     def _on_opened(self, opened: Open, chain: ChainOpened) -> list[AttemptEffect]:
         self._chain = chain
+        self._in_hand.chain_name = chain.name
         self._traits = self._traits_of(chain)
         if self._life is Life.NEW:
             self._life = Life.OPEN
@@ -244,10 +234,10 @@ class Attempt:
 
     def _on_prepared(self, snapshot: Snapshot, prepared: CommitPrepared, now: int) -> list[AttemptEffect]:
         work = self._snapshots.on_prepared(snapshot, prepared, has_state=self._chain.has_state)
-        return self._job_over(now) if work is None else [self._begin(work, snapshot, now)]
+        return self._job_over(now) if work is None else [self._in_hand.begin(work, snapshot, now)]
 
     def _on_work_failed(self, failed: WorkFailed, now: int) -> list[AttemptEffect]:
-        work = self._at_work.pop(failed.work, None)
+        work = self._in_hand.take(failed.work)
         if work is None:
             return [Ignore(reason=f"nothing waits for work {failed.work}")]
         if isinstance(work.subject, CloseChain):
@@ -271,7 +261,7 @@ class Attempt:
         while (stage := self._stages.next_over()) is not None:
             effects += self._finish(stage, now)
         for stage in self._stages.startable(self._chain.stages_in_flight):
-            effects.append(self._begin(stage.begin(now), stage, now))
+            effects.append(self._in_hand.begin(stage.begin(now), stage, now))
         return effects + self._end_if_idle(now)
 
     def _finish(self, stage: Stage, now: int) -> list[AttemptEffect]:
@@ -306,18 +296,18 @@ class Attempt:
 
     def _next_in_background(self, now: int) -> list[AttemptEffect]:
         """Begin what is first in line, if it is not at work."""
-        if not self._background or any(each.subject is self._background[0] for each in self._at_work.values()):
+        if not self._background or self._in_hand.jobs:
             return []
         job = self._background[0]
         match job:
             case Snapshot():
                 job.begun_ms = now
-                return [self._begin(job.prepare(), job, now)]
+                return [self._in_hand.begin(job.prepare(), job, now)]
             case WriteChannelState(checkpoint_id=checkpoint_id):
                 parts = parts_to_write(self._descriptor, job)
-                return [self._begin(WriteInFlight(checkpoint_id=checkpoint_id, parts=parts), job, now)]
+                return [self._in_hand.begin(WriteInFlight(checkpoint_id=checkpoint_id, parts=parts), job, now)]
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                return [self._begin(Commit(checkpoint_id=checkpoint_id), job, now)]
+                return [self._in_hand.begin(Commit(checkpoint_id=checkpoint_id), job, now)]
             case _:
                 assert_never(job)
 
@@ -346,12 +336,12 @@ class Attempt:
         self._life = Life.ENDING
         self._forget_work()
         close = CloseChain(cancel=cancel)
-        return [self._begin(close, close, now)]
+        return [self._in_hand.begin(close, close, now)]
 
     def _forget_work(self) -> None:
         self._stages.clear()
         self._background.clear()
-        self._at_work.clear()
+        self._in_hand.clear()
 
     def _let_go_of(self, checkpoint_id: int) -> ReleaseHeldBy:
         return ReleaseHeldBy(holder=checkpoint_holder(self._descriptor.attempt, checkpoint_id))
@@ -367,27 +357,3 @@ class Attempt:
             has_outputs=bool(self._descriptor.outputs),
             fires_at_barriers=self._descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT,
         )
-
-    def _begin(self, work: Work, subject: _Subject, now: int) -> Begin:
-        self._begun += 1
-        what = self._what(subject)
-        self._at_work[self._begun] = _AtWork(work=work, subject=subject, what=what, begun_ms=now)
-        return Begin(number=self._begun, work=work, what=what)
-
-    def _what(self, subject: _Subject) -> str:
-        name = self._chain.name
-        match subject:
-            case Open():
-                return "opening"
-            case Stage(command=command):
-                return f"stage {command.stage} of {name!r}"
-            case Snapshot(command=command):
-                return f"snapshot {command.checkpoint_id} of {name!r}"
-            case WriteChannelState(checkpoint_id=checkpoint_id) | HoldBatches(checkpoint_id=checkpoint_id):
-                return f"channel state {checkpoint_id} of {name!r}"
-            case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                return f"committing checkpoint {checkpoint_id} of {name!r}"
-            case CloseChain():
-                return f"closing {name!r}"
-            case _:
-                assert_never(subject)

@@ -64,9 +64,9 @@ class Batches:
     def release_attempt(
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
-        """An attempt has ended."""
+        """An attempt has ended; what one has sent that has finished is still to be read."""
         gone = self._held.release_attempt(attempt, addresses, is_cancelled=is_cancelled)
-        self._note(gone, f"{attempt} has ended")
+        self._note(gone, f"{attempt} has ended" if is_cancelled else "")
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
         """Another attempt has taken the place of this one."""
