@@ -104,6 +104,10 @@ class Bridge(Actor):
             case _:
                 self.context.unhandled(message)
 
+    def unanswered(self) -> dict[int, Callable[[], Value | None]]:
+        """The calls that the engine has not answered, by number: for a fork, where nothing is left of its threads."""
+        return {number: engine_call(self._engine, work) for number, work in self._attempt.unanswered.items()}
+
     def _take(self, event: AttemptEvent) -> None:
         for effect in self._attempt.handle(event, self.context.now()):
             self._perform(effect)

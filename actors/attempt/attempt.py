@@ -33,6 +33,7 @@ from flykka.actors.attempt.effects import (
     ReleaseHeldBy,
     Survivable,
     TellTask,
+    Work,
     WriteInFlight,
 )
 from flykka.actors.attempt.snapshots import Snapshot, Snapshots, nothing_written
@@ -141,6 +142,11 @@ class Attempt:
     def at_work(self, now: int) -> tuple[WorkProgress, ...]:
         """What the engine has been given and has not answered."""
         return self._in_hand.progress(now)
+
+    @property
+    def unanswered(self) -> dict[int, Work]:
+        """The work that the engine has been given and has not answered, by number."""
+        return self._in_hand.works
 
     def check(self) -> None:
         """Assert the invariants: of the background the first in line is at work at most, and nothing of what failed."""

@@ -42,6 +42,11 @@ class WorkInHand:
         """What of the background is at work."""
         return [each.subject for each in self._at_work.values() if isinstance(each.subject, Job)]
 
+    @property
+    def works(self) -> dict[int, Work]:
+        """What is at work, by number."""
+        return {number: each.work for number, each in self._at_work.items()}
+
     def begin(self, work: Work, subject: Subject, now: int) -> Begin:
         """Give the engine a piece of work."""
         self._begun += 1

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flykka.actors.bridge import Bridge
 from flykka.actors.task import Task
-from flykka.messages.bridge import EngineFailed
+from flykka.messages.bridge import EngineFailed, WorkDone, WorkFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.stage import StageFailed
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -43,6 +44,7 @@ class JobFork(Fork):
         """What came of the jobs in the recording."""
         self.outcome = RunOutcome()
         """What came of them in the fork."""
+        self._answer_what_the_record_does_not()
 
     def fail_stage(self) -> None:
         """Let the engine of the task that the message in hand is about report a failure first.
@@ -86,6 +88,18 @@ class JobFork(Fork):
         silent = {path: said for path, said in run.silent.items() if not self.outcome.jobs or _is_below_others(path)}
         has_ended = self.outcome.has_ended and not self.expects_more
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
+
+    def _answer_what_the_record_does_not(self) -> None:
+        """Where a recording breaks off, work of engines is under way that is never answered in it."""
+        later = (turn for turn in self._engine.trace if turn.sequence >= self._number)
+        answered = {
+            (turn.recipient, turn.message.work) for turn in later if isinstance(turn.message, WorkDone | WorkFailed)
+        }
+        for cell in self.system.cells.living():
+            if isinstance(cell.instance, Bridge):
+                for number, call in cell.instance.unanswered().items():
+                    if (cell.ref, number) not in answered:
+                        self.tell(cell.ref.path, WorkDone(work=number, answer=call()))
 
     def _task_in_hand(self) -> str:
         """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""
