@@ -104,9 +104,9 @@ class Bridge(Actor):
             case _:
                 self.context.unhandled(message)
 
-    def unanswered(self) -> dict[int, Callable[[], Value | None]]:
-        """The calls that the engine has not answered, by number: for a fork, where nothing is left of its threads."""
-        return {number: engine_call(self._engine, work) for number, work in self._attempt.unanswered.items()}
+    def unanswered(self) -> dict[str, Callable[[], Value | None]]:
+        """The calls that the engine has not answered, by key: for a fork, where nothing is left of its threads."""
+        return {key: engine_call(self._engine, work) for key, work in self._attempt.unanswered.items()}
 
     def _take(self, event: AttemptEvent) -> None:
         for effect in self._attempt.handle(event, self.context.now()):
@@ -132,13 +132,13 @@ class Bridge(Actor):
                 assert_never(effect)
 
     def _begin(self, begin: Begin) -> None:
-        engine, number, what = self._engine, begin.number, begin.what
+        engine, key, what = self._engine, begin.key, begin.what
         ends_attempt = not isinstance(begin.work, Survivable)
         self.context.pipe_to_self(
             engine_call(engine, begin.work),
-            on_success=lambda answer: WorkDone(work=number, answer=answer),
-            on_failure=lambda raised: engine.failed(number, what, raised, ends_attempt=ends_attempt),
-            executor=engine.lane(lane_of(begin.work), number, what),
+            on_success=lambda answer: WorkDone(work=key, answer=answer),
+            on_failure=lambda raised: engine.failed(key, what, raised, ends_attempt=ends_attempt),
+            executor=engine.lane(lane_of(begin.work), begin.number, what),
         )
 
     def _look(self, reply_to: Ref | None) -> None:

@@ -143,7 +143,7 @@ class Engine(Protocol):
     def progress(self) -> tuple[WorkProgress, ...]:
         """How far the pieces of work are of which that is known."""
 
-    def failed(self, number: int, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
         """What is told of work that has raised. It may find that the attempt cannot go on, where others could."""
 
     def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:

@@ -52,6 +52,8 @@ class EmptyEngine:
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._descriptor = descriptor
+        operators = descriptor.vertex.operators
+        self._sinks = [operator.operator_id for operator in operators if operator.kind is OperatorKind.SINK]
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def lane(self, lane: Lane, number: int, what: str) -> AtOnce:
@@ -60,9 +62,8 @@ class EmptyEngine:
 
     def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
         """As with rows, only a sink has something to commit."""
-        vertex = self._descriptor.vertex
-        has_sinks = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
-        return ChainOpened(name=vertex.name, has_sinks=has_sinks, recovered=tuple(None for _ in recover))
+        name, recovered = self._descriptor.vertex.name, tuple(None for _ in recover)
+        return ChainOpened(name=name, has_sinks=bool(self._sinks), recovered=recovered)
 
     def read_splits(self, command: ReadSplits) -> RowsMoved:
         """As many rows as the splits say."""
@@ -114,7 +115,7 @@ class EmptyEngine:
         """Nothing is known of any work."""
         return ()
 
-    def failed(self, number: int, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
         """Nothing in here can fail: raise what has."""
         raise raised
 
@@ -134,8 +135,12 @@ class EmptyEngine:
         """Nothing is held."""
 
     def _moved(self, stage: int, rows: int) -> RowsMoved:
-        outputs = tuple(self._outputs(stage, rows)) if rows else ()
-        return RowsMoved(outputs=outputs, rows_in=rows, rows_out=rows if outputs else 0)
+        if not rows:
+            return RowsMoved()
+        outputs = tuple(self._outputs(stage, rows))
+        # As if each of its sinks published per checkpoint.
+        staged = tuple(StagedOutput(operator_id=sink, names=(str(stage),), rows=rows) for sink in self._sinks)
+        return RowsMoved(outputs=outputs, staged=staged, rows_in=rows, rows_out=rows if outputs else 0)
 
     def _outputs(self, stage: int, rows: int) -> Iterator[StageOutput]:
         for output in self._descriptor.outputs:

@@ -37,10 +37,11 @@ class InFlightPart(Value):
 
 @value("bridge.staged")
 class StagedOutput(Value):
-    """What one sink has staged, by names that mean something to the sink alone."""
+    """Rows that one sink has written: staged, by names that the sink alone knows; without names, shown at once."""
 
     operator_id: OperatorId
     names: tuple[str, ...]
+    rows: int
 
 
 @value("bridge.chain_opened")
@@ -79,10 +80,14 @@ class RowsMoved(Value):
 
 @value("bridge.commit_prepared")
 class CommitPrepared(Value):
-    """The answer to `Engine.prepare_commit`: the sinks' part of a snapshot, and the rows that left the chain for it."""
+    """The answer to `Engine.prepare_commit`: the sinks' part of a snapshot, and the rows that left the chain for it.
+
+    Of these sinks have staged `rows_staged`, behind the barrier.
+    """
 
     sinks: tuple[OperatorSubtaskState, ...] = ()
     rows_out: int = 0
+    rows_staged: int = 0
 
 
 @value("bridge.snapshot_written")
@@ -117,17 +122,17 @@ class ChainClosed(Value):
 
 @message("bridge.work_done")
 class WorkDone(Message):
-    """engine -> bridge: the piece of work of this number is done; the answer is of the class that it asks for."""
+    """engine -> bridge: the piece of work of this key is done; the answer is of the class that it asks for."""
 
-    work: int
+    work: str
     answer: Value | None = None
 
 
 @message("bridge.work_failed")
 class WorkFailed(Message):
-    """engine -> bridge: the piece of work of this number has failed; `ends_attempt`: the attempt cannot go on."""
+    """engine -> bridge: the piece of work of this key has failed; `ends_attempt`: the attempt cannot go on."""
 
-    work: int
+    work: str
     cause: SerializedThrowable
     ends_attempt: bool = True
 

@@ -230,7 +230,8 @@ class SparkEngine:
         noted = self._noted.get(checkpoint_id)
         moved = Moved() if noted is None else self._fire(noted.firing, noted.stage)
         sinks = self._snapshots.prepare_commit(checkpoint_id, staged + moved.staged)
-        return CommitPrepared(sinks=sinks, rows_out=moved.rows)
+        rows_staged = sum(each.rows for each in moved.staged)
+        return CommitPrepared(sinks=sinks, rows_out=moved.rows, rows_staged=rows_staged)
 
     def write_snapshot(
         self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
@@ -268,16 +269,16 @@ class SparkEngine:
 
     # Failures, progress and the end
 
-    def failed(self, number: int, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
         """Why work has failed; where the session was stopped another one is begun, which may take a second."""
         if self._scope.is_cancelled:
             # Nothing waits for it, and what would explain it may be gone.
-            return WorkFailed(work=number, cause=SerializedThrowable(type_name=type(raised).__name__, message=what))
+            return WorkFailed(work=key, cause=SerializedThrowable(type_name=type(raised).__name__, message=what))
         if not ends_attempt and isinstance(raised, Exception):
             cause = self._failures.of_snapshot(what, raised)
             if cause is not None:
-                return WorkFailed(work=number, cause=cause, ends_attempt=False)
-        return WorkFailed(work=number, cause=self._failures.of_attempt(what, raised))
+                return WorkFailed(work=key, cause=cause, ends_attempt=False)
+        return WorkFailed(work=key, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
         """How far that is which has been at work for so long. Blocks: Spark is asked where there is any."""

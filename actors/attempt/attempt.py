@@ -2,7 +2,7 @@
 
 Decides the order of stages, what belongs to a checkpoint, when it is written, committed or given up, which batches are
 held meanwhile, and how the attempt ends. How rows are moved, and where state lies, is the engine's: nothing in here
-knows an operator. Every piece of work has a number, under which it is answered once; an answer that the attempt does
+knows an operator. Every piece of work has a key, under which it is answered once; an answer that the attempt does
 not wait for any more is ignored.
 """
 
@@ -111,8 +111,8 @@ class Attempt:
     def handle(self, event: AttemptEvent, now: int) -> list[AttemptEffect]:
         """What follows from a command or an answer at `now` (ms)."""
         match event:
-            case WorkDone(work=number, answer=answer):
-                return self._on_done(number, answer, now)
+            case WorkDone(work=key, answer=answer):
+                return self._on_done(key, answer, now)
             case WorkFailed():
                 return self._on_work_failed(event, now)
             case EngineFailed(cause=cause):
@@ -144,8 +144,8 @@ class Attempt:
         return self._in_hand.progress(now)
 
     @property
-    def unanswered(self) -> dict[int, Work]:
-        """The work that the engine has been given and has not answered, by number."""
+    def unanswered(self) -> dict[str, Work]:
+        """The work that the engine has been given and has not answered, by key."""
         return self._in_hand.works
 
     def check(self) -> None:
@@ -188,10 +188,10 @@ class Attempt:
 
     # Answers
 
-    def _on_done(self, number: int, answer: Value | None, now: int) -> list[AttemptEffect]:
-        done = self._in_hand.take(number)
+    def _on_done(self, key: str, answer: Value | None, now: int) -> list[AttemptEffect]:
+        done = self._in_hand.take(key)
         if done is None:
-            return [Ignore(reason=f"nothing waits for work {number}")]
+            return [Ignore(reason=f"nothing waits for {key}")]
         match done.subject, answer:
             case Open() as opened, ChainOpened():
                 return self._on_opened(opened, answer)
@@ -225,7 +225,7 @@ class Attempt:
     def _on_job_done(self, job: Job, answer: Value | None, now: int) -> list[AttemptEffect]:
         match job, answer:
             case Snapshot(), SnapshotWritten():
-                return [TellTask(message=job.written(answer, now))]
+                return [TellTask(message=job.written(answer, self._snapshots.sink_rows.news(), now))]
             case Snapshot(), None:
                 return [Ignore(reason=f"checkpoint {job.command.checkpoint_id} was aborted")]
             case WriteChannelState(checkpoint_id=checkpoint_id), InFlightWritten(folders=folders):
@@ -234,7 +234,11 @@ class Attempt:
                 written = ChannelStateWritten(checkpoint_id=checkpoint_id, state=state, size_bytes=size_bytes)
                 return [self._let_go_of(checkpoint_id), TellTask(message=written)]
             case CommitCheckpoint(checkpoint_id=checkpoint_id), OutputCommitted(files=files):
-                return [TellTask(message=CheckpointCommitted(checkpoint_id=checkpoint_id, files=files))]
+                # In one piece: what a commit publishes is told with its checkpoint, and with no stage.
+                self._snapshots.sink_rows.commit(checkpoint_id)
+                news = self._snapshots.sink_rows.news()
+                committed = CheckpointCommitted(checkpoint_id=checkpoint_id, files=files, sink_rows=news)
+                return [TellTask(message=committed)]
             case _:
                 raise AssertionError(f"{job} is answered with {answer}")
 
@@ -245,7 +249,7 @@ class Attempt:
     def _on_work_failed(self, failed: WorkFailed, now: int) -> list[AttemptEffect]:
         work = self._in_hand.take(failed.work)
         if work is None:
-            return [Ignore(reason=f"nothing waits for work {failed.work}")]
+            return [Ignore(reason=f"nothing waits for {failed.work}")]
         if isinstance(work.subject, CloseChain):
             self._life = Life.ENDED
             return [TellTask(message=StageFailed(cause=failed.cause)), TellTask(message=BridgeClosed())]
@@ -291,6 +295,7 @@ class Attempt:
             duration_ms=took_ms,
             accumulators=moved.accumulators,
             snapshot=written,
+            sink_rows=self._snapshots.sink_rows.news(),
         )
         answered: list[AttemptEffect] = [*released, TellTask(message=finished)]
         if isinstance(command, SnapshotState) and written is None:

@@ -164,10 +164,27 @@ def lane_of(work: Work) -> Lane:
             return Lane.STAGES
 
 
+def key_of(work: Work) -> str:
+    """What an answer to this piece of work is told by: the same in every run, in whatever order work is begun."""
+    kind = type(work).__name__
+    match work:
+        case Open() | CloseChain():
+            return kind
+        case Read(command=command) | Process(command=command):
+            return f"{kind} {command.stage}"
+        case UpdateState(stage=stage) | AdvanceTo(stage=stage):
+            return f"{kind} {stage}"
+        case HoldBatches(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
+            return f"{kind} {checkpoint_id} {' '.join(batch_ids)}"
+        case _:
+            return f"{kind} {work.checkpoint_id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Have the engine do this, and answer with its number; `what` names it in a failure."""
+    """Have the engine do this, and answer with its key; `number` and `what` tell it to others."""
 
+    key: str
     number: int
     work: Work
     what: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.attempt.effects import DiscardSnapshot, PrepareCommit, Work, WriteSnapshot
+from flykka.actors.attempt.sink_rows import SinkRowCounter
 from flykka.messages.bridge import CommitPrepared, SnapshotWritten, StagedOutput
-from flykka.messages.stage import SnapshotState, StateSnapshotted
+from flykka.messages.stage import SinkRows, SnapshotState, StateSnapshotted
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 
 
@@ -29,7 +30,7 @@ class Snapshot:
         """What is done whatever becomes of the checkpoint."""
         return PrepareCommit(checkpoint_id=self.command.checkpoint_id, staged=self.staged)
 
-    def written(self, written: SnapshotWritten, now: int) -> StateSnapshotted:
+    def written(self, written: SnapshotWritten, sink_rows: SinkRows | None, now: int) -> StateSnapshotted:
         """What is told of a snapshot that is durable."""
         return StateSnapshotted(
             checkpoint_id=self.command.checkpoint_id,
@@ -39,23 +40,32 @@ class Snapshot:
             sync_ms=self.sync_ms,
             async_ms=now - self.begun_ms,
             rows_out=self.rows_out,
+            sink_rows=sink_rows,
         )
 
 
 class Snapshots:
-    """What was staged since the last barrier, and which checkpoints were aborted."""
+    """What was staged since the last barrier, how many rows that were, and which checkpoints were aborted."""
 
     def __init__(self) -> None:
+        self.sink_rows = SinkRowCounter()
         self._staged: tuple[StagedOutput, ...] = ()
         self._aborted: set[int] = set()
 
     def note_staged(self, staged: tuple[StagedOutput, ...]) -> None:
         """A stage has staged output, which belongs to the checkpoint whose barrier comes next."""
         self._staged += staged
+        for each in staged:
+            if each.names:
+                self.sink_rows.stage(each.rows)
+            else:
+                # The sink has shown them already: it has no names to publish them by.
+                self.sink_rows.show(each.rows)
 
     def at_barrier(self, command: SnapshotState, sync_ms: int) -> Snapshot:
         """The barrier is here: what was staged before it is this checkpoint's."""
         staged, self._staged = self._staged, ()
+        self.sink_rows.at_barrier(command.checkpoint_id)
         return Snapshot(command=command, staged=staged, sync_ms=sync_ms)
 
     def abort(self, checkpoint_id: int) -> None:
@@ -70,6 +80,7 @@ class Snapshots:
         """What is to be done next: the state is written, or let go where the checkpoint was aborted."""
         command = snapshot.command
         snapshot.rows_out = prepared.rows_out
+        self.sink_rows.stage_for(command.checkpoint_id, prepared.rows_staged)
         aborted = command.checkpoint_id in self._aborted
         # Snapshots are written in their order: nothing asks for these again.
         self._aborted = {later for later in self._aborted if later > command.checkpoint_id}

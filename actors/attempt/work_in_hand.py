@@ -1,11 +1,11 @@
-"""The work that the engine of an attempt has been given and has not answered, by number."""
+"""The work that the engine of an attempt has been given and has not answered, by its key."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import assert_never
 
-from flykka.actors.attempt.effects import Begin, CloseChain, HoldBatches, Open, Work
+from flykka.actors.attempt.effects import Begin, CloseChain, HoldBatches, Open, Work, key_of
 from flykka.actors.attempt.snapshots import Snapshot
 from flykka.actors.attempt.stages import Stage
 from flykka.messages.bridge import WorkProgress
@@ -20,6 +20,7 @@ Subject = Stage | Job | Open | CloseChain | HoldBatches
 class AtWork:
     """A piece of work, and what it is a part of."""
 
+    number: int
     work: Work
     subject: Subject
     what: str
@@ -31,7 +32,7 @@ class WorkInHand:
 
     def __init__(self, chain_name: str) -> None:
         self.chain_name = chain_name
-        self._at_work: dict[int, AtWork] = {}
+        self._at_work: dict[str, AtWork] = {}
         self._begun = 0
 
     def __bool__(self) -> bool:
@@ -43,20 +44,20 @@ class WorkInHand:
         return [each.subject for each in self._at_work.values() if isinstance(each.subject, Job)]
 
     @property
-    def works(self) -> dict[int, Work]:
-        """What is at work, by number."""
-        return {number: each.work for number, each in self._at_work.items()}
+    def works(self) -> dict[str, Work]:
+        """What is at work, by key."""
+        return {key: each.work for key, each in self._at_work.items()}
 
     def begin(self, work: Work, subject: Subject, now: int) -> Begin:
         """Give the engine a piece of work."""
         self._begun += 1
-        what = self._what(subject)
-        self._at_work[self._begun] = AtWork(work=work, subject=subject, what=what, begun_ms=now)
-        return Begin(number=self._begun, work=work, what=what)
+        key, number, what = key_of(work), self._begun, self._what(subject)
+        self._at_work[key] = AtWork(number=number, work=work, subject=subject, what=what, begun_ms=now)
+        return Begin(key=key, number=number, work=work, what=what)
 
-    def take(self, number: int) -> AtWork | None:
-        """The work of this number is answered; None where nothing waits for it."""
-        return self._at_work.pop(number, None)
+    def take(self, key: str) -> AtWork | None:
+        """The work of this key is answered; None where nothing waits for it."""
+        return self._at_work.pop(key, None)
 
     def clear(self) -> None:
         """Wait for nothing any more."""
@@ -65,8 +66,8 @@ class WorkInHand:
     def progress(self, now: int) -> tuple[WorkProgress, ...]:
         """What is at work, and for how long."""
         return tuple(
-            WorkProgress(piece=number, what=each.what, age_ms=now - each.begun_ms)
-            for number, each in self._at_work.items()
+            WorkProgress(piece=each.number, what=each.what, age_ms=now - each.begun_ms)
+            for each in self._at_work.values()
         )
 
     def _what(self, subject: Subject) -> str:

@@ -132,7 +132,7 @@ class AnsweringBridge:
 
     def _done(self, begin: Begin) -> list[AttemptEffect]:
         answer = engine_call(self._engine, begin.work)()
-        return self._attempt.handle(WorkDone(work=begin.number, answer=answer), self._context.now())
+        return self._attempt.handle(WorkDone(work=begin.key, answer=answer), self._context.now())
 
     def _tell_owed(self, answer: Message, answered: set[object]) -> None:
         own, *with_it = _keys(answer)

@@ -97,9 +97,9 @@ class JobFork(Fork):
         }
         for cell in self.system.cells.living():
             if isinstance(cell.instance, Bridge):
-                for number, call in cell.instance.unanswered().items():
-                    if (cell.ref, number) not in answered:
-                        self.tell(cell.ref.path, WorkDone(work=number, answer=call()))
+                for key, call in cell.instance.unanswered().items():
+                    if (cell.ref, key) not in answered:
+                        self.tell(cell.ref.path, WorkDone(work=key, answer=call()))
 
     def _task_in_hand(self) -> str:
         """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""

@@ -161,7 +161,8 @@ class SimulatedEngine:
             names = [name for each in staged + moved.staged if each.operator_id == operator_id for name in each.names]
             committables = (list_state(COMMITTABLES, writer.prepare_commit(checkpoint_id, names)),)
             sinks.append(OperatorSubtaskState(operator_id=operator_id, operator_state=committables))
-        return CommitPrepared(sinks=tuple(sinks), rows_out=moved.rows)
+        rows_staged = sum(each.rows for each in moved.staged)
+        return CommitPrepared(sinks=tuple(sinks), rows_out=moved.rows, rows_staged=rows_staged)
 
     def write_snapshot(
         self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
@@ -258,12 +259,12 @@ class SimulatedEngine:
         """No piece of work has parts here."""
         return ()
 
-    def failed(self, number: int, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
         """What storage refuses may go wrong, and batches be gone; anything else is a mistake, and the bridge's end."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised))
-        return WorkFailed(work=number, cause=cause, ends_attempt=ends_attempt)
+        return WorkFailed(work=key, cause=cause, ends_attempt=ends_attempt)
 
     def cancel(self) -> None:
         """Let nothing that was begun end."""

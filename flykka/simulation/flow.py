@@ -52,9 +52,7 @@ class Flow:
             case Map() | Filter() as behaviour:
                 return self.move(place, behaviour.apply(rows), stage)
             case Sink():
-                operator_id = self._operator_id(place)
-                names = (self._sinks[operator_id].stage(rows),) if rows else ()
-                return Moved(staged=(StagedOutput(operator_id=operator_id, names=names),))
+                return Moved(staged=(self._sinks[self._operator_id(place)].stage(rows),)) if rows else Moved()
             case behaviour:
                 raise AssertionError(f"{behaviour} cannot stand behind another operator")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+from flykka.messages.bridge import StagedOutput
 from flykka.messages.ids import OperatorId
 from flykka.messages.message import Value
 from flykka.messages.operator_state import PendingFile, StagingFolder
@@ -32,11 +33,11 @@ class SinkWriter:
         self._pending: tuple[PendingFile, ...] = ()
         self._inherited: frozenset[str] = frozenset()
 
-    def stage(self, rows: Rows) -> str:
-        """Write rows out of sight; the name of what was staged. Raises `OSError`."""
+    def stage(self, rows: Rows) -> StagedOutput:
+        """Write rows out of sight. Raises `OSError`."""
         path = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
         self._world.storage.write(self._world.path(path), rows)
-        return path
+        return StagedOutput(operator_id=self.operator_id, names=(path,), rows=len(rows))
 
     def prepare_commit(self, checkpoint_id: int, staged: Iterable[str]) -> tuple[Value, ...]:
         """Give what was staged before a barrier its final names; what to keep in this checkpoint and all to come."""

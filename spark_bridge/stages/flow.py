@@ -145,8 +145,10 @@ class Flow:
         self._scope.check()
         operator_id = sink.operator.operator_id
         staged = self._writers[operator_id].stage(rows)
-        named = (StagedOutput(operator_id=operator_id, names=staged.names),) if staged.names else ()
-        return Moved(staged=named, rows=staged.rows)
+        if not staged.rows:
+            return Moved()
+        named = StagedOutput(operator_id=operator_id, names=staged.names, rows=staged.rows)
+        return Moved(staged=(named,), rows=staged.rows)
 
     def _numbers(self, link: Link, rows: DataFrame) -> dict[str, Column]:
         """What to count of an operator's rows beside their number."""

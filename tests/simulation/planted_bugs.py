@@ -11,6 +11,7 @@ import pytest
 from flykka.actors.attempt.attempt import Attempt, AttemptEvent
 from flykka.actors.attempt.batches import BatchHolders
 from flykka.actors.attempt.effects import AttemptEffect, TellTask, Work
+from flykka.actors.attempt.sink_rows import SinkRowCounter
 from flykka.actors.attempt.snapshots import Snapshot, Snapshots
 from flykka.actors.attempt.stages import ChainTraits
 from flykka.actors.checkpoint.completion import CheckpointCompletion
@@ -41,7 +42,6 @@ from flykka.runtime.leader_session import Sessions
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
-from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -311,7 +311,7 @@ PLANTED_BUGS = (
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
         monitor="storage",
         says="cannot be restored",
-        begin=120,
+        begin=926,
     ),
     PlantedBug(
         plant=nobody_looks_whose_session_it_is,

@@ -104,12 +104,12 @@ class Harness:
     def answer(self, kind: type[Work], answer: Value | None = None) -> list[AttemptEffect]:
         """The oldest work of this kind is done."""
         begin = self._taken(kind)
-        return self.feed(WorkDone(work=begin.number, answer=answer))
+        return self.feed(WorkDone(work=begin.key, answer=answer))
 
     def refuse(self, kind: type[Work], *, ends_attempt: bool = True) -> list[AttemptEffect]:
         """The oldest work of this kind has failed."""
         begin = self._taken(kind)
-        return self.feed(WorkFailed(work=begin.number, cause=BOOM, ends_attempt=ends_attempt))
+        return self.feed(WorkFailed(work=begin.key, cause=BOOM, ends_attempt=ends_attempt))
 
     @property
     def work(self) -> list[Work]:
@@ -144,7 +144,7 @@ def snapshot(stage: int, checkpoint_id: int, target: str | None = None) -> Snaps
 
 
 def staged(*names: str) -> tuple[StagedOutput, ...]:
-    return (StagedOutput(operator_id=SINK, names=names),)
+    return (StagedOutput(operator_id=SINK, names=names, rows=len(names)),)
 
 
 # Stages
@@ -163,8 +163,8 @@ def test_stages_are_answered_in_their_order_whichever_is_moved_first() -> None:
     attempt.feed(run(0), run(1))
     first, second = attempt.at_work
 
-    early = attempt.feed(WorkDone(work=second.number, answer=RowsMoved(rows_in=2)))
-    both = attempt.feed(WorkDone(work=first.number, answer=RowsMoved(rows_in=1)))
+    early = attempt.feed(WorkDone(work=second.key, answer=RowsMoved(rows_in=2)))
+    both = attempt.feed(WorkDone(work=first.key, answer=RowsMoved(rows_in=1)))
 
     assert told(early) == []
     assert told(both) == [StageFinished(stage=0, rows_in=1), StageFinished(stage=1, rows_in=2)]
@@ -176,7 +176,7 @@ def test_state_is_updated_in_the_order_of_the_stages() -> None:
     first, second = attempt.at_work
     changes = RowsMoved(updates_state=True)
 
-    attempt.feed(WorkDone(work=second.number, answer=changes), WorkDone(work=first.number, answer=changes))
+    attempt.feed(WorkDone(work=second.key, answer=changes), WorkDone(work=first.key, answer=changes))
     updating_first = attempt.work[2:]
     attempt.answer(UpdateState)
 
@@ -258,9 +258,9 @@ def test_a_checkpoint_has_what_was_staged_before_its_barrier_and_nothing_behind(
     attempt = Harness(SINKS)
     attempt.feed(run(0), snapshot(1, checkpoint_id=1), run(2))
     before, behind = attempt.at_work[0], None
-    attempt.feed(WorkDone(work=before.number, answer=RowsMoved(staged=staged("a"))))
+    attempt.feed(WorkDone(work=before.key, answer=RowsMoved(staged=staged("a"))))
     behind = next(begin for begin in attempt.at_work if begin.work == Process(command=run(2)))
-    attempt.feed(WorkDone(work=behind.number, answer=RowsMoved(staged=staged("b"))))
+    attempt.feed(WorkDone(work=behind.key, answer=RowsMoved(staged=staged("b"))))
 
     first = attempt.answer(PrepareCommit, CommitPrepared())
     attempt.feed(snapshot(3, checkpoint_id=2))
@@ -497,7 +497,7 @@ def test_whatever_is_done_first_stages_are_answered_in_order_and_nothing_staged_
             begin = attempt.at_work.pop(order.randrange(len(attempt.at_work)))
             if isinstance(begin.work, PrepareCommit):
                 prepared.extend(name for each in begin.work.staged for name in each.names)
-            answers.extend(told(attempt.feed(WorkDone(work=begin.number, answer=answer_for(begin.work)))))
+            answers.extend(told(attempt.feed(WorkDone(work=begin.key, answer=answer_for(begin.work)))))
 
     for stage, kind in enumerate([*kinds, "snapshot"]):
         commands: dict[str, AttemptEvent] = {
