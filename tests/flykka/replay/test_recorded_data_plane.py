@@ -28,7 +28,8 @@ class Others(Names):
 def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
     plane: Any = RecordedDataPlane()
     assert plane.bridge_props(None).actor_class is Bridge
-    assert RecordedDataPlane(replays_bridges=False).bridge_props(None) is BOUNDARY
+    of_others: Any = RecordedDataPlane(replays_bridges=False)
+    assert of_others.bridge_props(None) is BOUNDARY
 
     for name in [name for name in OF_THE_PORT if name != "bridge_props"]:
         call = getattr(plane, name)
