@@ -117,7 +117,7 @@ def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life:
     told.close()
 
     attempt = told.engine.descriptor.attempt
-    assert life.threads == {f"{attempt} stage", f"{attempt} close"}
+    assert life.threads == {f"{attempt} stages", f"{attempt} close"}
 
 
 def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: Laboratory, life: Life) -> None:
