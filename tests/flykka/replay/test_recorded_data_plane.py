@@ -10,8 +10,9 @@ import pytest
 
 from flykka import Replayer
 from flykka.actors.bridge import Bridge
-from flykka.actors.data_plane import DataPlane
+from flykka.actors.data_plane import DataPlane, Engine
 from flykka.messages.job import JobResultSuccess
+from flykka.replay.fork_data_plane import ENGINE_CALLS
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.recorder import TraceRecorder
@@ -37,6 +38,12 @@ def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
         needed = [each for each in list(asked.values())[1:] if each.default is each.empty]
         with pytest.raises(AssertionError, match=f"has called {name} of the data plane in its own turn"):
             call(*(None for _ in needed))
+
+
+def test_a_fork_knows_everything_that_a_bridge_asks_its_engine_for() -> None:
+    in_turns = {"lane", "failed", "release", "release_held_by", "cancel", "interrupt", "close"}
+
+    assert {name for name in vars(Engine) if not name.startswith("_")} - in_turns == ENGINE_CALLS
 
 
 def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
