@@ -96,6 +96,9 @@ class Engine(Protocol):
     of one lane in the order in which they were begun. All others are made in the turns of the bridge.
     """
 
+    outside_state: bool
+    """True: an engine stands for the world outside, and is no part of what its bridge knows."""
+
     def lane(self, lane: Lane, number: int, what: str) -> Executor:
         """Where piece of work `number` is done; `what` says what it is, for whoever asks what the attempt is at."""
 

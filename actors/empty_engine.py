@@ -50,6 +50,8 @@ _AT_ONCE = AtOnce()
 class EmptyEngine:
     """Implements `Engine`."""
 
+    outside_state = True
+
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._descriptor = descriptor
         operators = descriptor.vertex.operators

@@ -77,6 +77,8 @@ class _Noted:
 class SparkEngine:
     """Implements `Engine`."""
 
+    outside_state = True
+
     def __init__(
         self,
         descriptor: TaskDeploymentDescriptor,

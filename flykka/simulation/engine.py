@@ -57,6 +57,8 @@ class _Noted:
 class SimulatedEngine:
     """Implements `Engine`. What storage refuses raises `OSError`, a batch that is gone `UnknownBatchError`."""
 
+    outside_state = True
+
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, world: World, report: Callable[[EngineFailed], object]
     ) -> None:

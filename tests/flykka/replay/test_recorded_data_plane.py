@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.replay.system import BOUNDARY
+from flykka.simulation import simulation
+from flykka.simulation.settings import SimulationSettings
 from tests.actors.cast import Names, Stage
 
 OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"))
@@ -58,3 +61,16 @@ def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
 
     assert result.compared > 300
     assert {line.rpartition("/")[2].partition(":")[0] for line in result.boundary} == {"bridge"}
+
+
+def test_bridges_are_led_through_the_same_states_without_their_engines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "job.trace"
+    monkeypatch.setattr(simulation, "TraceRecorder", partial(TraceRecorder, digests=True))
+    simulation.simulate(2, SimulationSettings(faults=frozenset(), trace_path=path))
+
+    result = Replayer().replay(path, raise_on_divergence=True)
+
+    assert result.compared > 300
+    assert {line.partition(":")[0] for line in result.boundary} == {"/user/client"}
