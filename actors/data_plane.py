@@ -1,9 +1,9 @@
-"""The port to the data: what the actors ask of the side that holds the rows.
+"""The ports to the data: what the actors ask of the side that holds the rows, of a job and of an attempt.
 
-Spark's side implements it in `spark_bridge`; stand-ins in the tests of the actors do without Spark. Nothing in here
+Spark's side implements them in `spark_bridge`; stand-ins in the tests of the actors do without Spark. Nothing in here
 blocks an actor: what may block is a plain call that the shells run through `context.pipe_to_self`. And nothing in here
 is asked for a decision in an actor's turn: what decides comes as a message, so that a recorded turn can be repeated
-where there is no data plane. Only `bridge_props` is called in a turn, by a Task.
+where there is no data plane. Only `bridge_props` is called in a turn, by a Task, and what `Engine` says does not block.
 """
 
 from __future__ import annotations
@@ -11,11 +11,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from flykka.actors.attempt.effects import Lane
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.ids import JobId, ResultPartitionId
+from flykka.messages.bridge import (
+    ChainClosed,
+    ChainOpened,
+    CommitPrepared,
+    InFlightPart,
+    InFlightRead,
+    InFlightWritten,
+    OutputCommitted,
+    RowsMoved,
+    SnapshotWritten,
+    StagedOutput,
+    WorkFailed,
+    WorkProgress,
+)
+from flykka.messages.ids import BatchId, JobId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import SplitsDiscovered
+from flykka.messages.stage import ReadSplits, RunStage
+from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.runtime.pipe import Executor
 from flykka.runtime.props import Props
 
 
@@ -69,3 +87,79 @@ class DataPlane(Protocol):
 
         `keep_staged`: what sinks have staged stays, because a retained checkpoint refers to it.
         """
+
+
+class Engine(Protocol):
+    """Moves the rows of one execution attempt, and keeps its state. What it is asked for, and when, `Attempt` decides.
+
+    Calls that return an answer may block, and raise whatever the data plane raises: they run where `lane` says, those
+    of one lane in the order in which they were begun. All others are made in the turns of the bridge.
+    """
+
+    outside_state: bool
+    """True: an engine stands for the world outside, and is no part of what its bridge knows."""
+
+    def lane(self, lane: Lane, number: int, what: str) -> Executor:
+        """Where piece of work `number` is done; `what` says what it is, for whoever asks what the attempt is at."""
+
+    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+        """Make the chain ready: restore its state, commit what the checkpoint holds, read what was in flight."""
+
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        """Read splits as one batch, and take the rows through the chain. Two stages may be moved side by side."""
+
+    def process(self, command: RunStage) -> RowsMoved:
+        """Take a batch through the chain, as its reader."""
+
+    def update_state(self, stage: int) -> None:
+        """Take what a stage has made of its batch into the state."""
+
+    def advance_watermark(self, stage: int, watermark_ms: int) -> RowsMoved:
+        """Fire what the watermark fires, and take the results through the chain."""
+
+    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
+        """Note the state as it is; the results of what `watermark_ms` has fired are staged by `prepare_commit`."""
+
+    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
+        """Stage what fires with the checkpoint, and have the sinks prepare that and what was `staged` for it."""
+
+    def write_snapshot(
+        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
+    ) -> SnapshotWritten:
+        """Make the noted state durable, for a savepoint in its folder and with all that belongs to it."""
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted."""
+
+    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
+        """Add a holder to batches. Raises `UnknownBatchError` where one was released."""
+
+    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+        """Write the rows of batches, all parts or none."""
+
+    def commit(self, checkpoint_id: int) -> OutputCommitted:
+        """Publish what was prepared up to a checkpoint that is complete."""
+
+    def close_chain(self, cancel: bool) -> ChainClosed:
+        """Wait until nothing of the attempt runs any more, and let go of the batches that it holds."""
+
+    def progress(self) -> tuple[WorkProgress, ...]:
+        """How far the pieces of work are of which that is known."""
+
+    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+        """What is told of work that has raised. It may find that the attempt cannot go on, where others could."""
+
+    def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
+        """Let go of batches that `holder` holds."""
+
+    def release_held_by(self, holder: str) -> None:
+        """Let go of all that one holder holds."""
+
+    def cancel(self) -> None:
+        """Let nothing new begin, and have what is at work come to an end."""
+
+    def interrupt(self) -> None:
+        """Interrupt what was cancelled and does not end."""
+
+    def close(self) -> None:
+        """The bridge has ended in whatever way: cancel the attempt, where it is not over. Does not block."""

@@ -3,6 +3,7 @@
 JobRuntimeError
 ├── GraphError                      the program: what its dataflow asks for cannot be built
 ├── UnboundOperatorError            the application: a job graph does not fit its code
+├── UnknownBatchError               the reader: a batch was released, or belongs to another process
 ├── RestoreError
 │   ├── RescaleNotSupportedError    the job: an operator runs at another parallelism than its state allows
 │   ├── StateWithoutOperatorError   the job: an operator that has state in the checkpoint is gone
@@ -47,6 +48,10 @@ class GraphError(JobRuntimeError):
 
 class UnboundOperatorError(JobRuntimeError):
     """A job graph names operators for which this application has no code, or other code; the text names them."""
+
+
+class UnknownBatchError(JobRuntimeError):
+    """A batch was released, or belongs to another process."""
 
 
 class RestoreError(JobRuntimeError):

@@ -1,4 +1,4 @@
-"""Messages of simulated bridges to themselves, where Spark would have worked; and the scenario of a run."""
+"""What a bridge of a fork says to itself, where Spark would have worked; and what a simulated run is of."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from flykka.messages.message import Message, message
 @message("simulation.stage_over")
 class StageOver(Message):
     """bridge's timer -> itself: the oldest stage in flight is over."""
-
-
-@message("simulation.work_over")
-class WorkOver(Message):
-    """bridge's timer -> itself: the oldest work in the background is over."""
 
 
 @message("simulation.begun")

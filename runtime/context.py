@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flykka.runtime.behaviours import Behaviour
     from flykka.runtime.cell import Cell
     from flykka.runtime.durations import Duration
+    from flykka.runtime.pipe import Executor
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.resources import SupportsClose
@@ -170,11 +171,14 @@ class ActorContext:
         work: Callable[[], T] | Future[T],
         on_success: Callable[[T], Message],
         on_failure: Callable[[BaseException], Message],
+        *,
+        executor: Executor | None = None,
     ) -> None:
-        """Run blocking `work` on the system's I/O pool and send me what one of the two functions makes of its outcome.
+        """Run blocking `work` and send me what one of the two functions makes of its outcome.
 
-        `work` may also be a future, such as that of an ask: then nothing is run, and its outcome is sent me. All
-        three are called outside my turns: they must not touch my state.
+        It runs on the system's I/O pool, or where `executor` runs it. `work` may also be a future, such as that of an
+        ask: then nothing is run, and its outcome is sent me. All three are called outside my turns: they must not touch
+        my state.
         """
         cell = self._cell
         if not cell.may_effect("pipe", *(() if cell.effects is None else (described(work),))):
@@ -183,7 +187,7 @@ class ActorContext:
             pipe = Pipe(cell, lambda: work.get(timeout=0), on_success, on_failure)
             work.add_done_callback(pipe.run)
         else:
-            cell.system.dispatcher.run_blocking(Pipe(cell, work, on_success, on_failure))
+            cell.system.dispatcher.run_blocking_on(executor, Pipe(cell, work, on_success, on_failure))
 
     def own(self, resource: SupportsClose) -> None:
         """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.

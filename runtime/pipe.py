@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from flykka.messages.blocking_work import BlockingWork, LiveObject
 from flykka.messages.message import Value
@@ -92,3 +92,10 @@ class Pipe(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - the outcome, for the actor to judge.
             return self._on_failure(error)
         return self._on_success(result)
+
+
+class Executor(Protocol):
+    """Where blocking work is done: the system's I/O pool, or threads that somebody else has for it."""
+
+    def run_blocking(self, work: Pipe[Any]) -> None:
+        """Have `work` run; returns at once."""

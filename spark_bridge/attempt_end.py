@@ -1,4 +1,4 @@
-"""The end of an attempt: its threads return, what it holds is freed, `BridgeClosed` is told.
+"""The end of an attempt: its threads return, what it holds is freed, and whoever waits for that is told.
 
 Nothing keeps an attempt from ending. Where Spark is stopped or its JVM is gone, what cannot be freed is logged. Code of
 the user's that does not end is interrupted after a while. Where it blocks in one long call even that does not help:
@@ -15,13 +15,13 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flykka.messages.stage import BridgeClosed, StageFailed
-from flykka.spark_bridge.batches import Address
+from flykka.actors.attempt.output_routes import input_addresses
+from flykka.messages.bridge import ChainClosed, EngineFailed
 from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsError
 from flykka.spark_bridge.failures import serialized
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.failure import SerializedThrowable
     from flykka.messages.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
@@ -44,7 +44,7 @@ class AttemptEnd:
         services: Services,
         functions: RichFunctions,
         *,
-        report: Callable[[Message], None],
+        report: Callable[[EngineFailed], object],
         predecessor: AttemptEnd | None,
     ) -> None:
         self._descriptor = descriptor
@@ -57,22 +57,30 @@ class AttemptEnd:
         self._predecessor = predecessor
         self._lock = Lock()
         self._begun = False
+        self._closed = Event()
         self._ended = Event()
+        self._failure: SerializedThrowable | None = None
         self._closer: Thread | None = None
 
     def begin(self, *, cancel: bool) -> None:
         """End, in the background. Only the first call counts, but for one that cancels. Does not block."""
-        self._stop(cancel=cancel)
+        self.stop(cancel=cancel)
         if self._is_first():
             self._start()
 
+    def wait_closed(self, *, cancel: bool) -> ChainClosed:
+        """End, and wait until it is done, or is not waited for any longer."""
+        self.begin(cancel=cancel)
+        self._closed.wait()
+        return ChainClosed(accumulators=self._functions.accumulators(), failure=self._failure)
+
     def revoke(self, why: str) -> None:
-        """Cancel an attempt. Where its Task did not want that, it hears of a failure before it hears of the end."""
+        """Cancel an attempt. Where its Task did not want that, its bridge hears that it cannot go on."""
         first = self._is_first()
         if first:
             replaced = AttemptReplacedError(why)
-            self._report(StageFailed(cause=serialized(f"attempt {self._descriptor.attempt}", replaced)))
-        self._stop(cancel=True)
+            self._report(EngineFailed(cause=serialized(f"attempt {self._descriptor.attempt}", replaced)))
+        self.stop(cancel=True)
         if first:
             self._start()
 
@@ -101,7 +109,8 @@ class AttemptEnd:
                 )
         self._replace(predecessor)
 
-    def _stop(self, *, cancel: bool) -> None:
+    def stop(self, *, cancel: bool) -> None:
+        """Let nothing more begin; with `cancel` what is at work is to end."""
         if self._ended.is_set():
             return
         if cancel:
@@ -122,7 +131,7 @@ class AttemptEnd:
         try:
             left = self._wind_up(self._patience)
         finally:
-            self._report(BridgeClosed(accumulators=self._functions.accumulators()))
+            self._closed.set()
         if left:
             # What returns after all may have put something down.
             self._wind_up(None)
@@ -150,16 +159,10 @@ class AttemptEnd:
                 seconds,
                 ", ".join(running),
             )
-        inputs = frozenset(
-            Address(partition=channel.partition_id, subpartition=channel.subpartition)
-            for gate in self._descriptor.inputs
-            for channel in gate.channels
-        )
-        attempt = self._descriptor.attempt
-        self._freed("what is on its way to it", lambda: self._store.release_addressed(inputs))
-        self._freed("what it holds", lambda: self._store.release_held(attempt))
-        if self._scope.is_cancelled:
-            self._freed("what nobody has read", lambda: self._store.release_produced(attempt))
+        attempt, is_cancelled = self._descriptor.attempt, self._scope.is_cancelled
+        addresses = input_addresses(self._descriptor)
+        self._freed("its batches", lambda: self._store.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
+        if is_cancelled:
             self._freed("what was half made", lambda: self._scope.sweep(keep=self._store.rdd_ids()))
         return bool(running)
 
@@ -195,7 +198,7 @@ class AttemptEnd:
             # The attempt ends for another reason, which is the one to be told.
             logger.warning("%s: %s failed", self._descriptor.attempt, failure, exc_info=failure)
         else:
-            self._report(StageFailed(cause=serialized(str(failure), failure)))
+            self._failure = serialized(str(failure), failure)
 
     def _freed(self, what: str, free: Callable[[], object]) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.actors.errors import RestoreError
+from flykka.actors.errors import RestoreError, UnknownBatchError
 from flykka.spark_bridge.code import SourceCode
 from flykka.spark_bridge.errors import SourceError, SparkBridgeError
 from flykka.spark_bridge.failures import serialized
@@ -46,7 +46,7 @@ class AttemptFailures:
         head, computing = self._chain.head.uid, self._chain.computing
         if isinstance(raised, SourceError):
             return self._known([head], what, raised)
-        if isinstance(raised, SparkBridgeError):
+        if isinstance(raised, SparkBridgeError | UnknownBatchError):
             return serialized(what, raised)  # It names its operator or its file by itself.
         path = unreadable_path(raised)
         if path is None:
@@ -67,16 +67,11 @@ class AttemptFailures:
         lines = (self._services.registry.written(uid) for uid in uids)
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
-    def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable:
-        """Why a snapshot fails, of an attempt that can go on.
-
-        Raises:
-            Exception: `raised` itself, where the attempt cannot: its state is lost, or its session.
-        """
+    def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
+        """Why a snapshot fails; None where the attempt cannot go on: its state is lost, or its session."""
         cause = serialized(what, raised)
-        if cause.type_name == _LOST_BATCH or self._services.sessions.is_lost(self._services.session):
-            raise raised
-        return cause
+        is_lost = cause.type_name == _LOST_BATCH or self._services.sessions.is_lost(self._services.session)
+        return None if is_lost else cause
 
     def _naming_what_is_lost(self, cause: SerializedThrowable) -> SerializedThrowable:
         if cause.type_name != _LOST_BATCH:

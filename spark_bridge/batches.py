@@ -3,10 +3,8 @@
 A batch is materialised with `localCheckpoint`, so that it lies in the memory and on the disks of the executors, and
 its numbers are counted by the same job. It is freed explicitly: Spark would wait for the JVM's garbage collector.
 
-Every batch has holders. One that was put is held for its reader, the subpartition it is addressed to; a reader takes
-it over and lets go of it when its stage is done; state holds what it keeps; a snapshot that is being written holds
-what it writes. What lies in a BLOCKING partition is held by that, however often it is read, until the partition is
-released. When the last holder lets go, the blocks are freed. Slices of one materialisation share it.
+Who holds what, and when the last holder has let go, is decided by `BatchHolders`; then the blocks are freed. Slices of
+one materialisation share it.
 
 Every job has a store of its own, which ends with it: what a thread that is still on its way out adds behind the end is
 freed at once, and who ends it waits for those who are freeing what was let go before. So whoever is late, nothing is
@@ -15,13 +13,13 @@ left of a job that is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Condition
 from typing import TYPE_CHECKING, Any
 
-from flykka.spark_bridge.errors import UnknownBatchError
+from flykka.actors.attempt.batches import IN_TRANSIT, Address, BatchHolders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,20 +40,6 @@ class Blocks:
     def free(self) -> None:
         """Free them, without waiting for the executors."""
         self.rdd.unpersist(False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a batch is read: a subpartition."""
-
-    partition: ResultPartitionId
-    subpartition: int
-
-
-IN_TRANSIT = "in transit"
-"""Who holds a batch between its producer and its reader."""
-KEPT = "kept in its partition"
-"""Who holds a batch of a partition that is read when it is finished, and by anybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +68,13 @@ class StoreStats:
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Entry:
-    ref: BatchRef
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """The rows of one batch, and the blocks that they lie in."""
+
     frame: DataFrame
     blocks: Blocks
-    producer: ExecutionAttemptId
-    address: Address | None
-    holders: set[str] = field(default_factory=set)
+    rows: int
 
 
 class BatchStore:
@@ -100,102 +83,70 @@ class BatchStore:
     def __init__(self) -> None:
         self._lock = Condition()
         self._closed = False
-        self._entries: dict[BatchId, _Entry] = {}
+        self._held: BatchHolders[_Rows] = BatchHolders()
         self._in_blocks: dict[Blocks, int] = {}
         self._at_work = 0
         """Threads that free blocks nothing refers to any more."""
 
-    def put(self, blocks: Blocks, batches: Iterable[Batch], *, producer: ExecutionAttemptId) -> None:
+    def put(self, blocks: Blocks, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
         """Take in the batches that lie in `blocks`; blocks in which none lies are freed, and all when the job is over.
 
         Then the batches are as good as released.
         """
-        made = [
-            _Entry(
-                ref=batch.ref,
-                frame=batch.frame,
-                blocks=blocks,
-                producer=producer,
-                address=batch.address,
-                holders={batch.holder},
-            )
-            for batch in batches
-        ]
         with self._freeing() as freed:
-            if not made or self._closed:
+            if not batches or self._closed:
                 freed.append(blocks)
                 return
-            for entry in made:
-                assert entry.ref.batch_id not in self._entries, f"two batches are called {entry.ref.batch_id}"
-                self._entries[entry.ref.batch_id] = entry
-            self._in_blocks[blocks] = self._in_blocks.get(blocks, 0) + len(made)
+            for each in batches:
+                rows = _Rows(frame=each.frame, blocks=blocks, rows=each.ref.rows)
+                self._held.put(each.ref.batch_id, rows, producer=producer, address=each.address, holder=each.holder)
+            self._in_blocks[blocks] = self._in_blocks.get(blocks, 0) + len(batches)
 
     def take(self, batch_id: BatchId, reader: str) -> DataFrame:
-        """The rows of a batch, held by `reader` from now on in place of its address; a kept one stays kept, too.
-
-        Raises:
-            UnknownBatchError: the batch was released.
-        """
+        """The rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            entry = self._entry(batch_id)
-            entry.holders.discard(IN_TRANSIT)
-            entry.holders.add(reader)
-            return entry.frame
+            return self._held.take(batch_id, reader).frame
 
     def rows(self, batch_id: BatchId) -> DataFrame:
         """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            return self._entry(batch_id).frame
+            return self._held.content(batch_id).frame
 
-    def hold(self, batch_id: BatchId, holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` where the batch was released."""
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
         with self._lock:
-            self._entry(batch_id).holders.add(holder)
+            self._held.hold(batch_ids, holder)
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
         """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""
-        with self._freeing() as freed:
-            for batch_id in batch_ids:
-                freed += self._let_go(batch_id, {holder})
+        self._free(lambda held: held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
         """Let go of everything that one holder holds."""
-        self._release_where(lambda entry: entry.holders & {holder})
+        self._free(lambda held: held.release_held_by(holder))
 
-    def release_held(self, attempt: ExecutionAttemptId) -> None:
-        """Let go of everything that an attempt holds: holders that are its name, or begin with it and a blank."""
-
-        def held(entry: _Entry) -> set[str]:
-            return {holder for holder in entry.holders if holder == attempt or holder.startswith(f"{attempt} ")}
-
-        self._release_where(held)
-
-    def release_addressed(self, addresses: frozenset[Address]) -> None:
-        """Let go of what is on its way to a reader that is closing."""
-        self._release_where(lambda entry: {IN_TRANSIT} if entry.address in addresses else set())
+    def release_attempt(
+        self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
+    ) -> None:
+        """Let go of what an attempt holds that has ended; see `BatchHolders.release_attempt`."""
+        self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Let go of what an attempt produced: what nobody has taken, and what was kept for whoever would read it."""
-        self._release_where(lambda entry: {IN_TRANSIT, KEPT} if entry.producer == producer else set())
+        """Let go of what an attempt has made, which another one makes again."""
+        self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
         """Let go of what was kept in these partitions."""
-
-        def kept(entry: _Entry) -> set[str]:
-            return {KEPT} if entry.address is not None and entry.address.partition in partitions else set()
-
-        self._release_where(kept)
+        self._free(lambda held: held.release_partitions(partitions))
 
     def close(self) -> None:
         """The job is over: free every batch, whoever holds it, and from now on whatever is put.
 
         Returns when all is freed, also what others are freeing meanwhile.
         """
-        with self._freeing() as freed:
+        with self._lock:
             self._closed = True
-            freed += self._in_blocks
-            self._entries.clear()
-            self._in_blocks.clear()
+        self._free(lambda held: held.release_all())
         with self._lock:
             self._lock.wait_for(lambda: self._at_work == 0)
 
@@ -203,16 +154,16 @@ class BatchStore:
         """What is held now."""
         with self._lock:
             return StoreStats(
-                batches=len(self._entries),
-                rows=sum(entry.ref.rows for entry in self._entries.values()),
+                batches=len(self._held),
+                rows=sum(content.rows for _, content in self._held.contents()),
                 materialisations=len(self._in_blocks),
             )
 
     def partition_of(self, rdd_id: int) -> ResultPartitionId | None:
         """The result partition whose batches lie in a materialisation; None for state, and for what is not here."""
         with self._lock:
-            entries = (entry for entry in self._entries.values() if entry.blocks.rdd_id == rdd_id)
-            return next((entry.address.partition for entry in entries if entry.address is not None), None)
+            addresses = (address for address, content in self._held.contents() if content.blocks.rdd_id == rdd_id)
+            return next((address.partition for address in addresses if address is not None), None)
 
     def rdd_ids(self) -> frozenset[int]:
         """Spark's ids of the materialisations."""
@@ -222,18 +173,15 @@ class BatchStore:
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
         """Who holds what, for messages and tests."""
         with self._lock:
-            return {batch_id: frozenset(entry.holders) for batch_id, entry in self._entries.items()}
+            return self._held.holders()
 
-    def _entry(self, batch_id: BatchId) -> _Entry:
-        entry = self._entries.get(batch_id)
-        if entry is None:
-            raise UnknownBatchError(f"batch {batch_id} was released, or belongs to another process")
-        return entry
-
-    def _release_where(self, let_go: Callable[[_Entry], set[str]]) -> None:
+    def _free(self, let_go: Callable[[BatchHolders[_Rows]], Mapping[BatchId, _Rows]]) -> None:
         with self._freeing() as freed:
-            for batch_id, entry in list(self._entries.items()):
-                freed += self._let_go(batch_id, let_go(entry))
+            for rows in let_go(self._held).values():
+                self._in_blocks[rows.blocks] -= 1
+                if not self._in_blocks[rows.blocks]:
+                    del self._in_blocks[rows.blocks]
+                    freed.append(rows.blocks)
 
     @contextmanager
     def _freeing(self) -> Iterator[list[Blocks]]:
@@ -251,18 +199,3 @@ class BatchStore:
             with self._lock:
                 self._at_work -= 1
                 self._lock.notify_all()
-
-    def _let_go(self, batch_id: BatchId, holders: set[str]) -> list[Blocks]:
-        """Take holders from a batch; the blocks that nobody needs any more. The caller has the lock."""
-        entry = self._entries.get(batch_id)
-        if entry is None or not entry.holders & holders:
-            return []
-        entry.holders -= holders
-        if entry.holders:
-            return []
-        del self._entries[batch_id]
-        self._in_blocks[entry.blocks] -= 1
-        if self._in_blocks[entry.blocks]:
-            return []
-        del self._in_blocks[entry.blocks]
-        return [entry.blocks]

@@ -9,15 +9,15 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from flykka.actors.bridge import Bridge
 from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.ids import JobId, JobVertexId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
-from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.batches import BatchStore, StoreStats
-from flykka.spark_bridge.bridge import SparkBridge
 from flykka.spark_bridge.code import SinkCode, SourceCode
+from flykka.spark_bridge.engine import SparkEngine
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import engine_session
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.actors.master_hooks import MasterTriggerRestoreHook
-    from flykka.messages.bridge import WorkProgress
-    from flykka.messages.message import Message
+    from flykka.messages.bridge import EngineFailed, WorkProgress
     from flykka.spark_bridge.code_registry import CodeRegistry
 
 
@@ -50,7 +49,7 @@ class _Job:
     """One life of a job: what its attempts use together, the latest one of each subtask, where its sinks stage."""
 
     services: Services
-    latest: dict[tuple[JobVertexId, int], Attempt] = field(default_factory=dict)
+    latest: dict[tuple[JobVertexId, int], SparkEngine] = field(default_factory=dict)
     staging: set[str] = field(default_factory=set)
 
 
@@ -110,7 +109,7 @@ class SparkDataPlane:
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
-        return Props(SparkBridge, descriptor, self)
+        return Props(Bridge, descriptor, self)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
@@ -226,8 +225,8 @@ class SparkDataPlane:
             jobs = [*self._jobs.values(), *(job for ending in self._ending.values() for job in ending)]
         return sum((job.services.store.stats() for job in jobs), StoreStats())
 
-    def begin_attempt(self, descriptor: TaskDeploymentDescriptor, report: Callable[[Message], None]) -> Attempt:
-        """The Spark side of an attempt; it begins to work when the attempt before it of the same subtask has ended.
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
+        """The engine of an attempt; it begins to work when the attempt before it of the same subtask has ended.
 
         Raises:
             UnboundOperatorError: an operator has no code here.
@@ -236,7 +235,7 @@ class SparkDataPlane:
         job, subtask = self._job(descriptor.job_id), (descriptor.vertex.vertex_id, descriptor.subtask)
         staging = staging_folders(descriptor, job.services.registry)
         with self._lock:
-            attempt = Attempt(descriptor, job.services, report=report, predecessor=job.latest.get(subtask))
-            job.latest[subtask] = attempt
+            engine = SparkEngine(descriptor, job.services, report=report, predecessor=job.latest.get(subtask))
+            job.latest[subtask] = engine
             job.staging.update(staging)
-        return attempt
+        return engine

@@ -13,7 +13,6 @@ SparkBridgeError
 │   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
 │   └── FileSchemaError         a file does not have the columns that were declared
 ├── SinkError               a sink cannot write where it is to, or not publish what it has staged
-├── UnknownBatchError       a batch was released, or belongs to another process
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
 ├── AttemptReplacedError    an attempt was ended by another one, or with its job
 └── PredecessorRunsError    the attempt before has not ended, so the next one cannot begin
@@ -84,10 +83,6 @@ class FileSchemaError(SourceError):
 
 class SinkError(SparkBridgeError):
     """A sink cannot write where it is to, or not publish what it has staged; the text names operator or file."""
-
-
-class UnknownBatchError(SparkBridgeError):
-    """A batch was released, or belongs to another process."""
 
 
 class AttemptCancelledError(SparkBridgeError):

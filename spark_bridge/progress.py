@@ -27,11 +27,6 @@ def look_at(scope: AttemptScope, works: Iterable[Work], at_least_ms: int = 0) ->
     return tuple(_progress(tracker, scope.job_group(work.piece), work) for work in looked_at)
 
 
-def without_spark(works: Iterable[Work]) -> tuple[WorkProgress, ...]:
-    """What is at work, where Spark cannot say how far it is."""
-    return tuple(WorkProgress(piece=work.piece, what=work.what, age_ms=_age_ms(work)) for work in works)
-
-
 def _progress(tracker: StatusTracker, group: str, work: Work) -> WorkProgress:
     jobs = list(tracker.getJobIdsForGroup(group))
     infos = [info for job in jobs if (info := tracker.getJobInfo(job)) is not None]

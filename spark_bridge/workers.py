@@ -1,9 +1,8 @@
 """The threads that work for one attempt: Spark's calls block, and no shared thread may wait for them.
 
-Stages are numbered as they come. Each has a part that needs nothing but its input, `prepare`, which overlaps with that
-of its neighbours, and a part that sees the attempt's state, `settle`, which runs in the order of the stages: one
-stage's planning and committing hides behind another one's work, and the answers are in order. What outlives a stage
-(snapshots, publishing) runs in a line of its own, one after the other.
+Each lane has a line of its own. Stages are moved by two threads, for the planning and committing of one hides behind
+the work of another; what outlives a stage (snapshots, publishing) is done one after the other. What is begun when is
+decided by the machine of the attempt, and comes here piece by piece.
 
 Threads are daemons, started with the first work: a cluster of idle attempts has none.
 """
@@ -12,32 +11,29 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Condition, Thread, get_ident
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Condition, Thread, get_ident, local
 from time import monotonic, monotonic_ns
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from flykka.actors.attempt.effects import Lane
 from flykka.spark_bridge.thread_interrupts import ThreadInterrupts
 
 if TYPE_CHECKING:
+    from flykka.runtime.pipe import Pipe
     from flykka.spark_bridge.scope import AttemptScope
 
-Prepared = TypeVar("Prepared")
+T = TypeVar("T")
 
 logger = logging.getLogger("flykka.spark_bridge")
 
+STAGES_IN_FLIGHT = 2
+OWN_WORK = 0
+"""The number of what the attempt's machine has not begun."""
+
 _CANCEL_AGAIN_SECONDS = 0.05
-_BEGINNING = "beginning to work"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage(Generic[Prepared]):
-    """Work in two parts; `what` names it in a failure."""
-
-    what: str
-    prepare: Callable[[], Prepared]
-    settle: Callable[[Prepared], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,59 +45,70 @@ class Work:
     begun_ns: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    number: int
+    what: str
+    run: Callable[[], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """What waits in one lane, and the threads that serve it, of which some are idle."""
+
+    limit: int
+    jobs: deque[_Job] = field(default_factory=deque)
+    threads: int = 0
+    idle: int = 0
+
+
 class Workers:
-    """Runs the stages of an attempt, and its background work."""
+    """Runs the work of an attempt, lane by lane."""
 
-    def __init__(
-        self, scope: AttemptScope, on_failure: Callable[[str, BaseException], None], stages_in_flight: int = 2
-    ) -> None:
-        """`on_failure(what, raised)` is called once: after it no stage settles any more."""
+    def __init__(self, scope: AttemptScope) -> None:
         self._scope = scope
-        self._on_failure = on_failure
-        self._stages_in_flight = stages_in_flight
         self._changed = Condition()
-        self._stages: deque[tuple[int, Stage[object]]] = deque()
-        self._background: deque[tuple[str, Callable[[], None]]] = deque()
-        self._begun = 0
-        self._settled = 0
-        self._failed = False
+        self._lines: Mapping[Lane, _Line] = {
+            Lane.STAGES: _Line(limit=STAGES_IN_FLIGHT),
+            Lane.BACKGROUND: _Line(limit=1),
+        }
         self._closing = False
-        self._stage_threads = 0
-        self._background_threads = 0
         self._interrupts = ThreadInterrupts()
-        self._pieces = 0
         self._at_work: dict[int, Work] = {}
+        self._entered = local()
 
-    def run_stage(self, stage: Stage[Prepared]) -> None:
-        """Let the stage run behind those before it. Nothing happens when the attempt is closing or has failed."""
-        with self._changed:
-            if self._closing or self._failed:
-                return
-            self._stages.append((self._begun, stage))  # type: ignore[arg-type] # one queue for stages of all kinds
-            self._begun += 1
-            if self._stage_threads < min(self._stages_in_flight, self._begun - self._settled):
-                self._stage_threads += 1
-                self._start(self._serve_stages, "stage")
-            self._changed.notify_all()
+    def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
+        """Have the work of `pipe` done in its lane. Nothing happens when the attempt is closing."""
+        guarded = pipe.replaced(partial(self._guarded, lane, number, pipe.work))
+        match lane:
+            case Lane.AT_ONCE:
+                pipe.run()
+            case Lane.END:
+                Thread(target=pipe.run, name=f"{self._scope.attempt} end", daemon=True).start()
+            case _:
+                self._put(lane, _Job(number=number, what=what, run=guarded.run))
 
-    def run_in_background(self, what: str, work: Callable[[], None]) -> None:
-        """Let `work` run behind what is in the background already."""
-        with self._changed:
-            if self._failed or self._scope.is_cancelled:
-                return
-            self._background.append((what, work))
-            if self._background_threads == 0:
-                self._background_threads = 1
-                self._start(self._serve_background, "background")
-            self._changed.notify_all()
+    def run_in_background(
+        self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
+    ) -> None:
+        """Have own work of the engine done, behind what is in the background already."""
+
+        def run() -> None:
+            try:
+                self._guarded(Lane.BACKGROUND, OWN_WORK, work)
+            except BaseException as raised:  # noqa: BLE001 - it is reported
+                if not self._scope.is_cancelled:
+                    on_failure(raised)
+
+        self._put(Lane.BACKGROUND, _Job(number=OWN_WORK, what=what, run=run))
 
     def close(self, *, cancel: bool) -> None:
         """Take nothing more; what is waiting is dropped where `cancel`. Returns at once."""
         with self._changed:
             self._closing = True
             if cancel:
-                self._stages.clear()
-                self._background.clear()
+                for line in self._lines.values():
+                    line.jobs.clear()
             self._changed.notify_all()
 
     def interrupt(self) -> None:
@@ -130,6 +137,58 @@ class Workers:
             self._wait_for_change()
         return ()
 
+    def at_work(self) -> tuple[Work, ...]:
+        """What threads are at, but for those that wait for work."""
+        with self._changed:
+            return tuple(self._at_work.values())
+
+    def _put(self, lane: Lane, job: _Job) -> None:
+        line = self._lines[lane]
+        with self._changed:
+            if self._closing or self._scope.is_cancelled:
+                return
+            line.jobs.append(job)
+            if line.idle < len(line.jobs) and line.threads < line.limit:
+                line.threads += 1
+                name = f"{self._scope.attempt} {lane}"
+                Thread(target=self._serve, args=(line,), name=name, daemon=True).start()
+            self._changed.notify_all()
+
+    def _serve(self, line: _Line) -> None:
+        try:
+            while (job := self._next(line)) is not None:
+                job.run()
+        finally:
+            with self._changed:
+                line.threads -= 1
+                self._at_work.pop(get_ident(), None)
+                self._changed.notify_all()
+
+    def _next(self, line: _Line) -> _Job | None:
+        with self._changed:
+            self._at_work.pop(get_ident(), None)
+            line.idle += 1
+            while not line.jobs and not self._closing:
+                self._changed.wait()
+            line.idle -= 1
+            if not line.jobs:
+                return None
+            job = line.jobs.popleft()
+            self._at_work[get_ident()] = Work(piece=job.number, what=job.what, begun_ns=monotonic_ns())
+            return job
+
+    def _guarded(self, lane: Lane, number: int, work: Callable[[], T]) -> T:
+        """Do work on a thread that Spark knows to be the attempt's, unless that is over."""
+        if not getattr(self._entered, "scope", False):
+            self._scope.enter()
+            self._entered.scope = True
+        self._scope.check()
+        self._scope.begin(number)
+        if lane is not Lane.STAGES:
+            return work()
+        with self._interrupts.allowed():
+            return work()
+
     def _cancel_jobs(self) -> bool:
         try:
             self._scope.cancel_jobs()
@@ -140,11 +199,6 @@ class Workers:
             return False
         return True
 
-    def at_work(self) -> tuple[Work, ...]:
-        """What threads are at, but for those that wait: for work, or for the turn of theirs."""
-        with self._changed:
-            return tuple(self._at_work.values())
-
     def _running(self) -> tuple[str, ...]:
         return tuple(work.what for work in self.at_work())
 
@@ -152,123 +206,10 @@ class Workers:
     def _is_busy(self) -> bool:
         """Whether any thread still runs."""
         with self._changed:
-            return bool(self._stage_threads or self._background_threads)
+            return any(line.threads for line in self._lines.values())
 
     def _wait_for_change(self) -> None:
         with self._changed:
-            if self._stage_threads or self._background_threads:
+            if any(line.threads for line in self._lines.values()):
                 # Looked at with the lock in hand: who cancels takes it afterwards, to wake whoever waits.
                 self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)
-
-    def _start(self, target: Callable[[], None], role: str) -> None:
-        Thread(target=target, name=f"{self._scope.attempt} {role}", daemon=True).start()
-
-    def _serve_stages(self) -> None:
-        try:
-            self._enter()
-            while (numbered := self._next_stage()) is not None:
-                self._run(*numbered)
-        except BaseException as raised:  # noqa: BLE001 - it is reported
-            self._fail(_BEGINNING, raised)
-        finally:
-            with self._changed:
-                self._stage_threads -= 1
-                self._rest()
-                self._changed.notify_all()
-
-    def _enter(self) -> None:
-        with self._changed:
-            self._take_up(_BEGINNING)
-        self._scope.enter()
-
-    def _take_up(self, what: str) -> int:
-        """The calling thread begins another piece of work; its number. The caller has the lock."""
-        self._pieces += 1
-        self._at_work[get_ident()] = Work(piece=self._pieces, what=what, begun_ns=monotonic_ns())
-        return self._pieces
-
-    def _rest(self) -> None:
-        """The calling thread waits. The caller has the lock."""
-        self._at_work.pop(get_ident(), None)
-
-    def _next_stage(self) -> tuple[int, int, Stage[object]] | None:
-        """The stage's number, that of the piece of work, the stage."""
-        with self._changed:
-            self._rest()
-            while not self._stages:
-                if self._closing or self._failed:
-                    return None
-                self._changed.wait()
-            number, stage = self._stages.popleft()
-            return number, self._take_up(stage.what), stage
-
-    def _run(self, number: int, piece: int, stage: Stage[object]) -> None:
-        raised: BaseException | None = None
-        prepared: object = None
-        try:
-            self._scope.check()
-            self._scope.begin(piece)
-            with self._interrupts.allowed():
-                prepared = stage.prepare()
-        except BaseException as any_failure:  # noqa: BLE001 - it is reported, in its turn
-            raised = any_failure
-        with self._changed:
-            self._rest()
-            while self._settled != number and not self._failed and not self._scope.is_cancelled:
-                self._changed.wait()
-            if self._failed or self._scope.is_cancelled:
-                return
-            piece = self._take_up(stage.what)
-        # It is this stage's turn until `_settled` moves on: no lock is held while it settles.
-        if raised is None:
-            try:
-                self._scope.begin(piece)
-                with self._interrupts.allowed():
-                    stage.settle(prepared)
-            except BaseException as any_failure:  # noqa: BLE001 - it is reported
-                raised = any_failure
-        if raised is not None:
-            self._fail(stage.what, raised)
-            return
-        with self._changed:
-            self._settled += 1
-            self._changed.notify_all()
-
-    def _serve_background(self) -> None:
-        what = _BEGINNING
-        try:
-            self._enter()
-            while (named := self._next_in_background()) is not None:
-                piece, what, work = named
-                self._scope.check()
-                self._scope.begin(piece)
-                work()
-        except BaseException as raised:  # noqa: BLE001 - it is reported
-            self._fail(what, raised)
-        finally:
-            with self._changed:
-                self._background_threads -= 1
-                self._rest()
-                self._changed.notify_all()
-
-    def _next_in_background(self) -> tuple[int, str, Callable[[], None]] | None:
-        """The number of the piece of work, what it is, the work."""
-        with self._changed:
-            self._rest()
-            while not self._background:
-                # Stages that are still at work may hand something over.
-                if self._failed or (self._closing and not self._stage_threads):
-                    return None
-                self._changed.wait()
-            what, work = self._background.popleft()
-            return self._take_up(what), what, work
-
-    def _fail(self, what: str, raised: BaseException) -> None:
-        with self._changed:
-            first = not self._failed and not self._scope.is_cancelled
-            self._failed = True
-            self._stages.clear()
-            self._background.clear()
-            self._changed.notify_all()
-        if first:
-            self._on_failure(what, raised)

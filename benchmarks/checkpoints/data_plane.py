@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Event
 
+from flykka.actors.bridge import Bridge
+from flykka.actors.empty_engine import EmptyEngine
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.bridge import ChainOpened, EngineFailed, InFlightRead
 from flykka.messages.ids import JobId, OperatorId, ResultPartitionId
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator, OperatorKind
-from flykka.messages.message import Message
+from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import SplitsDiscovered
-from flykka.messages.stage import (
-    AbortCheckpoint,
-    BridgeClosed,
-    BridgeOpened,
-    CheckpointCommitted,
-    CloseBridge,
-    CommitCheckpoint,
-    OpenBridge,
-    SnapshotState,
-    StageFinished,
-    StateSnapshotted,
-)
 from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import TaskDeploymentDescriptor
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 
 
@@ -59,31 +48,17 @@ class Arrivals:
         return self._at
 
 
-class InstantBridge(Actor):
-    """Answers at once. As with rows, only a sink has something to commit."""
+class InstantEngine(EmptyEngine):
+    """Answers at once, and says when it was opened."""
 
-    def __init__(self, opened: Arrivals, *, is_sink: bool) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, opened: Arrivals) -> None:
+        super().__init__(descriptor)
         self._opened = opened
-        self._is_sink = is_sink
 
-    def handle_message(self, message: Message) -> None:
-        """Done."""
-        task = self.context.parent
-        match message:
-            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
-                snapshot = _snapshotted(checkpoint_id, awaits_commit=self._is_sink)
-                task.tell(StageFinished(stage=stage, snapshot=snapshot))
-            case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                task.tell(CheckpointCommitted(checkpoint_id=checkpoint_id))
-            case OpenBridge():
-                self._opened.arrive()
-                task.tell(BridgeOpened())
-            case CloseBridge():
-                task.tell(BridgeClosed())
-            case AbortCheckpoint():
-                pass
-            case _:
-                self.context.unhandled(message)
+    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+        """One more task is there."""
+        self._opened.arrive()
+        return super().open(restore, recover)
 
 
 class NoSplits:
@@ -113,9 +88,12 @@ class InstantDataPlane:
         return ()
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """A bridge that answers at once."""
-        kinds = {operator.kind for operator in descriptor.vertex.operators}
-        return Props(InstantBridge, self.opened, is_sink=OperatorKind.SINK in kinds)
+        """The props of the bridge actor of one execution attempt."""
+        return Props(Bridge, descriptor, self)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> InstantEngine:
+        """An engine that answers at once."""
+        return InstantEngine(descriptor, self.opened)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
         """One that finds nothing."""
@@ -132,15 +110,3 @@ class InstantDataPlane:
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """There is nothing."""
-
-
-def _snapshotted(checkpoint_id: int, *, awaits_commit: bool) -> StateSnapshotted:
-    return StateSnapshotted(
-        checkpoint_id=checkpoint_id,
-        state=TaskStateSnapshot(),
-        size_bytes=0,
-        incremental_bytes=0,
-        sync_ms=0,
-        async_ms=0,
-        awaits_commit=awaits_commit,
-    )

@@ -27,11 +27,32 @@ from flykka.runtime.trace.reader import Trace
 _NOTHING_TO_RETURN = frozenset({"dispose", "delete_job", "discard_savepoint", "put_result"})
 _ASKS_THE_DATA_PLANE = frozenset({"look", "finalize_vertices", "end_attempts", "release_job", "release_partitions"})
 
+ENGINE_CALLS = frozenset(
+    (
+        "open",
+        "read_splits",
+        "process",
+        "update_state",
+        "advance_watermark",
+        "note_state",
+        "prepare_commit",
+        "write_snapshot",
+        "discard_snapshot",
+        "hold",
+        "write_in_flight",
+        "commit",
+        "close_chain",
+        "progress",
+    )
+)
+"""What bridges ask their engines for."""
+
 
 class ForkDataPlane(RecordedDataPlane):
     """Answers as the recorded one did where it can, and else as one that has nothing to do."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, *, replays_bridges: bool = True) -> None:
+        super().__init__(replays_bridges=replays_bridges)
         self._found: dict[tuple[OperatorId, bytes], SplitsDiscovered] | None = None
         self._trace = trace
 
@@ -89,7 +110,7 @@ class RecordedDiscovery:
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
     """What blocking work of a job's actors returns in a fork."""
     arguments = work.arguments
-    if work.function in _ASKS_THE_DATA_PLANE:
+    if work.function in _ASKS_THE_DATA_PLANE | ENGINE_CALLS:
         return do()
     if work.function in _NOTHING_TO_RETURN:
         return None

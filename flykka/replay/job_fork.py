@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flykka.actors.bridge import Bridge
 from flykka.actors.task import Task
+from flykka.messages.bridge import EngineFailed, WorkDone, WorkFailed
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.stage import StageFailed
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.replay.answering_bridge import find_bridge, pace_of
-from flykka.replay.fork_data_plane import unrecorded_work
+from flykka.replay.fork_data_plane import ENGINE_CALLS, unrecorded_work
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.errors import ForkError
 from flykka.runtime.path import USER, split_path
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.records import Record
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
-_INJECTED = StageFailed(cause=SerializedThrowable(type_name="InjectedFailure", message="a stage fails in this fork"))
+_INJECTED = SerializedThrowable(type_name="InjectedFailure", message="a stage fails in this fork")
 
 
 class JobFork(Fork):
@@ -35,20 +37,27 @@ class JobFork(Fork):
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
         pace = pace_of(trace)
-        super().__init__(engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work)
+        super().__init__(
+            engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work, paced=ENGINE_CALLS
+        )
         self.recorded = RunOutcome.of(exactly_in_order(trace))
         """What came of the jobs in the recording."""
         self.outcome = RunOutcome()
         """What came of them in the fork."""
+        self._answer_what_the_record_does_not()
 
     def fail_stage(self) -> None:
-        """Let the bridge of the task that the message in hand is about report a failure first.
+        """Let the engine of the task that the message in hand is about report a failure first.
 
         Raises:
             ForkError: the message is about no task that lives.
         """
         task = self._task_in_hand()
-        self.say(f"{task}/bridge", task, _INJECTED)
+        bridge = f"{task}/bridge"
+        if self.is_replayed(bridge):
+            self.tell(bridge, EngineFailed(cause=_INJECTED))
+        else:
+            self.say(bridge, task, StageFailed(cause=_INJECTED))
 
     def run(
         self,
@@ -79,6 +88,18 @@ class JobFork(Fork):
         silent = {path: said for path, said in run.silent.items() if not self.outcome.jobs or _is_below_others(path)}
         has_ended = self.outcome.has_ended and not self.expects_more
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
+
+    def _answer_what_the_record_does_not(self) -> None:
+        """Where a recording breaks off, work of engines is under way that is never answered in it."""
+        later = (turn for turn in self._engine.trace if turn.sequence >= self._number)
+        answered = {
+            (turn.recipient, turn.message.work) for turn in later if isinstance(turn.message, WorkDone | WorkFailed)
+        }
+        for cell in self.system.cells.living():
+            if isinstance(cell.instance, Bridge):
+                for key, call in cell.instance.unanswered().items():
+                    if (cell.ref, key) not in answered:
+                        self.tell(cell.ref.path, WorkDone(work=key, answer=call()))
 
     def _task_in_hand(self) -> str:
         """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""

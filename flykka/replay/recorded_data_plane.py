@@ -1,17 +1,20 @@
 """The data plane of a replay: there is none, and whatever it had to say is in the trace.
 
 The actors of a job ask the data plane for nothing in their turns; what it did for them on the I/O pool came back as
-messages, which the trace delivers. Only a Task asks in a turn, for the props of its bridge, and whatever that bridge
-has said is in the trace as well.
+messages, which the trace delivers. So did what the engines of the attempts have answered to their bridges. Bridges that
+a trace has of another class are not replayed: what these have said is in the trace as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from flykka.actors.bridge import Bridge
 from flykka.actors.data_plane import SplitDiscovery
+from flykka.actors.empty_engine import EmptyEngine
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.bridge import EngineFailed
 from flykka.messages.ids import JobId, ResultPartitionId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -22,6 +25,9 @@ from flykka.runtime.trace.replay.system import BOUNDARY
 class RecordedDataPlane:
     """Implements the port with nothing behind it. What would move rows or look at files cannot be called."""
 
+    def __init__(self, *, replays_bridges: bool = True) -> None:
+        self._bridges = Bridge if replays_bridges else None
+
     def check(self, job_graph: JobGraph) -> None:
         """Was done before the job was recorded as accepted."""
         _refuse("check")
@@ -31,8 +37,12 @@ class RecordedDataPlane:
         _refuse("master_hooks")
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        """Somebody who stands for the bridge, and takes none of its turns."""
-        return BOUNDARY
+        """A bridge; or what stands for one, and takes none of its turns."""
+        return BOUNDARY if self._bridges is None else Props(self._bridges, descriptor, self)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
+        """An engine that is never asked for work: its answers are in the trace."""
+        return EmptyEngine(descriptor)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """What was found is in the trace."""

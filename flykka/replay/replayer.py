@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 
+from flykka.actors.bridge import Bridge
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.embedded_ha_services import EmbeddedHaServices
 from flykka.messages.ids import JobId, LeaderSessionId
@@ -13,8 +14,9 @@ from flykka.replay.fork_data_plane import ForkDataPlane
 from flykka.replay.job_fork import JobSession
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.props import Props
+from flykka.runtime.trace.effects import Spawn
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recipes import Instance, Opaque, Recipe
+from flykka.runtime.trace.recipes import Instance, Opaque, Recipe, name_of
 from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.replay.engine import ReplayEngine
 from flykka.runtime.trace.replay.replayer import Replayer as KernelReplayer
@@ -50,7 +52,8 @@ class Replayer(KernelReplayer):
     """Replays traces of jobs where there is no Spark, no Java, no file and no user code.
 
     The data plane of a recorded cluster, of whatever class it was, is replaced by one with nothing behind it: what it
-    said is in the trace. The bridges to it and the clients' actors are the boundary, which is not replayed.
+    said is in the trace. The clients' actors are the boundary, which is not replayed, and so are the bridges of data
+    planes that have bridges of their own.
 
     Args:
         actors: Props by path, for actors that a trace does not tell enough about.
@@ -69,7 +72,8 @@ class Replayer(KernelReplayer):
         opened = trace if isinstance(trace, Trace) else Trace.open(trace)
 
         def fork_engine() -> ReplayEngine:
-            standing_in = {**stand_ins(opened, ForkDataPlane(opened)), **self._stand_ins}
+            plane = ForkDataPlane(opened, replays_bridges=has_bridges(opened))
+            standing_in = {**stand_ins(opened, plane), **self._stand_ins}
             return ReplayEngine(opened, {**_bridges(opened), **self._actors}, standing_in, outside=_OUTSIDE)
 
         return JobSession(lambda: self.engine(opened), fork_engine)
@@ -80,12 +84,20 @@ def stand_ins(trace: Trace, data_plane: DataPlane | None = None) -> dict[str, ob
     # What a store has said is in the trace as well: one with nothing in it stands for each, and for what is made of it.
     services = EmbeddedHaServices()
     store = services.store(LeaderSessionId("recorded"))
+    plane = data_plane or RecordedDataPlane(replays_bridges=has_bridges(trace))
     return {
         **dict.fromkeys(_HA_SERVICES, services),
         "flykka.actors.high_availability:LeaderStore": store,
         "flykka.actors.job_checkpoints:JobCheckpoints": store.checkpoints(JobId("recorded")),
-        **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane or RecordedDataPlane()),
+        **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), plane),
     }
+
+
+def has_bridges(trace: Trace) -> bool:
+    """Whether the bridges of a recorded cluster are those that every data plane of ours has: then they are replayed."""
+    spawned = (effect for turn in trace for effect in turn.effects if isinstance(effect, Spawn))
+    bridge = next((each for each in spawned if each.ref.path.endswith(_BRIDGE)), None)
+    return bridge is not None and bridge.actor == name_of(Bridge)
 
 
 def _data_planes(trace: Trace) -> Iterator[str]:

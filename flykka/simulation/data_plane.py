@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from flykka.actors.bridge import Bridge
 from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.master_hooks import MasterTriggerRestoreHook
+from flykka.messages.bridge import EngineFailed
 from flykka.messages.ids import JobId, OperatorId, ResultPartitionId, SplitId
 from flykka.messages.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
-from flykka.simulation.bridge import SimulatedBridge
+from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.operators import Source
 from flykka.simulation.world import World
 
@@ -31,7 +33,11 @@ class SimulatedDataPlane:
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         """The props of the bridge actor of one execution attempt."""
-        return Props(SimulatedBridge, descriptor, self._world)
+        return Props(Bridge, descriptor, self)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SimulatedEngine:
+        """The engine of one execution attempt."""
+        return SimulatedEngine(descriptor, self._world, report)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         """The discovery of a source operator."""
@@ -45,20 +51,21 @@ class SimulatedDataPlane:
     def end_attempts(self, job_id: JobId) -> None:
         """End what still works for the job, also where its actor does not know yet that it is over."""
         for attempt in self._world.attempts.pop(job_id, []):
-            attempt.end(is_cancelled=True)
+            attempt.revoke(f"job {job_id} is over")
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         """Free what was kept in BLOCKING partitions."""
-        self._world.batches.release_partitions(partition_ids)
+        self._world.batches_of(job_id).release_partitions(partition_ids)
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
         """Free what is left of the job. Attempts that have ended hold no batch."""
         self.end_attempts(job_id)
         world = self._world
-        left = world.batches.left_of_job(job_id)
+        batches = world.batches_of(job_id)
+        left = batches.left()
         if left:
             world.violations.append(f"{len(left)} batches of {job_id} are left when it is over, such as {left[0]}")
-        world.batches.release_job(job_id)
+        batches.release_all()
         if not keep_staged:
             world.discard([f"{world.root}/staging/{job_id}"])
 

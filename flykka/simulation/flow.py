@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
-from flykka.actors.exchange.channel_selectors import channel_selector
+from flykka.actors.attempt.output_routes import OutputRoutes, address, first_holder, is_split
 from flykka.messages.batch import BatchRef
-from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
+from flykka.messages.bridge import StagedOutput
+from flykka.messages.ids import OperatorId
 from flykka.messages.stage import StageOutput
 from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-from flykka.simulation.batches import IN_TRANSIT, KEPT
 from flykka.simulation.operators import Filter, Map, Sink
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner
 from flykka.simulation.sinks import SinkWriter
 from flykka.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What became of rows: batches sent, and what sinks have staged."""
+
+    outputs: tuple[StageOutput, ...] = ()
+    staged: tuple[StagedOutput, ...] = ()
+
+    def __add__(self, other: Moved) -> Moved:
+        return Moved(outputs=self.outputs + other.outputs, staged=self.staged + other.staged)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were sent."""
+        return sum(output.batch.rows for output in self.outputs)
 
 
 class Flow:
@@ -25,74 +41,56 @@ class Flow:
         self, descriptor: TaskDeploymentDescriptor, world: World, sinks: Mapping[OperatorId, SinkWriter]
     ) -> None:
         self._descriptor = descriptor
-        self._world = world
+        self._batches = world.batches_of(descriptor.job_id)
         self._sinks = sinks
         self._behaviours = [world.program[operator.ref.uid] for operator in descriptor.vertex.operators]
-        self._selectors = {
-            output.output: channel_selector(
-                output.ship_strategy,
-                output.subpartitions,
-                first=descriptor.subtask,
-                draw=Random(output.partition_id).randrange,
-            )
-            for output in descriptor.outputs
-            if not _is_split(output)
-        }
+        self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
-    def apply(self, place: int, rows: Rows, stage: int) -> list[StageOutput]:
+    def apply(self, place: int, rows: Rows, stage: int) -> Moved:
         """Let an operator read rows, and take on what it makes of them. Raises `OSError`."""
         match self._behaviours[place]:
             case Map() | Filter() as behaviour:
                 return self.move(place, behaviour.apply(rows), stage)
             case Sink():
-                if rows:
-                    self._sinks[self._operator_id(place)].stage(rows)
-                return []
+                return Moved(staged=(self._sinks[self._operator_id(place)].stage(rows),)) if rows else Moved()
             case behaviour:
                 raise AssertionError(f"{behaviour} cannot stand behind another operator")
 
-    def move(self, place: int, rows: Rows, stage: int) -> list[StageOutput]:
+    def move(self, place: int, rows: Rows, stage: int) -> Moved:
         """Take the rows that an operator has made to everything that reads it."""
-        vertex, sent = self._descriptor.vertex, list[StageOutput]()
+        vertex, moved = self._descriptor.vertex, Moved()
         if not rows:
-            return sent
+            return moved
         for output in self._descriptor.outputs:
             if vertex.outputs[output.output] == self._operator_id(place):
-                sent += self._send(output, rows, stage)
+                moved += self._send(output, rows, stage)
         for reader, operator in enumerate(vertex.operators):
             if operator.input_operator == place:
-                sent += self.apply(reader, rows, stage)
-        return sent
+                moved += self.apply(reader, rows, stage)
+        return moved
 
-    def _send(self, output: ResultPartitionDescriptor, rows: Rows, stage: int) -> list[StageOutput]:
+    def _send(self, output: ResultPartitionDescriptor, rows: Rows, stage: int) -> Moved:
         parts: dict[int, Sequence[Row]]
-        if _is_split(output):
+        if is_split(output):
             parts = {**split_by_owner(rows, output.max_parallelism, output.subpartitions)}
         else:
-            parts = dict.fromkeys(self._selectors[output.output].select_channels(), rows)
-        return [self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items()]
+            parts = dict.fromkeys(self._routes.receivers(output), rows)
+        sent = (self._batch(output, subpartition, tuple(part), stage) for subpartition, part in parts.items())
+        return Moved(outputs=tuple(sent))
 
     def _batch(self, output: ResultPartitionDescriptor, subpartition: int, rows: Rows, stage: int) -> StageOutput:
         times = event_times(rows)
-        attempt = self._descriptor.attempt
         batch = BatchRef(
-            batch_id=BatchId(f"{attempt}/{stage}/{output.output}.{subpartition}"),
+            batch_id=self._routes.batch_id(stage, output, subpartition),
             rows=len(rows),
             size_bytes=size_of(rows),
             event_time_min=None if times is None else times[0],
             event_time_max=None if times is None else times[1],
             subpartition=subpartition,
         )
-        address = (output.partition_id, subpartition)
-        holder = KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
-        self._world.batches.put(
-            batch, rows, job_id=self._descriptor.job_id, producer=attempt, address=address, holder=holder
-        )
+        goes_to, holder = address(output, subpartition), first_holder(output)
+        self._batches.put(batch, rows, producer=self._descriptor.attempt, address=goes_to, holder=holder)
         return StageOutput(output=output.output, batch=batch)
 
     def _operator_id(self, place: int) -> OperatorId:
         return self._descriptor.vertex.operators[place].operator_id
-
-
-def _is_split(output: ResultPartitionDescriptor) -> bool:
-    return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1

@@ -266,7 +266,8 @@ class _Simulation:
 
     def _outcome(self) -> SimulationOutcome:
         world, heard = self._world, self._heard
-        own = [Violation("data-plane", text) for text in (*world.violations, *world.batches.read_after_release)]
+        read = (text for batches in world.batches.values() for text in batches.read_after_release)
+        own = [Violation("data-plane", text) for text in (*world.violations, *read)]
         return SimulationOutcome(
             seed=self._scenario.seed,
             topology=str(self._topology),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+from flykka.messages.bridge import StagedOutput
 from flykka.messages.ids import OperatorId
 from flykka.messages.message import Value
 from flykka.messages.operator_state import PendingFile, StagingFolder
@@ -15,42 +16,28 @@ from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.simulation.operators import Sink
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
-from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 
 class SinkWriter:
     """What one attempt has staged and not yet published."""
 
     def __init__(
-        self,
-        behaviour: Sink,
-        operator_id: OperatorId,
-        descriptor: TaskDeploymentDescriptor,
-        world: World,
-        sink_rows: SinkRowCounter,
+        self, behaviour: Sink, operator_id: OperatorId, descriptor: TaskDeploymentDescriptor, world: World
     ) -> None:
         self.operator_id = operator_id
         self._world = world
-        self._sink_rows = sink_rows
         self._attempt = descriptor.attempt
         self._folder = f"{world.root}/staging/{descriptor.job_id}/{behaviour.name}-{descriptor.subtask}"
         self._output = f"{world.root}/output/{behaviour.name}"
         self._numbers = count()
-        self._staged: list[str] = []
         self._pending: tuple[PendingFile, ...] = ()
         self._inherited: frozenset[str] = frozenset()
 
-    def stage(self, rows: Rows) -> None:
-        """Write rows out of sight; they belong to the next barrier. Raises `OSError`."""
+    def stage(self, rows: Rows) -> StagedOutput:
+        """Write rows out of sight. Raises `OSError`."""
         path = f"{self._folder}/{self._attempt}-{next(self._numbers)}"
         self._world.storage.write(self._world.path(path), rows)
-        self._staged.append(path)
-        self._sink_rows.stage(len(rows))
-
-    def at_barrier(self) -> tuple[str, ...]:
-        """What was staged since the last barrier."""
-        staged, self._staged = tuple(self._staged), []
-        return staged
+        return StagedOutput(operator_id=self.operator_id, names=(path,), rows=len(rows))
 
     def prepare_commit(self, checkpoint_id: int, staged: Iterable[str]) -> tuple[Value, ...]:
         """Give what was staged before a barrier its final names; what to keep in this checkpoint and all to come."""

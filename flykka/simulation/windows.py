@@ -46,18 +46,21 @@ class SimulatedWindows:
         self._segments: Segments[Rows] = Segments(behaviour.windows)
         self._numbers = count()
 
-    def take(self, rows: Rows, watermark_ms: int) -> Rows:
-        """Keep rows for their windows; the results of those that come too late for theirs."""
+    def look_at(self, rows: Rows, watermark_ms: int) -> tuple[Rows, Rows]:
+        """The rows to keep for their windows, and the results of those that come too late for theirs."""
         assert rows == within(rows, self.owned, self._max_parallelism), "rows have come to the wrong subtask"
         closed_to = self._closed_to(watermark_ms)
         late = tuple(row for row in rows if closed_to is not None and self._start(row) <= closed_to)
-        self._add(tuple(row for row in rows if row not in late), level=0)
+        return tuple(row for row in rows if row not in late), self._behaviour.fired(late)
+
+    def fold(self, rows: Rows) -> None:
+        """Keep rows."""
+        self._add(rows, level=0)
         alike = self._segments.mergeable(_MERGE_AT)
         if alike:
             merged = tuple(row for segment in alike for row in self._read(self._segments.reading(segment)))
             made = self._segment(merged, alike[0].level + 1, alike[0].closed_to_ms)
             self._segments.replace(alike, made)
-        return self._behaviour.fired(late)
 
     def fire(self, watermark_ms: int) -> Rows:
         """What the windows give that the watermark closes."""

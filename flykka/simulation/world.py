@@ -16,7 +16,7 @@ from flykka.messages.ids import JobId, JobVertexId
 from flykka.messages.message import Value
 from flykka.messages.operator_state import COMMITTABLES, PendingFile
 from flykka.messages.task import TaskDeploymentDescriptor
-from flykka.simulation.batches import BatchStore
+from flykka.simulation.batches import Batches
 from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows
 from flykka.simulation.storage import PROTOCOL, File, Storage
@@ -48,8 +48,8 @@ class RunningAttempt(Protocol):
 
     descriptor: TaskDeploymentDescriptor
 
-    def end(self, *, is_cancelled: bool) -> None:
-        """The attempt is over."""
+    def revoke(self, why: str) -> None:
+        """The attempt is over, where it has not ended."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class World:
     program: Program
     stage_ms: tuple[int, ...]
     """How long stages, and what is done behind them, may take."""
-    batches: BatchStore = field(default_factory=BatchStore)
+    batches: dict[JobId, Batches] = field(default_factory=dict)
     trouble: Trouble = field(default_factory=Trouble)
     violations: list[str] = field(default_factory=list)
     late_rows: int = 0
@@ -81,6 +81,10 @@ class World:
     def root(self) -> str:
         """The address of everything."""
         return f"{PROTOCOL}://{self.name}"
+
+    def batches_of(self, job_id: JobId) -> Batches:
+        """The batches of one job."""
+        return self.batches.setdefault(job_id, Batches())
 
     def path(self, address: str) -> str:
         """An address as the storage has it."""

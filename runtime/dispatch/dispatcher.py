@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from flykka.runtime.clock import Clock
     from flykka.runtime.future import Driver
+    from flykka.runtime.pipe import Executor, Pipe
     from flykka.runtime.props import DispatcherName
 
 logger = logging.getLogger("flykka.runtime")
@@ -47,6 +48,10 @@ class Dispatcher(ABC):
     @abstractmethod
     def run_blocking(self, work: Runnable) -> None:
         """Run this where it may block for long."""
+
+    def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
+        """Run this on the threads that somebody else has for it, if any."""
+        (executor or self).run_blocking(work)
 
     @abstractmethod
     def for_cell(self, name: DispatcherName) -> Dispatcher:

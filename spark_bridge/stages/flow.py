@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from flykka.actors.exchange.channel_selectors import ChannelSelector, channel_selector
+from flykka.actors.attempt.output_routes import OutputRoutes, address, first_holder, is_split
 from flykka.messages.batch import BatchRef
+from flykka.messages.bridge import StagedOutput
 from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
 from flykka.messages.stage import StageOutput
 from flykka.spark_bridge.applied import applied
-from flykka.spark_bridge.batches import IN_TRANSIT, KEPT, Address, Batch
+from flykka.spark_bridge.batches import Batch
 from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
 from flykka.spark_bridge.errors import ChainError, OperatorFailedError
 from flykka.spark_bridge.origins import Made
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.origins import Origins
     from flykka.spark_bridge.scope import AttemptScope
     from flykka.spark_bridge.services import Services
-    from flykka.spark_bridge.sinks.sink import SinkWriter, Staged
+    from flykka.spark_bridge.sinks.sink import SinkWriter
     from flykka.spark_bridge.stages.chain import Chain, Link
 
 
@@ -53,7 +53,7 @@ class Moved:
     """What became of rows: batches sent, what each sink has staged, and how many rows left the chain."""
 
     outputs: tuple[StageOutput, ...] = ()
-    staged: tuple[tuple[OperatorId, Staged], ...] = ()
+    staged: tuple[StagedOutput, ...] = ()
     rows: int = 0
 
     def __add__(self, other: Moved) -> Moved:
@@ -83,20 +83,18 @@ class Flow:
         self._origins = origins
         self._holder = f"{descriptor.attempt} stage"
         self._lock = Lock()
-        self._selectors = {
-            output.output: _selector(output, descriptor) for output in descriptor.outputs if not _is_split(output)
-        }
+        self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
     def move(self, link: Link, rows: Slices, stage: int, before: Slices = ()) -> Moved:
         """Take the rows that the operator of `link` has made, of those `before`, to everything that reads it."""
         if rows:
             self._origins.note(link.uid, Made(before=before, after=rows))
-        whole = tuple(output for output in link.outputs if not _is_split(output))
-        split = tuple(output for output in link.outputs if _is_split(output))
+        whole = tuple(output for output in link.outputs if not is_split(output))
+        split = tuple(output for output in link.outputs if is_split(output))
         if not whole and len(link.readers) + len(split) < 2:
             return self._hand_on(link, rows, split, stage)
         made = materialise(self._scope, together(rows), self._numbers(link, rows[0]))
-        own = self._ref(made, stage, f"{link.uid}.own", made.rows)
+        own = self._ref(made, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), made.rows)
         outputs, batches = self._whole(whole, made, link, stage)
         kept = Batch(ref=own, frame=made.frame, holder=self._holder)
         self._put(made.blocks, [kept, *batches])
@@ -147,7 +145,10 @@ class Flow:
         self._scope.check()
         operator_id = sink.operator.operator_id
         staged = self._writers[operator_id].stage(rows)
-        return Moved(staged=((operator_id, staged),) if staged.rows else (), rows=staged.rows)
+        if not staged.rows:
+            return Moved()
+        named = StagedOutput(operator_id=operator_id, names=staged.names, rows=staged.rows)
+        return Moved(staged=(named,), rows=staged.rows)
 
     def _numbers(self, link: Link, rows: DataFrame) -> dict[str, Column]:
         """What to count of an operator's rows beside their number."""
@@ -167,16 +168,15 @@ class Flow:
         batches: list[Batch] = []
         for output in outputs if made.rows else ():
             for subpartition in self._receivers(output):
-                name = f"{output.output}.{subpartition}"
-                ref = self._ref(made, stage, name, made.rows, subpartition, self._last_in_pane(link))
-                address = Address(partition=output.partition_id, subpartition=subpartition)
-                batches.append(Batch(ref=ref, frame=made.frame, address=address, holder=_holder(output)))
+                batch_id = self._routes.batch_id(stage, output, subpartition)
+                ref = self._ref(made, batch_id, made.rows, subpartition, self._last_in_pane(link))
+                batches.append(_batch(ref, made.frame, output))
                 sent.append(StageOutput(output=output.output, batch=ref))
         return tuple(sent), batches
 
     def _receivers(self, output: ResultPartitionDescriptor) -> range:
         with self._lock:
-            return self._selectors[output.output].select_channels()
+            return self._routes.receivers(output)
 
     def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
         keys = self._keys(link, output)
@@ -186,11 +186,10 @@ class Flow:
         made = materialise_slices(self._scope, rows, groups, output.subpartitions, self._numbers(link, rows))
         last = self._last_in_pane(link)
         batches = [
-            Batch(
-                ref=self._ref(made.materialised, stage, f"{output.output}.{index}", count, index, last),
-                frame=frame,
-                address=Address(partition=output.partition_id, subpartition=index),
-                holder=_holder(output),
+            _batch(
+                self._ref(made.materialised, self._routes.batch_id(stage, output, index), count, index, last),
+                frame,
+                output,
             )
             for index, (frame, count) in enumerate(zip(made.slices, made.rows, strict=True))
             if count
@@ -212,11 +211,11 @@ class Flow:
         self._store.put(blocks, batches, producer=self._descriptor.attempt)
 
     def _ref(
-        self, made: Materialised, stage: int, name: str, rows: int, subpartition: int = 0, last_in_pane: int = 0
+        self, made: Materialised, batch_id: BatchId, rows: int, subpartition: int = 0, last_in_pane: int = 0
     ) -> BatchRef:
         first, last = made.numbers.get("first_micros"), made.numbers.get("last_micros")
         return BatchRef(
-            batch_id=BatchId(f"{self._descriptor.attempt}/{stage}/{name}"),
+            batch_id=batch_id,
             rows=rows,
             size_bytes=estimated_bytes(made.frame.schema, rows),
             event_time_min=None if first is None else first // MICROS_PER_MS,
@@ -234,14 +233,6 @@ def _in_micros(time: Column) -> Column:
     return F.unix_micros(time.cast("timestamp"))
 
 
-def _selector(output: ResultPartitionDescriptor, descriptor: TaskDeploymentDescriptor) -> ChannelSelector:
-    chance = Random(output.partition_id)
-    return channel_selector(output.ship_strategy, output.subpartitions, first=descriptor.subtask, draw=chance.randrange)
-
-
-def _holder(output: ResultPartitionDescriptor) -> str:
-    return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
-
-
-def _is_split(output: ResultPartitionDescriptor) -> bool:
-    return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
+def _batch(ref: BatchRef, frame: DataFrame, output: ResultPartitionDescriptor) -> Batch:
+    """A batch on its way to a subpartition of an output."""
+    return Batch(ref=ref, frame=frame, address=address(output, ref.subpartition), holder=first_holder(output))

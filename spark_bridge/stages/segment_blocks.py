@@ -78,7 +78,7 @@ class SegmentBlocks:
         self, ref: BatchRef, state: DataFrame, *, first_ms: int, last_ms: int, closed_to: int | None
     ) -> Segment[DataFrame]:
         """A segment of a batch that is there already, with panes from `first_ms` to `last_ms`."""
-        self._store.hold(ref.batch_id, self._holder)
+        self._store.hold((ref.batch_id,), self._holder)
         return Segment(
             batch_id=ref.batch_id,
             frame=state,

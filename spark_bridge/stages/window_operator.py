@@ -164,8 +164,7 @@ class WindowOperator:
             self._firings += 1
             holder = f"{self._attempt} firing {self._firings}"
             read = tuple(reading.segment.batch_id for reading in firing.readings)
-            for batch_id in read:
-                self._store.hold(batch_id, holder)
+            self._store.hold(read, holder)
         rows = fired(self.code, read_windows(self.code.windows, firing.readings, to_ms))
         return FiringRows(rows=rows, finished=firing.finished, read=read, holder=holder)
 
@@ -188,8 +187,7 @@ class WindowOperator:
                 to_write=self._segments.to_write(everything=everything),
                 holder=holder,
             )
-            for batch_id in state.held:
-                self._store.hold(batch_id, holder)
+            self._store.hold(state.held, holder)
         return state
 
     def written(self, state: StateAtBarrier, written: Sequence[Written]) -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from flykka.actors.attempt.attempt import Attempt, AttemptEvent
+from flykka.actors.attempt.batches import BatchHolders
+from flykka.actors.attempt.effects import AttemptEffect, TellTask, Work
+from flykka.actors.attempt.sink_rows import SinkRowCounter
+from flykka.actors.attempt.snapshots import Snapshot, Snapshots
+from flykka.actors.attempt.stages import ChainTraits
 from flykka.actors.checkpoint.completion import CheckpointCompletion
 from flykka.actors.checkpoint.effects import CoordinatorEffect
 from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
@@ -22,13 +29,19 @@ from flykka.actors.job_master import JobMaster
 from flykka.messages.exchange import EndOfPartition, Event
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.messages.ref import Ref
-from flykka.messages.stage import CommitCheckpoint, ReleaseBatches, RunStage, StateSnapshotted
+from flykka.messages.stage import (
+    CheckpointCommitted,
+    CommitCheckpoint,
+    ReleaseBatches,
+    RunStage,
+    SnapshotState,
+    StateSnapshotted,
+)
 from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
 from flykka.runtime.leader_session import Sessions
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
-from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -175,6 +188,70 @@ def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.Monke
     patch.setattr(JobMaster, "_end_with", go_on)
 
 
+def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot holds the windows whose results went down before its barrier."""
+    at_barrier = ChainTraits._at_barrier
+
+    def too_early(self: ChainTraits, command: SnapshotState) -> list[Work]:
+        return at_barrier(self, command)[::-1]
+
+    patch.setattr(ChainTraits, "_at_barrier", too_early)
+
+
+def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is complete without the output of the rows before it."""
+    at_barrier = Snapshots.at_barrier
+
+    def one_late(self: Snapshots, command: SnapshotState, sync_ms: int) -> Snapshot:
+        snapshot = at_barrier(self, command, sync_ms)
+        self.note_staged(snapshot.staged)
+        snapshot.staged = ()
+        return snapshot
+
+    patch.setattr(Snapshots, "at_barrier", one_late)
+
+
+def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.MonkeyPatch) -> None:
+    """The batches of an attempt go with it, whether it was cancelled or not."""
+    release_attempt: Any = BatchHolders.release_attempt
+
+    def all_of_it(self: object, attempt: object, addresses: object, *, is_cancelled: bool) -> object:
+        return release_attempt(self, attempt, addresses, is_cancelled=True)
+
+    patch.setattr(BatchHolders, "release_attempt", all_of_it)
+
+
+def a_commit_is_told_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
+    """What is to be published is taken for published."""
+    handle = Attempt.handle
+
+    def hasty(self: Attempt, event: AttemptEvent, now: int) -> list[AttemptEffect]:
+        if isinstance(event, CommitCheckpoint):
+            return [TellTask(message=CheckpointCommitted(checkpoint_id=event.checkpoint_id))]
+        return handle(self, event, now)
+
+    patch.setattr(Attempt, "handle", hasty)
+
+
+def an_aborted_checkpoint_takes_its_output_with_it(patch: pytest.MonkeyPatch) -> None:
+    """What was staged for a checkpoint that was given up is in none of those to come."""
+    prepare = Snapshot.prepare
+    aborted: set[int] = set()
+    abort = Snapshots.abort
+
+    def remember(self: Snapshots, checkpoint_id: int) -> None:
+        aborted.add(checkpoint_id)
+        abort(self, checkpoint_id)
+
+    def without_output(self: Snapshot) -> Work:
+        if self.command.checkpoint_id in aborted:
+            self.staged = ()
+        return prepare(self)
+
+    patch.setattr(Snapshots, "abort", remember)
+    patch.setattr(Snapshot, "prepare", without_output)
+
+
 STAGES_FAIL = SimulationSettings(faults=frozenset({FaultKind.STAGE}), max_faults=10)
 
 DOUBLED = SimulationSettings(faults=frozenset({FaultKind.DUPLICATE}), max_faults=8)
@@ -234,7 +311,7 @@ PLANTED_BUGS = (
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
         monitor="storage",
         says="cannot be restored",
-        begin=120,
+        begin=926,
     ),
     PlantedBug(
         plant=nobody_looks_whose_session_it_is,
@@ -247,5 +324,30 @@ PLANTED_BUGS = (
         monitor="progress",
         says="has not ended",
         settings=MASTERS_DIE,
+    ),
+    PlantedBug(
+        plant=the_state_is_noted_before_what_fires_with_it_has_left_it,
+        monitor="output",
+        says="rows too many",
+        settings=STAGES_FAIL,
+        begin=13,
+    ),
+    PlantedBug(
+        plant=what_was_staged_before_a_barrier_belongs_to_the_next_one,
+        monitor="output",
+        says=" lacks ",
+    ),
+    PlantedBug(
+        plant=an_attempt_that_has_finished_takes_back_what_it_has_sent,
+        monitor="data-plane",
+        says="everybody has let go of it",
+        begin=14,
+    ),
+    PlantedBug(plant=a_commit_is_told_before_it_is_done, monitor="output", says=" lacks "),
+    PlantedBug(
+        plant=an_aborted_checkpoint_takes_its_output_with_it,
+        monitor="output",
+        says=" lacks ",
+        begin=40,
     ),
 )

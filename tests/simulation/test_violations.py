@@ -13,9 +13,9 @@ from flykka.actors.exchange.watermarks import WatermarkValve
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.messages.job_graph import CheckpointingMode
 from flykka.messages.operator_state import PendingFile
-from flykka.simulation.attempt import SimulatedAttempt
-from flykka.simulation.batches import IN_TRANSIT, BatchStore
+from flykka.simulation.batches import IN_TRANSIT, Batches
 from flykka.simulation.drawing import draw_scenario
+from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.rows import Row
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
@@ -75,8 +75,8 @@ def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.Mon
 
 
 def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BatchStore, "release", lambda *_: None)
-    monkeypatch.setattr(BatchStore, "release_attempt", lambda *_, **__: None)
+    monkeypatch.setattr(Batches, "release", lambda *_: None)
+    monkeypatch.setattr(Batches, "release_attempt", lambda *_, **__: None)
 
     violations = found([0])
 
@@ -84,13 +84,13 @@ def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.
 
 
 def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    put = BatchStore.put
+    put = Batches.put
 
-    def put_and_release(store: BatchStore, ref: Any, rows: Any, **context: Any) -> None:
+    def put_and_release(store: Batches, ref: Any, rows: Any, **context: Any) -> None:
         put(store, ref, rows, **context)
         store.release([ref.batch_id], IN_TRANSIT)
 
-    monkeypatch.setattr(BatchStore, "put", put_and_release)
+    monkeypatch.setattr(Batches, "put", put_and_release)
 
     violations = found([0], SimulationSettings(faults=frozenset(), patience_ms=1_000))
 
@@ -106,17 +106,17 @@ def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = SimulatedAttempt.write_snapshot
+    write = SimulatedEngine.write_snapshot
 
-    def write_and_lose(attempt: SimulatedAttempt, barrier: Any) -> Any:
-        written = write(attempt, barrier)
-        if barrier.command.options.target_location is not None and written is not None:
-            for state in written.state.operators:
+    def write_and_lose(engine: SimulatedEngine, checkpoint_id: int, savepoint: str | None, sinks: Any) -> Any:
+        written = write(engine, checkpoint_id, savepoint, sinks)
+        if savepoint is not None:
+            for state in written.operators:
                 for handle in state.exclusive:
-                    attempt.world.discard([handle.path])
+                    engine.world.discard([handle.path])
         return written
 
-    monkeypatch.setattr(SimulatedAttempt, "write_snapshot", write_and_lose)
+    monkeypatch.setattr(SimulatedEngine, "write_snapshot", write_and_lose)
 
     violations = found(range(100), SimulationSettings(faults=frozenset({FaultKind.REQUEST})))
 

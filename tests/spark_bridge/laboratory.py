@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from queue import Queue
 from typing import TypeVar
@@ -14,6 +15,8 @@ from pyarrow import parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from flykka.actors.bridge import Bridge
+from flykka.messages.bridge import EngineFailed
 from flykka.messages.checkpoint import CheckpointOptions
 from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
@@ -50,8 +53,11 @@ from flykka.messages.task import (
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
 )
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
 from flykka.spark_bridge.aggregates import analyze
-from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.code import (
     KeyByCode,
     LateRowsCode,
@@ -64,6 +70,7 @@ from flykka.spark_bridge.code import (
 )
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.engine import SparkEngine
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.sinks.file_sink import FileSink
 from flykka.spark_bridge.sources.file_source import FileSource
@@ -73,6 +80,7 @@ Answer = TypeVar("Answer", bound=Message)
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 PATIENCE_SECONDS = 60
+_NUMBERS = count()
 
 
 def at(seconds: float) -> datetime:
@@ -92,17 +100,59 @@ def write_rows(path: Path, rows: Sequence[tuple[int, int | None, float]]) -> Non
     pq.write_table(pa.table(columns, schema=SCHEMA), path)
 
 
+class GivenEngine:
+    """Gives a bridge an engine that was made before, which reports to that bridge from then on."""
+
+    def __init__(self, make: Callable[[Callable[[EngineFailed], object]], SparkEngine]) -> None:
+        self._report: Callable[[EngineFailed], object] = lambda _: None
+        self.made = make(lambda failed: self._report(failed))
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
+        self._report = report
+        return self.made
+
+
+class ListeningTask(Actor):
+    """In the place of the Task: it has a bridge, and keeps what that tells it."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: GivenEngine, answers: Queue[Message]) -> None:
+        self._props = Props(Bridge, descriptor, engines)
+        self._answers = answers
+
+    def pre_start(self) -> None:
+        self._bridge = self.context.spawn(self._props, "bridge")
+
+    def handle_message(self, message: Message) -> None:
+        if isinstance(message, BridgeCommand):
+            self._bridge.tell(message)
+        else:
+            self._answers.put(message)
+
+
+def attempt_told(
+    system: ActorSystem,
+    descriptor: TaskDeploymentDescriptor,
+    make: Callable[[Callable[[EngineFailed], object]], SparkEngine],
+) -> Told:
+    """An attempt with an actor in the place of its Task."""
+    engines, answers = GivenEngine(make), Queue[Message]()
+    name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
+    task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
+    return Told(engines.made, task, answers)
+
+
 @dataclass(slots=True)
 class Told:
     """An attempt with what it has answered."""
 
-    attempt: Attempt
+    engine: SparkEngine
+    task: ActorRef
     answers: Queue[Message] = field(default_factory=Queue)
     stage: int = 0
 
     def tell(self, command: BridgeCommand) -> None:
         """Give a command."""
-        self.attempt.handle(command)
+        self.task.tell(command)
 
     def next(self) -> Message:
         """The next answer, whatever it is."""
@@ -181,6 +231,7 @@ class Laboratory:
         self.input = folder / "input"
         self.output = folder / "output"
         self.attempts: list[Told] = []
+        self.system = ActorSystem("laboratory", serialize_messages=True)
 
     def source(self, *codes: OperatorCode, per_batch: int = 1) -> JobVertex:
         """A source vertex with these operators behind it, one behind the other."""
@@ -252,7 +303,6 @@ class Laboratory:
             )
             for output in range(len(vertex.outputs))
         )
-        answers: Queue[Message] = Queue()
         descriptor = TaskDeploymentDescriptor(
             job_id=self.job_id,
             attempt=attempt,
@@ -264,7 +314,7 @@ class Laboratory:
             inputs=() if reads is None else (self._gate(reads, subtask),),
             checkpoint_directory=str(self.folder / "checkpoints"),
         )
-        told = Told(self.plane.begin_attempt(descriptor, answers.put), answers)
+        told = attempt_told(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
         self.attempts.append(told)
         return told
 
@@ -283,6 +333,7 @@ class Laboratory:
     def end(self) -> None:
         """Close what a test has left open."""
         self.plane.release_job(self.job_id)
+        self.system.terminate().wait(PATIENCE_SECONDS)
 
     def _operator(self, vertex: str, place: int, code: OperatorCode) -> Operator:
         kind = _KINDS[type(code)]
@@ -296,7 +347,7 @@ class Laboratory:
         )
 
     def _gate(self, reads: Told, subtask: int) -> InputGateDescriptor:
-        (output,) = reads.attempt.descriptor.outputs
+        (output,) = reads.engine.descriptor.outputs
         channel = InputChannelDescriptor(
             partition_id=output.partition_id, subpartition=subtask, task_manager=Ref("/user/task-manager-1", 1)
         )

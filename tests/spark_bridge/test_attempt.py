@@ -51,7 +51,7 @@ def pipeline(laboratory: Laboratory, readers: int = 1, number: int = 0) -> tuple
 def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: int) -> None:
     source, windows = pipeline(files, readers)
 
-    for split in files.splits(source.attempt.descriptor.vertex):
+    for split in files.splits(source.engine.descriptor.vertex):
         read = source.read([split])
         for subtask, window in enumerate(windows):
             window.run(read, subpartition=subtask)
@@ -84,7 +84,7 @@ def test_the_functions_behind_a_source_are_tried_once_for_all_of_its_attempts(la
 def test_a_stage_says_how_many_rows_it_read_and_how_late_they_were(files: Laboratory) -> None:
     source, _ = pipeline(files)
 
-    read = source.read(files.splits(source.attempt.descriptor.vertex)[:2])
+    read = source.read(files.splits(source.engine.descriptor.vertex)[:2])
 
     assert (read.rows_in, read.rows_out) == (16, 16)
     assert read.event_time_max == at_ms(3.3)
@@ -94,7 +94,7 @@ def test_a_stage_says_how_many_rows_it_read_and_how_late_they_were(files: Labora
 
 def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    first, *_ = files.splits(source.attempt.descriptor.vertex)
+    first, *_ = files.splits(source.engine.descriptor.vertex)
 
     (run,) = window.run(source.read([first]), watermark_ms=at_ms(1) - 1)
     window.snapshot(1, END)
@@ -106,7 +106,7 @@ def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> No
 
 def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    for split in files.splits(source.attempt.descriptor.vertex):
+    for split in files.splits(source.engine.descriptor.vertex):
         window.run(source.read([split]))
 
     window.snapshot(1, at_ms(2))
@@ -120,7 +120,7 @@ def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory
 def test_each_window_is_published_once_over_several_checkpoints(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
 
-    for number, split in enumerate(files.splits(source.attempt.descriptor.vertex), start=1):
+    for number, split in enumerate(files.splits(source.engine.descriptor.vertex), start=1):
         window.run(source.read([split]))
         window.snapshot(number, at_ms(2 * number - 1))
         window.commit(number)
@@ -132,7 +132,7 @@ def test_each_window_is_published_once_over_several_checkpoints(files: Laborator
 
 def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    splits = files.splits(source.attempt.descriptor.vertex)
+    splits = files.splits(source.engine.descriptor.vertex)
     window.run(source.read([splits[0]]))
     state = window.snapshot(1, at_ms(1)).state
     window.run(source.read([splits[1]]))
@@ -140,8 +140,8 @@ def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) 
     source.close(cancel=True)
     window.close(cancel=True)
 
-    again = files.begin(source.attempt.descriptor.vertex, number=1).open()
-    restored = files.begin(window.attempt.descriptor.vertex, number=1, reads=again).open(state)
+    again = files.begin(source.engine.descriptor.vertex, number=1).open()
+    restored = files.begin(window.engine.descriptor.vertex, number=1, reads=again).open(state)
     for split in splits[1:]:
         restored.run(again.read([split]))
     restored.snapshot(3, END)
@@ -154,7 +154,7 @@ def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) 
 
 def test_state_of_a_complete_checkpoint_is_not_written_again(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    splits = files.splits(source.attempt.descriptor.vertex)
+    splits = files.splits(source.engine.descriptor.vertex)
 
     window.run(source.read([splits[0]]))
     first = window.snapshot(1)
@@ -172,7 +172,7 @@ def test_state_of_a_complete_checkpoint_is_not_written_again(files: Laboratory) 
 
 def test_state_of_an_aborted_checkpoint_is_written_anew(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    window.run(source.read(files.splits(source.attempt.descriptor.vertex)[:1]))
+    window.run(source.read(files.splits(source.engine.descriptor.vertex)[:1]))
 
     aborted = window.snapshot(1)
     next_one = window.snapshot(2)
@@ -187,7 +187,7 @@ def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Labora
     source = files.begin(files.source(LocalWindowCode(window=windows))).open()
     vertex = files.vertex("windows", windows, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
     window = files.begin(vertex, reads=source, strategy=ShipStrategy.FORWARD).open()
-    window.run(source.read(files.splits(source.attempt.descriptor.vertex)))
+    window.run(source.read(files.splits(source.engine.descriptor.vertex)))
 
     window.tell(AdvanceWatermark(stage=9, watermark_ms=at_ms(2) - 1))
     fired = window.expect(StageFinished)
@@ -206,7 +206,7 @@ def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: La
     vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
     behind = [files.begin(vertex, subtask=subtask, reads=source).open() for subtask in range(2)]
 
-    read = source.read(files.splits(source.attempt.descriptor.vertex))
+    read = source.read(files.splits(source.engine.descriptor.vertex))
     for subtask, window in enumerate(behind):
         window.run(read, subpartition=subtask)
         window.snapshot(1, END)
@@ -221,7 +221,7 @@ def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laborator
     vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
     behind = [files.begin(vertex, subtask=subtask, reads=source).open() for subtask in range(2)]
 
-    read = source.read(files.splits(source.attempt.descriptor.vertex))
+    read = source.read(files.splits(source.engine.descriptor.vertex))
     for subtask, window in enumerate(behind):
         window.run(read, subpartition=subtask)
         window.snapshot(1, END)
@@ -232,7 +232,7 @@ def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laborator
 
 def test_many_small_batches_are_merged_on_the_way(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    (first, *_) = files.splits(source.attempt.descriptor.vertex)
+    (first, *_) = files.splits(source.engine.descriptor.vertex)
 
     for _ in range(17):
         window.run(source.read([first]))
@@ -262,7 +262,7 @@ def test_a_filter_does_not_hold_the_watermark_back(files: Laboratory) -> None:
     nothing = transform(lambda rows: rows.where(F.lit(False)))
     source = files.begin(files.source(nothing, files.sink())).open()
 
-    read = source.read(files.splits(source.attempt.descriptor.vertex))
+    read = source.read(files.splits(source.engine.descriptor.vertex))
 
     assert read.event_time_max == at_ms(5.3)
     assert read.rows_out == 0
@@ -271,7 +271,7 @@ def test_a_filter_does_not_hold_the_watermark_back(files: Laboratory) -> None:
 def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Laboratory) -> None:
     doubled = transform(lambda rows: rows.select((F.col("amount") * 2).alias("amount")))
     source = files.begin(files.source(doubled, files.sink())).open()
-    splits = files.splits(source.attempt.descriptor.vertex)
+    splits = files.splits(source.engine.descriptor.vertex)
 
     source.read(splits[:1])
     source.snapshot(1)
@@ -291,7 +291,7 @@ def test_a_job_knows_the_views_that_were_there_when_it_was_submitted(files: Labo
     wanted = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
     source = files.begin(files.source(wanted, files.sink())).open()
     try:
-        for split in files.splits(source.attempt.descriptor.vertex):
+        for split in files.splits(source.engine.descriptor.vertex):
             source.read([split])
         source.snapshot(1)
         source.commit(1)
@@ -307,7 +307,7 @@ def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -
         raise ValueError(f"no {amount} please")
 
     source = files.begin(files.source(transform(lambda rows: rows.select(broken("amount"))), files.sink())).open()
-    source.tell_read(files.splits(source.attempt.descriptor.vertex)[:1])
+    source.tell_read(files.splits(source.engine.descriptor.vertex)[:1])
     failed = source.expect(StageFailed)
 
     assert failed.cause.type_name == "ValueError"
@@ -320,7 +320,7 @@ def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -
 
 def test_no_stage_is_answered_after_one_has_failed(files: Laboratory) -> None:
     source = files.begin(files.source(transform(lambda rows: rows.select("no_such_column")), files.sink())).open()
-    splits = files.splits(source.attempt.descriptor.vertex)
+    splits = files.splits(source.engine.descriptor.vertex)
 
     for split in splits:
         source.tell_read([split])
@@ -336,7 +336,7 @@ def test_whole_batches_go_to_one_reader_in_turn_or_to_all(files: Laboratory, str
 
     sent = [
         [output.batch.subpartition for output in source.read([split]).outputs]
-        for split in files.splits(source.attempt.descriptor.vertex)
+        for split in files.splits(source.engine.descriptor.vertex)
     ]
 
     assert sent == ([[0], [1], [0]] if strategy is ShipStrategy.REBALANCE else [[0, 1]] * 3)
@@ -344,7 +344,7 @@ def test_whole_batches_go_to_one_reader_in_turn_or_to_all(files: Laboratory, str
 
 def test_a_cancelled_producer_takes_back_what_nobody_has_read(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    splits = files.splits(source.attempt.descriptor.vertex)
+    splits = files.splits(source.engine.descriptor.vertex)
     window.run(source.read([splits[0]]))
     source.read([splits[1]])
 
@@ -357,7 +357,7 @@ def test_a_cancelled_producer_takes_back_what_nobody_has_read(files: Laboratory)
 
 def test_what_a_finished_producer_sent_is_there_until_its_reader_closes(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
-    source.read(files.splits(source.attempt.descriptor.vertex)[:1])
+    source.read(files.splits(source.engine.descriptor.vertex)[:1])
 
     source.close(cancel=False)
     left = files.plane.stats().batches

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
 from threading import Event
 from time import monotonic, sleep
 
@@ -13,19 +12,18 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.job_graph import JobVertex
-from flykka.messages.message import Message
 from flykka.messages.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed
-from flykka.spark_bridge.attempt import Attempt
 from flykka.spark_bridge.batches import BatchStore
 from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.engine import SparkEngine
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.services import Services
 from flykka.spark_bridge.session import CANCELLED_FOLDER
 from flykka.spark_bridge.spark_sessions import SparkSessions
 from flykka.spark_bridge.stages.source_reader import SourceReaders
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
+from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -89,7 +87,7 @@ def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> It
     yield made
     made.may_go_on.set()
     made.laboratory.end()
-    assert all(told.attempt.end.wait(PATIENCE_SECONDS) for told in made.laboratory.attempts)
+    assert all(told.engine.end.wait(PATIENCE_SECONDS) for told in made.laboratory.attempts)
     assert plane.stats().batches == 0
 
 
@@ -102,9 +100,9 @@ def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
         told.close(cancel=True)
 
     (warning,) = caplog.messages
-    assert told.attempt.descriptor.attempt in warning
+    assert told.engine.descriptor.attempt in warning
     assert "stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2'" in warning
-    assert not told.attempt.end.wait(0)
+    assert not told.engine.end.wait(0)
 
 
 def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laboratory) -> None:
@@ -132,7 +130,7 @@ def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laborato
 
     assert told.next() == BridgeClosed()
     assert interrupted.is_set()
-    assert told.attempt.end.wait(PATIENCE_SECONDS)
+    assert told.engine.end.wait(PATIENCE_SECONDS)
 
 
 def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient: Blocking) -> None:
@@ -171,6 +169,7 @@ def test_an_attempt_ends_the_one_before_it_that_nobody_has_closed(patient: Block
 
     patient.next().open()
     failed = before.expect(StageFailed)
+    before.tell(CloseBridge(cancel=True))
 
     assert (failed.cause.type_name, before.next()) == ("AttemptReplacedError", BridgeClosed())
     assert "job_source_0_1 takes its place" in failed.cause.message
@@ -191,7 +190,6 @@ def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> No
 def test_an_attempt_ends_where_spark_is_stopped(
     laboratory: Laboratory, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answers: Queue[Message] = Queue()
     stopped = StoppedSpark({CANCELLED_FOLDER: str(laboratory.folder / "is" / "gone")})
     told = laboratory.begin(laboratory.source(laboratory.sink()))
     services = Services(
@@ -204,13 +202,18 @@ def test_an_attempt_ends_where_spark_is_stopped(
         filesystem=FileSystem(laboratory.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
     )
-    attempt = Attempt(told.attempt.descriptor, services, report=answers.put, predecessor=None)
+    descriptor = told.engine.descriptor
+    attempt = attempt_told(
+        laboratory.system,
+        descriptor,
+        lambda report: SparkEngine(descriptor, services, report=report, predecessor=None),
+    )
 
     with caplog.at_level(logging.WARNING):
-        attempt.handle(OPEN)
-        failed = answers.get(timeout=PATIENCE_SECONDS)
-        attempt.handle(CloseBridge(cancel=True))
-        closed = answers.get(timeout=PATIENCE_SECONDS)
+        attempt.tell(OPEN)
+        failed = attempt.next()
+        attempt.tell(CloseBridge(cancel=True))
+        closed = attempt.next()
 
     assert isinstance(failed, StageFailed)
     assert failed.cause.type_name == "SessionStoppedError"

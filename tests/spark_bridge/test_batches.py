@@ -8,10 +8,11 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import SparkSession
 
+from flykka.actors.attempt.batches import IN_TRANSIT, KEPT, Address
+from flykka.actors.errors import UnknownBatchError
 from flykka.messages.batch import BatchRef
 from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
-from flykka.spark_bridge.batches import IN_TRANSIT, KEPT, Address, Batch, BatchStore, Blocks
-from flykka.spark_bridge.errors import UnknownBatchError
+from flykka.spark_bridge.batches import Batch, BatchStore, Blocks
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
@@ -67,8 +68,8 @@ def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
 def test_a_batch_outlives_its_reader_where_state_holds_it(store: Store) -> None:
     blocks = store.put("a")
     store.store.take(BatchId("a"), READER)
-    store.store.hold(BatchId("a"), f"{READER} state")
-    store.store.hold(BatchId("a"), f"{READER} snapshot 1")
+    store.store.hold([BatchId("a")], f"{READER} state")
+    store.store.hold([BatchId("a")], f"{READER} snapshot 1")
 
     store.store.release([BatchId("a")], READER)
     store.store.release([BatchId("a")], f"{READER} state")
@@ -98,7 +99,7 @@ def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> Non
     store.put("mine")
     store.put("another's", address=THERE)
 
-    store.store.release_addressed(frozenset({HERE}))
+    store.store.release_attempt(ExecutionAttemptId("reader"), frozenset({HERE}), is_cancelled=False)
 
     assert set(store.store.holders()) == {"another's"}
     store.store.close()
@@ -119,7 +120,7 @@ def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: St
     store.put("state", holder="job_window_0_1 state")
     store.put("other", holder="job_window_0_10 state")
 
-    store.store.release_held(ExecutionAttemptId("job_window_0_1"))
+    store.store.release_attempt(ExecutionAttemptId("job_window_0_1"), frozenset(), is_cancelled=True)
 
     assert set(store.store.holders()) == {"other"}
     store.store.close()
@@ -149,7 +150,7 @@ def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(st
         store.store.take(BatchId("a"), reader)
         store.store.release([BatchId("a")])
         store.store.release([BatchId("a")], reader)
-    store.store.release_addressed(frozenset({HERE}))
+    store.store.release_attempt(ExecutionAttemptId("reader"), frozenset({HERE}), is_cancelled=False)
     before = store.holds(blocks)
 
     store.store.release_partitions(frozenset({ResultPartitionId("another")}))

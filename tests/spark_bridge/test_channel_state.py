@@ -53,7 +53,7 @@ class Line:
         """The next attempt of a vertex, with what was in flight."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
-        told = self.laboratory.begin(which.attempt.descriptor.vertex, reads=reads, number=1)
+        told = self.laboratory.begin(which.engine.descriptor.vertex, reads=reads, number=1)
         told.tell(OpenBridge(restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1))
         return told, told.expect(BridgeOpened)
 
@@ -141,9 +141,11 @@ def test_what_is_held_is_let_go_when_nobody_wants_the_checkpoint(line: Line) -> 
     before = stats().batches
     hold(line, line.source)
     line.source.tell(ReleaseBatches(batch_ids=(line.batch.batch_id,)))
+    line.source.commit(1)
     held = stats().batches
 
     line.source.tell(AbortCheckpoint(checkpoint_id=1))
+    line.source.commit(2)
 
     assert (held, stats().batches) == (before, before - 1)
 

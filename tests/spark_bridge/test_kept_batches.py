@@ -40,7 +40,7 @@ def read(laboratory: Laboratory, source: Told, made: StageFinished, *, subtask: 
 def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_likes(laboratory: Laboratory) -> None:
     before = laboratory.persisted()
     source, made = produced(laboratory)
-    (partition,) = source.attempt.descriptor.outputs
+    (partition,) = source.engine.descriptor.outputs
 
     first = read(laboratory, source, made)
     again = read(laboratory, source, made, number=1)
@@ -111,7 +111,7 @@ def test_whoever_ends_a_job_beside_another_returns_when_it_has_ended(laboratory:
 
     def end() -> None:
         laboratory.end()
-        had_ended.append(told.attempt.end.wait(0))
+        had_ended.append(told.engine.end.wait(0))
 
     first, second = Thread(target=end), Thread(target=end)
     first.start()

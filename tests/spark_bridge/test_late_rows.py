@@ -50,7 +50,7 @@ def late_rows(laboratory: Laboratory) -> list[Sale]:
 def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files: Laboratory, slide_ms: int) -> None:
     code = replace(files.windows(slide_ms=slide_ms), side_outputs_late_data=True)
     source, window = pipeline(files, code)
-    first, second = files.splits(source.attempt.descriptor.vertex)
+    first, second = files.splits(source.engine.descriptor.vertex)
 
     window.run(source.read([first]))
     (run,) = window.run(source.read([second]), watermark_ms=at_ms(2.5) - 1)
@@ -65,7 +65,7 @@ def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files:
 def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files: Laboratory) -> None:
     code = replace(files.windows(), side_outputs_late_data=True)
     source, window = pipeline(files, code)
-    first, second = files.splits(source.attempt.descriptor.vertex)
+    first, second = files.splits(source.engine.descriptor.vertex)
     window.run(source.read([first]))
     state = window.snapshot(1, at_ms(2) - 1).state
     window.commit(1)
@@ -73,7 +73,7 @@ def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files
     window.snapshot(2, at_ms(2) - 1)
     window.close(cancel=True)
 
-    restored = files.begin(window.attempt.descriptor.vertex, number=1, reads=source).open(state)
+    restored = files.begin(window.engine.descriptor.vertex, number=1, reads=source).open(state)
     restored.run(source.read([second]), watermark_ms=at_ms(2) - 1)
     restored.snapshot(2, END)
     restored.commit(2)
@@ -85,7 +85,7 @@ def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files
 def test_without_a_side_output_late_rows_that_came_as_they_are_are_counted(files: Laboratory) -> None:
     source = files.begin(files.source()).open()
     window = files.begin(files.vertex("windows", files.windows(), files.sink()), reads=source).open()
-    first, second = files.splits(source.attempt.descriptor.vertex)
+    first, second = files.splits(source.engine.descriptor.vertex)
 
     window.run(source.read([first]))
     (run,) = window.run(source.read([second]), watermark_ms=at_ms(2.5) - 1)
@@ -101,7 +101,7 @@ def test_a_row_between_two_windows_is_not_late(laboratory: Laboratory) -> None:
     code = replace(laboratory.windows(size_ms=1000, slide_ms=2000), side_outputs_late_data=True)
     source, window = pipeline(laboratory, code)
 
-    window.run(source.read(laboratory.splits(source.attempt.descriptor.vertex)), watermark_ms=at_ms(3) - 1)
+    window.run(source.read(laboratory.splits(source.engine.descriptor.vertex)), watermark_ms=at_ms(3) - 1)
     window.snapshot(1, END)
     window.commit(1)
 

@@ -32,7 +32,7 @@ def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(lab
     reader.tell(RunStage(stage=1, gate=0, batch=output.batch, watermark_ms=WATERMARK_MIN))
     failed = reader.expect(StageFailed)
 
-    (partition,) = source.attempt.descriptor.outputs
+    (partition,) = source.engine.descriptor.outputs
     assert failed.cause.type_name == "LostBatchError"
     assert failed.cause.lost_partition == partition.partition_id
     assert failed.cause.message.endswith(

@@ -76,7 +76,7 @@ def read(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
     """Let the attempt read so many batches, one after the other."""
     for number in range(batches):
         write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
-    for split in laboratory.splits(told.attempt.descriptor.vertex):
+    for split in laboratory.splits(told.engine.descriptor.vertex):
         told.read([split])
 
 
@@ -100,7 +100,7 @@ def test_functions_live_from_the_last_to_the_first_around_their_batches(
 
     read(laboratory, told, batches=2)
     assert closing(told, cancel=cancel) is None
-    told.attempt.close()
+    told.engine.close()
 
     assert life.events == [
         *("open second", "open first"),
@@ -116,8 +116,8 @@ def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life:
     read(laboratory, told)
     told.close()
 
-    attempt = told.attempt.descriptor.attempt
-    assert life.threads == {f"{attempt} stage", f"{attempt} close"}
+    attempt = told.engine.descriptor.attempt
+    assert life.threads == {f"{attempt} stages", f"{attempt} close"}
 
 
 def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: Laboratory, life: Life) -> None:
@@ -176,7 +176,7 @@ def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
 ) -> None:
     write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
     told = begun(laboratory, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")).open()
-    told.tell_read(laboratory.splits(told.attempt.descriptor.vertex))
+    told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
     failed = told.expect(StageFailed)
 
     with caplog.at_level(logging.WARNING):
@@ -212,7 +212,7 @@ def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life:
         write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
     told = begun(laboratory, Waiting(life, "it")).open()
 
-    for split in laboratory.splits(told.attempt.descriptor.vertex):
+    for split in laboratory.splits(told.engine.descriptor.vertex):
         told.tell_read([split])
     for _ in range(2):
         told.expect(StageFinished)
@@ -236,12 +236,12 @@ def test_a_close_that_blocks_is_not_waited_for_for_ever(
 
     with caplog.at_level(logging.WARNING):
         told.close(cancel=True)
-    ended_while_it_blocked = told.attempt.end.wait(0)
+    ended_while_it_blocked = told.engine.end.wait(0)
     may_go_on.set()
 
     assert "closing its rich functions" in caplog.text
     assert not ended_while_it_blocked
-    assert told.attempt.end.wait(PATIENCE_SECONDS)
+    assert told.engine.end.wait(PATIENCE_SECONDS)
     assert life.events == ["open it", "close it"]
 
 
@@ -251,7 +251,7 @@ def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Lab
     function.schema = "key long"
     told = begun(laboratory, function).open()
 
-    told.tell_read(laboratory.splits(told.attempt.descriptor.vertex))
+    told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
     failed = told.expect(StageFailed)
 
     assert failed.cause.type_name == "DeclaredSchemaError"

@@ -79,7 +79,7 @@ def test_a_function_of_all_rows_before_windows_sees_the_whole_batch(laboratory: 
     source = laboratory.begin(laboratory.source(once, LocalWindowCode(window=windows), per_batch=2)).open()
     window = laboratory.begin(laboratory.vertex("windows", windows, laboratory.sink()), reads=source).open()
 
-    window.run(source.read(laboratory.splits(source.attempt.descriptor.vertex)))
+    window.run(source.read(laboratory.splits(source.engine.descriptor.vertex)))
     window.snapshot(1, END)
     window.commit(1)
 

@@ -61,7 +61,7 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
     for window in windows:
         window.open()
 
-    for number, split in enumerate(files.splits(source.attempt.descriptor.vertex), start=1):
+    for number, split in enumerate(files.splits(source.engine.descriptor.vertex), start=1):
         read = source.read([split])
         for subtask, window in enumerate(windows):
             window.run(read, subpartition=subtask)
@@ -79,7 +79,7 @@ def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files:
     aggregates = (distinct(),) if keeps_rows else ()
     code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
     source, (window,) = pipeline(files, code)
-    splits = files.splits(source.open().attempt.descriptor.vertex)
+    splits = files.splits(source.open().engine.descriptor.vertex)
     window.open().run(source.read(splits[:2]))
     state = window.snapshot(1, at_ms(6) - 1).state
     window.commit(1)
@@ -102,7 +102,7 @@ def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
     source = files.begin(files.source(LocalWindowCode(window=code))).open()
     vertex = files.vertex("windows", code, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
     window = files.begin(vertex, reads=source, strategy=ShipStrategy.FORWARD).open()
-    window.run(source.read(files.splits(source.attempt.descriptor.vertex)))
+    window.run(source.read(files.splits(source.engine.descriptor.vertex)))
 
     fired = []
     for stage, seconds in enumerate((2, 3, 8, None), start=9):
@@ -121,7 +121,7 @@ def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laborator
     write_rows(laboratory.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
     code = laboratory.windows(size_ms=4000, slide_ms=2000)
     source, (window,) = pipeline(laboratory, code)
-    first, second = laboratory.splits(source.open().attempt.descriptor.vertex)
+    first, second = laboratory.splits(source.open().engine.descriptor.vertex)
 
     window.open().run(source.read([first]))
     (run,) = window.run(source.read([second]), watermark_ms=at_ms(4) - 1)
@@ -138,7 +138,7 @@ def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(
     write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
     code = laboratory.windows(size_ms=4000, slide_ms=2000)
     source, (window,) = pipeline(laboratory, code)
-    (split,) = laboratory.splits(source.open().attempt.descriptor.vertex)
+    (split,) = laboratory.splits(source.open().engine.descriptor.vertex)
     window.open()
 
     for number in range(20):

@@ -67,12 +67,12 @@ class Line:
     def restarted(self, state: TaskStateSnapshot) -> Told:
         """The next attempt of the windows, restored; it takes the place of this one."""
         self.windows.close(cancel=True)
-        vertex = self.windows.attempt.descriptor.vertex
+        vertex = self.windows.engine.descriptor.vertex
         self.windows = self.laboratory.begin(vertex, reads=self.source, number=1).open(state)
         return self.windows
 
     def _read(self) -> StageFinished:
-        return self.source.read(self.laboratory.splits(self.source.attempt.descriptor.vertex))
+        return self.source.read(self.laboratory.splits(self.source.engine.descriptor.vertex))
 
     def _wait(self, rows: DataFrame) -> DataFrame:
         assert self.may_fire.wait(PATIENCE_SECONDS)
@@ -91,7 +91,7 @@ def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_al
     line.pass_barrier(1, at_ms(1))
     line.pass_barrier(2, END)
     in_the_way = (
-        line.laboratory.folder / "checkpoints" / "job" / "shared" / f"{line.windows.attempt.descriptor.attempt}-1"
+        line.laboratory.folder / "checkpoints" / "job" / "shared" / f"{line.windows.engine.descriptor.attempt}-1"
     )
     in_the_way.parent.mkdir(parents=True)
     in_the_way.touch()
@@ -213,7 +213,7 @@ def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, ke
 
     line.laboratory.plane.release_job(line.laboratory.job_id, keep_staged=keep)
     line.laboratory.job_id = JobId("next job")
-    again = line.laboratory.begin(line.windows.attempt.descriptor.vertex, number=1)
+    again = line.laboratory.begin(line.windows.engine.descriptor.vertex, number=1)
     again.tell(OpenBridge(restore=state, restored_checkpoint_id=1))
     answer = again.next()
 
@@ -259,7 +259,7 @@ def test_a_subtask_leaves_nothing_in_a_savepoint_for_which_it_cannot_write_its_s
     line.may_fire.set()
     line.read()
     # The state lies in a folder, for which there is no place here: what the sink has staged is copied before it.
-    attempt = line.windows.attempt.descriptor.attempt
+    attempt = line.windows.engine.descriptor.attempt
     savepoint.mkdir()
     (savepoint / f"{attempt}-1").touch()
     if written_by_others:

@@ -20,7 +20,7 @@ def read(laboratory: Laboratory, **code: object) -> StageFinished:
     made = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]
     nothing = transform(lambda rows: rows.where(F.lit(False)))
     told = laboratory.begin(laboratory.vertex("source", made, nothing, laboratory.sink())).open()
-    return told.read(laboratory.splits(told.attempt.descriptor.vertex))
+    return told.read(laboratory.splits(told.engine.descriptor.vertex))
 
 
 def test_the_earliest_time_is_looked_for_only_where_order_is_watched(laboratory: Laboratory) -> None:

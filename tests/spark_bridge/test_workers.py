@@ -1,25 +1,46 @@
-"""Threads of an attempt: what overlaps, what is in order, how it ends."""
+"""Threads of an attempt: what runs side by side, what is in order, how it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from queue import Queue
-from threading import Barrier, Event
+from threading import Barrier, Event, get_ident
 from time import monotonic
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from flykka.actors.attempt.effects import Lane
 from flykka.messages.ids import ExecutionAttemptId
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.scope import AttemptScope
-from flykka.spark_bridge.workers import Stage, Workers
+from flykka.spark_bridge.workers import Workers
 
 pytestmark = pytest.mark.spark
 
 SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Work that an actor has begun, as its pipe has it: what it comes to is put into a queue."""
+
+    work: Callable[[], object]
+    outcomes: Queue[object]
+
+    def replaced(self, work: Callable[[], object]) -> Piece:
+        return replace(self, work=work)
+
+    def run(self) -> None:
+        try:
+            self.outcomes.put(self.work())
+        except Exception as raised:  # noqa: BLE001 - it is an outcome
+            self.outcomes.put(raised)
 
 
 class Crew:
@@ -28,15 +49,16 @@ class Crew:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool")
-        self.failures: Queue[tuple[str, BaseException]] = Queue()
-        self.workers = Workers(self.scope, lambda what, raised: self.failures.put((what, raised)))
-        self.settled: Queue[object] = Queue()
+        self.workers = Workers(self.scope)
+        self.outcomes: Queue[object] = Queue()
+        self.numbers = count(1)
 
-    def stage(self, prepare: Callable[[], object], what: str = "stage") -> None:
-        self.workers.run_stage(Stage(what=what, prepare=prepare, settle=self.settled.put))
+    def run(self, work: Callable[[], object], lane: Lane = Lane.STAGES) -> None:
+        piece: Any = Piece(work, self.outcomes)
+        self.workers.run(lane, next(self.numbers), "work", piece)
 
-    def next_settled(self) -> object:
-        return self.settled.get(timeout=SECONDS)
+    def next(self) -> object:
+        return self.outcomes.get(timeout=SECONDS)
 
     def end(self, *, cancel: bool) -> None:
         self.workers.close(cancel=cancel)
@@ -50,86 +72,64 @@ def crew(spark: SparkSession) -> Crew:
     return Crew(spark)
 
 
-def test_two_stages_are_prepared_at_once(crew: Crew) -> None:
+def test_the_rows_of_two_stages_are_moved_at_once(crew: Crew) -> None:
     both = Barrier(2)
 
-    crew.stage(lambda: both.wait(SECONDS) >= 0)
-    crew.stage(lambda: both.wait(SECONDS) >= 0)
+    crew.run(lambda: both.wait(SECONDS) >= 0)
+    crew.run(lambda: both.wait(SECONDS) >= 0)
 
-    assert crew.next_settled() is True
-    assert crew.next_settled() is True
+    assert [crew.next(), crew.next()] == [True, True]
     crew.end(cancel=False)
 
 
-def test_stages_settle_in_their_order_whichever_is_ready_first(crew: Crew) -> None:
-    second_is_ready = Event()
-
-    def first() -> int:
-        assert second_is_ready.wait(SECONDS)
-        return 1
-
-    def second() -> int:
-        second_is_ready.set()
-        return 2
-
-    crew.stage(first)
-    crew.stage(second)
-
-    assert [crew.next_settled(), crew.next_settled()] == [1, 2]
-    crew.end(cancel=False)
-
-
-def test_nothing_settles_behind_a_failure(crew: Crew) -> None:
+def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
     def broken() -> None:
         raise ValueError("broken")
 
-    crew.stage(lambda: 1)
-    crew.stage(broken, what="the second")
-    crew.stage(lambda: 3)
-    first = crew.next_settled()
-    what, raised = crew.failures.get(timeout=SECONDS)
-    crew.end(cancel=False)
+    crew.run(broken)
+    raised = crew.next()
+    crew.run(lambda: 2)
 
-    assert (first, what, str(raised)) == (1, "the second", "broken")
-    assert crew.settled.empty()
-    assert crew.failures.empty()
+    assert (str(raised), crew.next()) == ("broken", 2)
+    crew.end(cancel=False)
 
 
 def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None:
-    done: Queue[int] = Queue()
     may_go_on = Event()
 
-    crew.workers.run_in_background("first", lambda: done.put(int(may_go_on.wait(SECONDS))))
-    crew.workers.run_in_background("second", lambda: done.put(2))
-    crew.stage(lambda: "a stage")
-    beside = crew.next_settled()
+    crew.run(lambda: may_go_on.wait(SECONDS), Lane.BACKGROUND)
+    crew.run(lambda: "behind it", Lane.BACKGROUND)
+    crew.run(lambda: "a stage")
+    beside = crew.next()
     may_go_on.set()
 
-    assert beside == "a stage"
-    assert [done.get(timeout=SECONDS), done.get(timeout=SECONDS)] == [1, 2]
+    assert [beside, crew.next(), crew.next()] == ["a stage", True, "behind it"]
     crew.end(cancel=False)
 
 
-def test_what_was_begun_is_finished_where_nothing_is_cancelled(crew: Crew) -> None:
-    done: Queue[int] = Queue()
+def test_what_must_not_wait_is_done_by_the_caller(crew: Crew) -> None:
+    crew.run(get_ident, Lane.AT_ONCE)
+
+    assert crew.outcomes.get_nowait() == get_ident()
+
+
+def test_what_is_in_line_is_done_where_nothing_is_cancelled(crew: Crew) -> None:
     for number in range(5):
-        crew.stage(lambda number=number: number)  # type: ignore[misc]
-    crew.workers.run_in_background("last", lambda: done.put(1))
+        crew.run(lambda number=number: number, Lane.BACKGROUND)  # type: ignore[misc]
 
     crew.end(cancel=False)
 
-    assert [crew.next_settled() for _ in range(5)] == [0, 1, 2, 3, 4]
-    assert done.get_nowait() == 1
+    assert [crew.outcomes.get_nowait() for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
 def test_nothing_begins_in_a_cancelled_attempt(crew: Crew) -> None:
     crew.end(cancel=True)
-    crew.stage(lambda: 1)
-    crew.workers.run_in_background("late", lambda: crew.settled.put(2))
+    crew.run(lambda: 1)
+    crew.run(lambda: 2, Lane.BACKGROUND)
 
     crew.end(cancel=True)
 
-    assert crew.settled.empty()
+    assert crew.outcomes.empty()
     with pytest.raises(AttemptCancelledError):
         crew.scope.check()
 
@@ -148,7 +148,7 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
         Path(woken).touch()
         return number
 
-    crew.stage(lambda: crew.spark.range(0, 1, 1, 1).select(sleeping("id")).collect())
+    crew.run(lambda: crew.spark.range(0, 1, 1, 1).select(sleeping("id")).collect())
     deadline = monotonic() + SECONDS
     while not begun.exists() and monotonic() < deadline:
         Event().wait(0.02)
@@ -160,7 +160,6 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
     assert begun.exists()
     assert took < 1
     assert not woken.exists(), "the driver has let go, but the function has run to its end"
-    assert crew.failures.empty()
 
 
 @pytest.mark.slow
@@ -179,7 +178,7 @@ def test_a_materialisation_that_is_cancelled_halfway_leaves_no_block(crew: Crew,
 
     before = len(crew.spark.sparkContext._jsc.getPersistentRDDs())
     rows = crew.spark.range(0, 2, 1, 2).select(first_quick_then_slow("id"))
-    crew.stage(lambda: rows.localCheckpoint())
+    crew.run(lambda: rows.localCheckpoint())
     deadline = monotonic() + SECONDS
     while not half_way.exists() and monotonic() < deadline:
         Event().wait(0.02)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.errors import AskTimeoutError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flykka.messages.ref import Resolve
     from flykka.runtime.clock import Alarm
     from flykka.runtime.dispatch.dispatcher import Runnable
+    from flykka.runtime.pipe import Executor, Pipe
     from flykka.runtime.trace.replay.system import BoundaryActor
     from flykka.runtime.trace.replay.taken import TakenTurn
 
@@ -73,6 +74,10 @@ class ReplayDispatcher(SeededDispatcher):
         """Do nothing: the outcome is in the trace, as a message."""
         if self.fork is not None:
             self.fork.run_blocking(work)
+
+    def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
+        """The threads of others are not there either."""
+        self.run_blocking(work)
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
         chosen = None if self.fork is None else self.fork.choose(ready)

@@ -11,7 +11,7 @@ one where the same work was begun then, and else `beyond_work` says what it woul
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -63,10 +63,16 @@ class Fork:
         engine: has replayed all that lies before the turn.
         beyond: who plays on for actors that are not replayed.
         beyond_work: what unrecorded blocking work would have returned; None for no answer.
+        paced: the functions of such work that take as long as they did in the recording; others take no time.
     """
 
     def __init__(
-        self, engine: ReplayEngine, *, beyond: Beyond | None = None, beyond_work: BeyondWork | None = None
+        self,
+        engine: ReplayEngine,
+        *,
+        beyond: Beyond | None = None,
+        beyond_work: BeyondWork | None = None,
+        paced: Container[str] = (),
     ) -> None:
         self.system = engine.system
         upcoming = engine.records.turns(1)
@@ -80,7 +86,7 @@ class Fork:
         """When the message in hand comes, in ms from here; twice where it is told twice, never where it is dropped."""
         self._has_run = False
         self._is_own = False
-        self._around = Surroundings(engine, self._number, beyond, beyond_work)
+        self._around = Surroundings(engine, self._number, beyond, beyond_work, paced)
         self._hand = None if self.turn is None else self._take_in_hand(self.turn)
 
     # Faults
@@ -134,6 +140,19 @@ class Fork:
             hearer.mailbox.put(Envelope(message, speaker.ref, None))
 
         self._before.append(tell)
+
+    def tell(self, path: str, message: Message) -> None:
+        """Have the actor at `path` told this first, by nobody. Raises `ForkError` where it does not live."""
+        hearer = self.system.cells.find(path)
+        if hearer is None:
+            raise ForkError(f"no actor lives at {path} {self._where()}")
+        mailbox = hearer.mailbox
+        self._before.append(lambda: mailbox.put(Envelope(message, None, None)))
+
+    def is_replayed(self, path: str) -> bool:
+        """Whether an actor lives at `path` that takes its turns itself."""
+        cell = self.system.cells.find(path)
+        return cell is not None and cell.props is not BOUNDARY
 
     @property
     def expects_more(self) -> bool:

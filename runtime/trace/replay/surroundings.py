@@ -6,9 +6,10 @@ whoever is named `beyond`, or by nobody, which is noted.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Container, Sequence
 from functools import partial
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from flykka.messages.blocking_work import BlockingWork
@@ -48,10 +49,16 @@ class Surroundings:
         number: of the turn at which the fork begins.
         beyond: who plays on for actors that are not replayed.
         beyond_work: what unrecorded blocking work would have returned; None for no answer.
+        paced: the functions of such work that take as long as they did in the recording; others take no time.
     """
 
     def __init__(
-        self, engine: ReplayEngine, number: int, beyond: Beyond | None, beyond_work: BeyondWork | None
+        self,
+        engine: ReplayEngine,
+        number: int,
+        beyond: Beyond | None,
+        beyond_work: BeyondWork | None,
+        paced: Container[str] = (),
     ) -> None:
         self.silent: dict[str, str] = {}
         """Who was told something that nobody answered, with the first such message."""
@@ -60,8 +67,10 @@ class Surroundings:
         self._number = number
         self._beyond = beyond
         self._beyond_work = beyond_work
+        self._paced = paced
         self._roles: dict[Ref, Role] = {}
         self._awaited = 0
+        self._usual: dict[str, int] | None = None
         self.world = RecordedWorld(list(engine.records), self._is_boundary, self._is_waiting)
         self.schedule = RecordedSchedule(self.world.parts)
         self._coming: deque[FromOutside] = deque()
@@ -127,9 +136,23 @@ class Surroundings:
         elif self._beyond_work is not None:
             answer, do = self._beyond_work, work.work
             answered = work.replaced(lambda: answer(wanted, do))
-            self.later(same[0].delay_ms if same else 0, lambda: self._system.schedule.execute(answered))
+            delay_ms = same[0].delay_ms if same else self._usual_delay_ms(wanted.function)
+            self.later(delay_ms, lambda: self._system.schedule.execute(answered))
         else:
             self.silent.setdefault(cell.ref.path, f"blocking work {wanted.function}")
+
+    def _usual_delay_ms(self, function: str) -> int:
+        """How long such work took in the whole recording, in the median."""
+        if function not in self._paced:
+            return 0
+        if self._usual is None:
+            recorded = RecordedWorld(self._engine.trace.records(), lambda _: False, lambda _: False)
+            took: defaultdict[str, list[int]] = defaultdict(list)
+            for outcome in (each for outcomes in recorded.outcomes.values() for each in outcomes):
+                if isinstance(outcome.work, BlockingWork):
+                    took[outcome.work.function].append(outcome.delay_ms)
+            self._usual = {name: median_low(delays) for name, delays in took.items()}
+        return self._usual.get(function, 0)
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
         """Who runs next: who did then."""

@@ -26,6 +26,8 @@ from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ForkError, ReplaySessionError
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Record, Turn
+from flykka.simulation.settings import SimulationSettings
+from flykka.simulation.simulation import simulate
 from flykka.traces.trace import Trace as FrontTrace
 
 HISTORIES = Path(__file__).parents[2] / "histories"
@@ -223,6 +225,35 @@ def test_a_fork_does_not_touch_the_storage_of_the_recorded_run() -> None:
     session.fork().run()
 
     assert set(MemoryFileSystem.store) == before
+
+
+@pytest.mark.parametrize("part", [0.4, 0.6, 0.8])
+def test_a_job_goes_on_where_its_recording_breaks_off(part: float, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole.trace", tmp_path / "broken.trace"
+    assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=whole)).violations == ()
+    recorded = whole.read_bytes()
+    broken.write_bytes(recorded[: int(len(recorded) * part)])
+    session = session_of(broken)
+    session.at(Trace.open(broken).turns[-1].sequence)
+
+    fork = session.fork()
+    run = fork.run()
+
+    assert run.silent == {}
+    assert the_job(fork.outcome).status is JobStatus.FINISHED
+
+
+def test_a_stage_that_fails_in_a_bridge_that_is_replayed_restarts_the_job(tmp_path: Path) -> None:
+    path = tmp_path / "job.trace"
+    assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=path)).violations == ()
+    session = session_of(path)
+    session.run_until(ReadSplits)
+    fork = session.fork()
+
+    fork.fail_stage()
+    fork.run()
+
+    assert "InjectedFailure: a stage fails in this fork" in the_job(fork.outcome).failures
 
 
 def test_forks_of_one_turn_are_the_same() -> None:

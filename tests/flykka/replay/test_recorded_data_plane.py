@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flykka import Replayer
-from flykka.actors.data_plane import DataPlane
+from flykka.actors.bridge import Bridge
+from flykka.actors.data_plane import DataPlane, Engine
 from flykka.messages.job import JobResultSuccess
+from flykka.replay.fork_data_plane import ENGINE_CALLS
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.runtime.trace.replay.system import BOUNDARY
+from flykka.simulation import simulation
+from flykka.simulation.settings import SimulationSettings
 from tests.actors.cast import Names, Stage
 
 OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"))
@@ -26,7 +31,9 @@ class Others(Names):
 
 def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
     plane: Any = RecordedDataPlane()
-    assert plane.bridge_props(None) is BOUNDARY
+    assert plane.bridge_props(None).actor_class is Bridge
+    of_others: Any = RecordedDataPlane(replays_bridges=False)
+    assert of_others.bridge_props(None) is BOUNDARY
 
     for name in [name for name in OF_THE_PORT if name != "bridge_props"]:
         call = getattr(plane, name)
@@ -34,6 +41,12 @@ def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
         needed = [each for each in list(asked.values())[1:] if each.default is each.empty]
         with pytest.raises(AssertionError, match=f"has called {name} of the data plane in its own turn"):
             call(*(None for _ in needed))
+
+
+def test_a_fork_knows_everything_that_a_bridge_asks_its_engine_for() -> None:
+    in_turns = {"lane", "failed", "release", "release_held_by", "cancel", "interrupt", "close"}
+
+    assert {name for name in vars(Engine) if not name.startswith("_")} - in_turns == ENGINE_CALLS
 
 
 def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
@@ -48,3 +61,16 @@ def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
 
     assert result.compared > 300
     assert {line.rpartition("/")[2].partition(":")[0] for line in result.boundary} == {"bridge"}
+
+
+def test_bridges_are_led_through_the_same_states_without_their_engines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "job.trace"
+    monkeypatch.setattr(simulation, "TraceRecorder", partial(TraceRecorder, digests=True))
+    simulation.simulate(2, SimulationSettings(faults=frozenset(), trace_path=path))
+
+    result = Replayer().replay(path, raise_on_divergence=True)
+
+    assert result.compared > 300
+    assert {line.partition(":")[0] for line in result.boundary} == {"/user/client"}

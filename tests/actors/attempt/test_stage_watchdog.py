@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Event
-from typing import cast
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
+from flykka.actors.attempt.effects import Lane
+from flykka.actors.attempt.stage_watchdog import StageWatchdog
+from flykka.actors.bridge import Bridge
+from flykka.actors.empty_engine import EmptyEngine
 from flykka.messages.bridge import WorkProgress
 from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
-from flykka.messages.ids import JobId
 from flykka.messages.job_graph import OperatorKind
 from flykka.messages.message import Message
-from flykka.messages.stage import StageFailed, StageFinished
+from flykka.messages.stage import OpenBridge, StageFailed
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.runtime.actor import Actor
+from flykka.runtime.pipe import Pipe
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.spark_bridge.bridge import SparkBridge
-from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.stage_watchdog import StageWatchdog
 from tests.actors.execution.task_machine import descriptor
-from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, transform, write_rows
 
 STANDING = WorkProgress(piece=3, what="stage 7 of 'merge'", age_ms=0, jobs=1, tasks=8, tasks_done=3, tasks_active=2)
 
@@ -100,24 +98,23 @@ def test_it_is_looked_some_times_within_the_timeout(timeout_ms: int, interval_ms
     assert StageWatchdog(timeout_ms).look_interval_ms == interval_ms
 
 
-class ScriptedAttempt:
-    """The Spark side of an attempt, of which only the progress is asked."""
+class HangingEngine(EmptyEngine):
+    """An engine whose work never ends; how far it is, is written down."""
 
-    def __init__(self) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
+        super().__init__(descriptor)
         self.works: Callable[[], tuple[WorkProgress, ...]] = lambda: (STANDING,)
-        self.closed = False
 
-    def begin_attempt(self, descriptor: TaskDeploymentDescriptor, report: object) -> ScriptedAttempt:
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: object) -> HangingEngine:
         return self
+
+    def lane(self, lane: Lane, number: int, what: str) -> HangingEngine:  # type: ignore[override]
+        return self
+
+    def run_blocking(self, work: Pipe[Any]) -> None: ...
 
     def progress(self) -> tuple[WorkProgress, ...]:
         return self.works()
-
-    def progress_without_spark(self) -> tuple[WorkProgress, ...]:
-        return (replace(STANDING, jobs=0, tasks=0, tasks_done=0, tasks_active=0),)
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class Parent(Actor):
@@ -134,20 +131,22 @@ class Parent(Actor):
         self._shown.append(message)
 
 
-class Bridge:
+class Hanging:
     """A bridge in virtual time, with what its Task hears."""
 
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
-        self.attempt, self.told = ScriptedAttempt(), list[Message]()
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
-        props = Props(SparkBridge, deployed, cast(SparkDataPlane, self.attempt))
+        self.engine, self.told = HangingEngine(deployed), list[Message]()
+        props = Props(Bridge, deployed, self.engine)
         system.spawn(Props(Parent, props, self.told), "task")
         system.run_until_idle()
-        self.ref = system.find("/user/task/bridge")
+        found = system.find("/user/task/bridge")
+        assert found is not None
+        self.ref = found
 
 
 def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(seeded_system: SeededSystem) -> None:
-    bridge = Bridge(seeded_system, 8_000)
+    bridge = Hanging(seeded_system, 8_000)
 
     seeded_system.advance(9_999)
     assert bridge.told == []
@@ -159,8 +158,7 @@ def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(se
 
 
 def test_whoever_asks_is_told_what_is_at_work(seeded_system: SeededSystem) -> None:
-    bridge, probe = Bridge(seeded_system, None), TestProbe(seeded_system)
-    assert bridge.ref is not None
+    bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
     seeded_system.advance(500)
 
     bridge.ref.tell(ExplainStages(reply_to=probe.ref))
@@ -172,54 +170,16 @@ def test_whoever_asks_is_told_what_is_at_work(seeded_system: SeededSystem) -> No
     )
 
 
-def test_where_spark_does_not_answer_it_is_told_what_is_at_work_without_its_tasks(seeded_system: SeededSystem) -> None:
+def test_where_the_engine_does_not_answer_it_is_told_what_it_was_given(seeded_system: SeededSystem) -> None:
     def refused() -> tuple[WorkProgress, ...]:
         raise ConnectionRefusedError
 
-    bridge, probe = Bridge(seeded_system, None), TestProbe(seeded_system)
-    assert bridge.ref is not None
-    bridge.attempt.works = refused
+    bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
+    bridge.engine.works = refused
+    bridge.ref.tell(OpenBridge(restore=None, restored_checkpoint_id=None))
 
     bridge.ref.tell(ExplainStages(reply_to=probe.ref))
     seeded_system.advance(5)
 
     (stage,) = probe.expect_message(StagesExplained).stages
-    assert (stage.what, stage.tasks) == ("stage 7 of 'merge'", 0)
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that_waits_are_not(
-    spark: SparkSession,
-    laboratory: Laboratory,
-) -> None:
-    begun, may_go_on = Event(), Event()
-    # Spark counts by their names what ran in it, also for the tests before this one.
-    laboratory.job_id = JobId("hangs")
-
-    def wait_behind_a_job(rows: DataFrame) -> DataFrame:
-        rows.count()
-        begun.set()
-        assert may_go_on.wait(PATIENCE_SECONDS)
-        return rows
-
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(transform(wait_behind_a_job), laboratory.sink())
-    told = laboratory.begin(vertex).open()
-    assert told.attempt.progress() == ()
-    told.tell_read(laboratory.splits(vertex))
-    assert begun.wait(PATIENCE_SECONDS)
-    # Whoever counts the tasks hears of their ends behind whoever waits for the job.
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-
-    (work,) = told.attempt.progress()
-    younger_than_a_minute = told.attempt.progress(60_000)
-    may_go_on.set()
-    told.expect(StageFinished)
-    told.close()
-
-    assert younger_than_a_minute == ()
-    assert work.what.startswith("stage 1 of ")
-    assert work.jobs >= 1
-    assert work.tasks == work.tasks_done >= 1
-    assert told.attempt.progress() == ()
+    assert (stage.what, stage.tasks) == ("opening", 0)

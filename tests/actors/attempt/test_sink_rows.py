@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flykka.actors.attempt.sink_rows import SinkRowCounter
 from flykka.messages.stage import SinkRows
-from flykka.spark_bridge.sinks.sink_rows import SinkRowCounter
 
 
 @pytest.fixture

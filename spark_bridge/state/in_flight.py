@@ -1,0 +1,80 @@
+"""Batches in flight as files: written for an unaligned checkpoint, and batches again after a restore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.actors.attempt.channel_state import recovered_batch
+from flykka.actors.attempt.output_routes import address
+from flykka.messages.bridge import InFlightWritten
+from flykka.messages.state import ExclusiveStateHandle
+from flykka.spark_bridge.aggregates import WINDOW
+from flykka.spark_bridge.batches import Batch
+from flykka.spark_bridge.code import KeyByCode, WindowCode
+from flykka.spark_bridge.files import read_parquet, write_files
+from flykka.spark_bridge.stages.materialise import estimated_bytes, materialise, together
+from flykka.spark_bridge.stages.partitioning import KeyGroups
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.batch import BatchRef
+    from flykka.messages.bridge import InFlightPart, InFlightRead
+    from flykka.messages.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.scope import AttemptScope
+    from flykka.spark_bridge.services import Services
+
+
+class InFlightStore:
+    """Writes and reads the batches in flight of one attempt. Background work."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, services: Services, scope: AttemptScope) -> None:
+        self._descriptor = descriptor
+        self._services = services
+        self._scope = scope
+
+    def write(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+        """Make batches durable, one Spark job for each part. Raises `UnknownBatchError` where one was released."""
+        filesystem, store = self._services.filesystem, self._services.store
+        written: list[ExclusiveStateHandle] = []
+        folder = ""
+        try:
+            for part in parts:
+                folder = filesystem.qualified(part.path)
+                rows = together([store.rows(batch.batch_id) for batch in part.batches])
+                files = write_files(filesystem, rows.coalesce(1), folder)
+                written.append(ExclusiveStateHandle(path=folder, size_bytes=sum(file.size_bytes for file in files)))
+        except BaseException:
+            for path in (*(handle.path for handle in written), folder):
+                filesystem.delete(path)
+            raise
+        return InFlightWritten(folders=tuple(written))
+
+    def read(self, read: InFlightRead) -> BatchRef | None:
+        """The batch of rows that were in flight; None where none of them is for this subtask."""
+        rows = read_parquet(self._services.session, [read.in_flight.path])
+        if read.key_groups is not None:
+            assert read.gate is not None, "only what goes into a gate is cut"
+            rows = self._key_groups(read.gate, rows).within(rows, read.key_groups)
+        made = materialise(self._scope, rows, {})
+        if not made.rows:
+            made.blocks.free()
+            return None
+        ref = recovered_batch(read, made.rows, estimated_bytes(made.frame.schema, made.rows))
+        outputs = {output.output: output for output in self._descriptor.outputs}
+        goes_to = None if read.output is None else address(outputs[read.output], read.subpartition)
+        batch = Batch(ref=ref, frame=made.frame, address=goes_to)
+        self._services.store.put(made.blocks, [batch], producer=self._descriptor.attempt)
+        return ref
+
+    def _key_groups(self, gate: int, rows: DataFrame) -> KeyGroups:
+        """By what the rows on their way into a keyed gate were partitioned."""
+        vertex, registry = self._descriptor.vertex, self._services.registry
+        code = registry.resolve(vertex.operators[0].ref)
+        if isinstance(code, WindowCode) and WINDOW in rows.columns:
+            return KeyGroups(keys=code.plan.keys, max_parallelism=vertex.max_parallelism)
+        edge = vertex.inputs[gate]
+        assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"
+        keyed = registry.resolve(edge.key_by)
+        assert isinstance(keyed, KeyByCode), f"{edge.key_by.uid!r} is no key_by"
+        return KeyGroups(keys=keyed.columns, max_parallelism=vertex.max_parallelism)

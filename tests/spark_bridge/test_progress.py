@@ -1,0 +1,50 @@
+"""How far the stages of an attempt are, as Spark tells it."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from flykka.messages.ids import JobId
+from flykka.messages.stage import StageFinished
+from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, transform, write_rows
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that_waits_are_not(
+    spark: SparkSession,
+    laboratory: Laboratory,
+) -> None:
+    begun, may_go_on = Event(), Event()
+    # Spark counts by their names what ran in it, also for the tests before this one.
+    laboratory.job_id = JobId("hangs")
+
+    def wait_behind_a_job(rows: DataFrame) -> DataFrame:
+        rows.count()
+        begun.set()
+        assert may_go_on.wait(PATIENCE_SECONDS)
+        return rows
+
+    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = laboratory.source(transform(wait_behind_a_job), laboratory.sink())
+    told = laboratory.begin(vertex).open()
+    assert told.engine.progress() == ()
+    told.tell_read(laboratory.splits(vertex))
+    assert begun.wait(PATIENCE_SECONDS)
+    # Whoever counts the tasks hears of their ends behind whoever waits for the job.
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+    (work,) = told.engine.progress()
+    younger_than_a_minute = told.engine.progress(60_000)
+    may_go_on.set()
+    told.expect(StageFinished)
+    told.close()
+
+    assert younger_than_a_minute == ()
+    assert work.what.startswith("stage 1 of ")
+    assert work.jobs >= 1
+    assert work.tasks == work.tasks_done >= 1
+    assert told.engine.progress() == ()
