@@ -95,7 +95,6 @@ class TaskDeploymentDescriptor(Value):
     restored_checkpoint_id: int | None = None
     metrics_interval_ms: int = 1_000
     checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-    alignment_limit_bytes: int | None = None
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
     buffers: TaskBuffers | None = None
     latency_tracking_interval_ms: int | None = None

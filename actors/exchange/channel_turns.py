@@ -12,12 +12,11 @@ from flykka.actors.exchange.input_channel import InputChannel
 
 
 class ChannelTurns:
-    """The line of the channels, by number, and what is held back in those that are blocked."""
+    """The line of the channels, by number."""
 
-    __slots__ = ("_blocked", "_priority_turns", "_turns", "held_back_bytes")
+    __slots__ = ("_blocked", "_priority_turns", "_turns")
 
     def __init__(self) -> None:
-        self.held_back_bytes = 0
         # Ordered sets: a channel is in a line once, and a blocked one leaves it.
         self._turns: OrderedDict[int, None] = OrderedDict()
         self._priority_turns: OrderedDict[int, None] = OrderedDict()
@@ -47,39 +46,26 @@ class ChannelTurns:
         elif channel.channel not in self._blocked:
             self._turns.setdefault(channel.channel)
 
-    def arrived(self, channel: InputChannel, size_bytes: int) -> None:
-        """Data of this size has been queued in the channel."""
-        if channel.channel in self._blocked:
-            self.held_back_bytes += size_bytes
-
     def block(self, channel: InputChannel) -> None:
         """Do not read from the channel until `unblock_all`."""
-        if channel.channel not in self._blocked:
-            self._blocked.add(channel.channel)
-            self.held_back_bytes += channel.queued_bytes
+        self._blocked.add(channel.channel)
         self._turns.pop(channel.channel, None)
 
     def unblock_all(self, channel_of: Callable[[int], InputChannel]) -> None:
         """Read from every channel again; those that were blocked take the last turns, by number."""
         blocked, self._blocked = sorted(self._blocked), set()
-        self.held_back_bytes = 0
         for number in blocked:
             self.line_up(channel_of(number))
 
     def leave(self, channel: InputChannel) -> None:
         """The channel is read no more; what it has queued is still there."""
-        if channel.channel in self._blocked:
-            self._blocked.remove(channel.channel)
-            self.held_back_bytes -= channel.queued_bytes
+        self._blocked.discard(channel.channel)
         self._turns.pop(channel.channel, None)
         self._priority_turns.pop(channel.channel, None)
 
     def check(self, channels: Iterable[InputChannel]) -> None:
         """Assert that the lines agree with the queues."""
-        held_back = 0
         for channel in channels:
             is_blocked = channel.channel in self._blocked
             assert (channel.channel in self._turns) == (bool(channel.queue) and not is_blocked)
             assert (channel.channel in self._priority_turns) == bool(channel.priority)
-            held_back += channel.queued_bytes if is_blocked else 0
-        assert self.held_back_bytes == held_back

@@ -81,7 +81,6 @@ class InputChannel:
         "priority",
         "producer",
         "queue",
-        "queued_bytes",
         "state",
     )
 
@@ -100,7 +99,6 @@ class InputChannel:
         self.next_sequence_number = 0
         self.queue: deque[Queued] = deque()
         self.priority: deque[Queued] = deque()
-        self.queued_bytes = 0
         self._backoff = backoff
         # Checkpoints whose barriers have arrived, with the sequence numbers of these, from the one read last on.
         self._barriers: deque[tuple[int, int]] = deque()
@@ -172,8 +170,6 @@ class InputChannel:
     def take(self) -> Buffer | BarrierAnnouncement:
         """The next element to be read; there must be one."""
         buffer = (self.priority or self.queue).popleft().buffer
-        if isinstance(buffer, BatchRef):
-            self.queued_bytes -= buffer.size_bytes
         if isinstance(buffer, CheckpointBarrier):
             # No checkpoint before this one will be taken any more.
             while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
@@ -238,7 +234,6 @@ class InputChannel:
         batches = tuple(queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef))
         self.queue.clear()
         self.priority.clear()
-        self.queued_bytes = 0
         return batches
 
     def check(self) -> None:
@@ -246,7 +241,6 @@ class InputChannel:
         self.credits.check()
         batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
         assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
-        assert sum(batch.size_bytes for batch in batches) == self.queued_bytes
         assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
         assert self._persisting is None or self._barrier_of(self._persisting) is None
         assert self.state is not ChannelState.RELEASED or not self.queue
@@ -258,8 +252,6 @@ class InputChannel:
 
     def _enqueue(self, queued: Queued) -> None:
         buffer = queued.buffer
-        if isinstance(buffer, BatchRef):
-            self.queued_bytes += buffer.size_bytes
         if isinstance(buffer, CheckpointBarrier):
             self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
             if self._persisting is not None and buffer.checkpoint_id >= self._persisting:

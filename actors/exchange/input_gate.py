@@ -119,11 +119,6 @@ class InputGate:
         return self._turns.has_priority and self.failure is None
 
     @property
-    def held_back_bytes(self) -> int:
-        """The size of the batches that wait in blocked channels."""
-        return self._turns.held_back_bytes
-
-    @property
     def is_finished(self) -> bool:
         """The end of every channel has been read."""
         return self._not_ended == 0
@@ -202,7 +197,6 @@ class InputGate:
             return [*_release(response.buffer), *self._announce([channel.credits])]
         if isinstance(response.buffer, BatchRef):
             self.buffers_in_use += 1
-            self._turns.arrived(channel, response.buffer.size_bytes)
         # A channel that is in the line already keeps its place.
         self._turns.line_up(channel)
         takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]

@@ -77,11 +77,6 @@ class UnionInputGate:
         return bool(self._priority_turns)
 
     @property
-    def held_back_bytes(self) -> int:
-        """The size of the batches that wait in blocked channels."""
-        return sum(gate.held_back_bytes for gate in self.gates)
-
-    @property
     def is_finished(self) -> bool:
         """The end of every channel has been read."""
         return self._not_finished == 0

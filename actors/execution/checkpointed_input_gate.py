@@ -55,7 +55,6 @@ class CheckpointedInputGate:
         "_barriers",
         "_decided",
         "_in_flight",
-        "_limits_alignment",
         "_processed_bytes",
         "_recovered",
         "gates",
@@ -64,7 +63,6 @@ class CheckpointedInputGate:
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self.gates = UnionInputGate(descriptor.inputs, buffers=descriptor.buffers)
         self._barriers = _barrier_handler(descriptor, self.gates.channel_count)
-        self._limits_alignment = descriptor.alignment_limit_bytes is not None
         self._decided: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
@@ -99,12 +97,6 @@ class CheckpointedInputGate:
     def recover(self, recovered: Iterable[InputInFlight]) -> None:
         """These were in flight when the checkpoint was taken."""
         self._recovered.extend(recovered)
-
-    def check_held_back(self, now: int) -> None:
-        """Something has arrived, maybe in a channel that is blocked."""
-        if not self._limits_alignment:
-            return
-        self._perform(self._barriers.held_back(self.gates.held_back_bytes), now)
 
     def time_out(self, checkpoint_id: int, now: int) -> None:
         """The delay of a `StartAlignmentTimer` is over."""
@@ -141,7 +133,6 @@ class CheckpointedInputGate:
         if not self._barriers.pending_checkpoints:
             self._processed_bytes = 0
         self._perform(self._barriers.handle(channel, event, now), now)
-        self.check_held_back(now)
 
     def _perform(self, actions: Iterable[BarrierAction], now: int) -> None:
         for action in actions:
@@ -189,4 +180,4 @@ def in_flight(persisted: PersistInFlight) -> InputInFlight:
 def _barrier_handler(descriptor: TaskDeploymentDescriptor, channels: int) -> CheckpointBarrierHandler:
     if descriptor.checkpointing_mode is CheckpointingMode.AT_LEAST_ONCE:
         return BarrierTracker(channels)
-    return BarrierAligner(channels, limit_bytes=descriptor.alignment_limit_bytes)
+    return BarrierAligner(channels)

@@ -112,9 +112,7 @@ class TaskInputs:
         """Something has come from a producer, or is to be asked for again."""
         match event:
             case BufferResponse():
-                effects = self._effects(self._gates.on_buffer(event))
-                self._checkpointed.check_held_back(now)
-                return effects
+                return self._effects(self._gates.on_buffer(event))
             case BacklogAnnouncement():
                 return self._effects(self._gates.on_backlog(event))
             case ErrorResponse():
