@@ -251,7 +251,7 @@ class StoredCheckpoints:
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
         assert self._status is not None
         checkpoints, continued = tuple(self.store), self._continued()
-        if self._is_foreign or self._unreadable is not None or self._status is JobStatus.SUSPENDED:
+        if self._is_foreign or self._unreadable is not None:
             # Whoever goes on with the job begins with what is there.
             self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
             return

@@ -148,7 +148,7 @@ def _handled(result: Restart[str] | GiveUp, word: str) -> object:
         case "error_present":
             return hasattr(result, "cause")
         case "error_is_unrecoverable_kind":
-            return _read(result, "is_unrecoverable")
+            return classify(_read(result, "cause")) is ThrowableType.NON_RECOVERABLE
         case "reading_error_raises":
             return not hasattr(result, "cause")
         case "reading_tasks_raises":
