@@ -56,14 +56,11 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """The subpartition that a channel of a gate reads, through the TaskManager that runs its producer.
-
-    None: nobody knows yet where the producer runs.
-    """
+    """The subpartition that a channel of a gate reads, asked for at the TaskManager that runs its producer."""
 
     partition_id: ResultPartitionId
     subpartition: int
-    task_manager: Ref | None
+    task_manager: Ref
 
 
 @value("task.input_gate_descriptor")

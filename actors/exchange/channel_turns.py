@@ -57,12 +57,6 @@ class ChannelTurns:
         for number in blocked:
             self.line_up(channel_of(number))
 
-    def leave(self, channel: InputChannel) -> None:
-        """The channel is read no more; what it has queued is still there."""
-        self._blocked.discard(channel.channel)
-        self._turns.pop(channel.channel, None)
-        self._priority_turns.pop(channel.channel, None)
-
     def check(self, channels: Iterable[InputChannel]) -> None:
         """Assert that the lines agree with the queues."""
         for channel in channels:

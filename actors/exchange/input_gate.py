@@ -14,11 +14,10 @@ from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.channel_turns import ChannelTurns
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
-from flykka.actors.exchange.input_channel import ChannelState, InputChannel, is_without_rows
+from flykka.actors.exchange.input_channel import ChannelState, InputChannel
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import (
     BacklogAnnouncement,
     Buffer,
@@ -27,7 +26,6 @@ from flykka.messages.exchange import (
     EndOfData,
     EndOfPartition,
     ErrorResponse,
-    TaskEvent,
 )
 from flykka.messages.ids import ResultPartitionId
 from flykka.messages.job_graph import ResultPartitionType
@@ -53,10 +51,8 @@ class InputGate:
     """
 
     __slots__ = (
-        "_are_requested",
         "_by_subpartition",
         "_drain",
-        "_exclusive_credit",
         "_is_blocking",
         "_not_ended",
         "_turns",
@@ -67,7 +63,6 @@ class InputGate:
         "first_channel",
         "floating",
         "gate",
-        "is_released",
     )
 
     def __init__(
@@ -89,17 +84,13 @@ class InputGate:
             InputChannel(
                 number,
                 channel,
-                # Who has no producer to offer them to has no credits of its own yet.
-                ChannelCredits(number, 0 if channel.task_manager is None else exclusive_credit, self.floating),
+                ChannelCredits(number, exclusive_credit, self.floating),
                 PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
             )
             for number, channel in enumerate(descriptor.channels, first_channel)
         )
         self.failure: ChannelFailed | None = None
-        self.is_released = False
         self.buffers_in_use = 0
-        self._are_requested = False
-        self._exclusive_credit = exclusive_credit
         self._is_blocking = descriptor.consumed_partition_type is ResultPartitionType.BLOCKING
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
         assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
@@ -142,26 +133,7 @@ class InputGate:
 
     def request_partitions(self) -> list[GateEffect]:
         """Ask for every subpartition; called once, when the task runs."""
-        self._are_requested = True
-        return [channel.request() for channel in self.channels if channel.producer.task_manager is not None]
-
-    def on_producer_known(self, channel: int, task_manager: Ref) -> list[GateEffect]:
-        """The producer of `channel` runs there: ask it, if the others were asked, and send it what it has missed."""
-        located = self._channel(channel)
-        located.producer.locate(task_manager)
-        located.credits.assign_exclusive(self._exclusive_credit)
-        return [located.request(), *located.producer.send_kept()] if self._are_requested else []
-
-    @property
-    def checkpoint_decline(self) -> CheckpointDeclineReason | None:
-        """Why no checkpoint can be taken of this gate now: it would have no barrier from a producer not known yet."""
-        if all(channel.producer.task_manager is not None for channel in self.channels):
-            return None
-        return CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
-
-    def send_task_event(self, event: TaskEvent) -> list[GateEffect]:
-        """Tell every producer; those that are not known yet, when they are."""
-        return [told for channel in self.channels for told in channel.producer.send_event(event)]
+        return [channel.request() for channel in self.channels]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
         """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others.
@@ -171,7 +143,7 @@ class InputGate:
         effects: list[GateEffect] = []
         for channel in self.channels:
             is_lost = channel.is_open if self._is_blocking else channel.state is ChannelState.REQUESTED
-            if is_lost and channel.producer.task_manager == task_manager:
+            if is_lost and channel.descriptor.task_manager == task_manager:
                 effects.append(self._failed(channel.on_connection_failed()))
         return effects
 
@@ -188,13 +160,11 @@ class InputGate:
         if channel is None:
             return turn_away(response)
         if not channel.is_open:
-            return [channel.cancel(), *_release(response.buffer)]
+            return turn_away(response)
         failure = channel.on_buffer(response)
         if failure is not None:
             is_ours = response.sequence_number >= channel.next_sequence_number
             return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
-        if is_without_rows(response.buffer):
-            return [*_release(response.buffer), *self._announce([channel.credits])]
         if isinstance(response.buffer, BatchRef):
             self.buffers_in_use += 1
         # A channel that is in the line already keeps its place.
@@ -220,7 +190,6 @@ class InputGate:
 
     def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none, and after a failure."""
-        assert not self.is_released, f"gate {self.gate} is released: nobody may read from it"
         if not self.has_data:
             return None
         number = self._turns.next()
@@ -271,28 +240,6 @@ class InputGate:
         """Nothing that arrives is part of a checkpoint."""
         for channel in self.channels:
             channel.stop_persisting()
-
-    def release(self) -> list[GateEffect]:
-        """Read no further: producers that would send more are told, and what was not read is released."""
-        self.is_released = True
-        effects = [effect for channel in self.channels for effect in self.release_channel(channel.channel)]
-        self.failure = None
-        return effects
-
-    def release_channel(self, channel: int) -> list[GateEffect]:
-        """Read no further from one channel; a failure of its own goes with it."""
-        released = self._channel(channel)
-        effects: list[GateEffect] = [released.cancel()] if released.is_open else []
-        self._turns.leave(released)
-        if self.failure is not None and self.failure.channel == channel:
-            self.failure = None
-        takers = released.credits.release()
-        batches = released.release()
-        self.buffers_in_use -= len(batches)
-        takers += [taker for _ in batches if (taker := released.credits.give_back()) is not None]
-        effects += [] if self.is_released else self._announce(takers)
-        effects += (ReleaseBatch(batch=batch) for batch in batches)
-        return effects
 
     def check(self) -> None:
         """Assert that turns, queues and credits agree."""

@@ -185,12 +185,6 @@ class UnionInputGate:
         for gate in self.gates:
             gate.stop_persisting()
 
-    def release(self) -> list[GateEffect]:
-        """Read no further."""
-        self._turns.clear()
-        self._priority_turns.clear()
-        return [effect for gate in self.gates for effect in gate.release()]
-
     def check(self) -> None:
         """Assert that the turns agree with what the gates hold."""
         for gate in self.gates:

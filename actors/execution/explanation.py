@@ -81,14 +81,13 @@ def _outputs(line: StageLine) -> Iterator[OutputExplained]:
 
 def _subpartitions(partition: ResultPartition) -> Iterable[OutputExplained]:
     for index in partition.unread_subpartitions:
-        queued = partition.subpartitions[index].queued
-        if queued:
-            readers = partition.readers.of(index)
+        subpartition = partition.subpartitions[index]
+        if subpartition.queued:
             yield OutputExplained(
                 partition_id=partition.descriptor.partition_id,
                 subpartition=index,
-                queued=queued,
-                credit=readers[0].credit if readers else None,
+                queued=subpartition.queued,
+                credit=None if subpartition.consumer is None else subpartition.credit,
                 is_full=not partition.is_available,
             )
 

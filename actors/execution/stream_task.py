@@ -49,7 +49,6 @@ from flykka.messages.exchange import (
     ErrorResponse,
     PartitionRequest,
     PartitionRequestDue,
-    TaskEventMessage,
     Watermark,
 )
 from flykka.messages.explanation import TaskExplained
@@ -169,7 +168,7 @@ class StreamTask:
             case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]
-            case PartitionRequest() | AddCredit() | CancelPartitionRequest() | TaskEventMessage():
+            case PartitionRequest() | AddCredit() | CancelPartitionRequest():
                 # Served in every state: what is queued here is somebody's input.
                 return self._line.serve(event) + self._barriers.on_served() + self._read_on(now)
             case BuffersResized(buffers=buffers):

@@ -12,18 +12,25 @@ from typing import assert_never
 from flykka.actors.exchange.effects import (
     ChannelFailed,
     GateEffect,
+    GiveCredit,
     PersistInFlight,
     ReleaseBatch,
     RequestPartition,
     RetryRequest,
-    TellProducer,
     TurnAway,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus
 from flykka.actors.exchange.watermarks import WatermarkValve
 from flykka.actors.execution.channel_state import ChannelStateWriter
 from flykka.actors.execution.checkpointed_input_gate import CheckpointedInputGate, InputEvent, in_flight
-from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer, TellSender
+from flykka.actors.execution.effects import (
+    RetryPartitionRequest,
+    TaskEffect,
+    TellBridge,
+    TellPeer,
+    TellProducer,
+    TellSender,
+)
 from flykka.actors.execution.input_elements import (
     EndOfDataReached,
     InputElement,
@@ -189,8 +196,8 @@ class TaskInputs:
                 return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
             case TurnAway(message=message):
                 return [TellSender(message=message)]
-            case TellProducer(task_manager=task_manager, message=message):
-                return [TellPeer(receiver=task_manager, message=message)]
+            case GiveCredit(message=message):
+                return [TellProducer(message=message)]
             case ReleaseBatch(batch=batch):
                 return [TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))]
             case PersistInFlight(checkpoint_id=checkpoint_id) as persisted:

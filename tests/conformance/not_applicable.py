@@ -19,6 +19,16 @@ _SUSPENSION = "nothing suspends a job but the end of its JobMaster, which ends e
 _OWN_THREADS = "a source takes turns with the operators of its task: none has a thread of its own"
 _ALWAYS_SHARED = "a program has no such setting: slots are shared, and each edge says how it is exchanged"
 _NO_TIMEOUT = "a batch goes out when it is made: there is no buffer timeout"
+_LATE_AT_BOUND = "the bound of before Flink 1.10, at which a row was late already: here it is not, as since then"
+_WITHOUT_ROWS = "a batch without rows is not sent"
+_NO_BLOCKING = "behind an aligned barrier the receiver does not read on; its sender sends on, within the credit"
+_NO_RELEASE = "a gate ends with its task, and with the bridge everything that it holds: nothing is released one by one"
+_KNOWN = "a task is deployed when its producers have their slots: it knows all of them, and asks them at once"
+_ALWAYS_WRITABLE = "the way to a consumer is its mailbox, which always takes more"
+_SERVED = "a subpartition sends what credit allows: no reader polls it, with or without a credit"
+_OPEN_BUFFERS = "a batch is whole when it is queued: no buffer is open, filled up or flushed"
+_BYTE_BUFFERS = "a batch is not cut into buffers of bytes, and shares none with another"
+_TASK_EVENTS = "consumers send no events up but credits and cancellations, and these go to the task itself"
 _RETRIES = "Flink has removed the number of execution retries and their delay: a restart strategy says both"
 
 NOT_APPLICABLE = MappingProxyType(
@@ -40,6 +50,27 @@ NOT_APPLICABLE = MappingProxyType(
         "06/chain-blocking-between-chains-on": _ALWAYS_SHARED,
         "06/groups-none-when-disabled": _ALWAYS_SHARED,
         "06/buffer-timeout-inherit": _NO_TIMEOUT,
+        "08/bounded-out-of-orderness-values": _LATE_AT_BOUND,
+        "08/bounded-out-of-orderness-underflow": _LATE_AT_BOUND,
+        "09/recv-empty-data": _WITHOUT_ROWS,
+        "09/recv-blocked-upstream": _NO_BLOCKING,
+        "09/recv-data-after-release": _NO_RELEASE,
+        "09/request-local-partition-released": _NO_RELEASE,
+        "09/request-update-before-first-request": _KNOWN,
+        "09/request-unknown-channels-resolved": _KNOWN,
+        "09/request-backwards-event-before-known": _KNOWN,
+        "09/send-empty-reader-does-not-block-others": _ALWAYS_WRITABLE,
+        "09/send-cancel-enqueued": _ALWAYS_WRITABLE,
+        "09/send-overrun-is-an-error": _SERVED,
+        "09/send-blocked-after-aligned-barrier": _NO_BLOCKING,
+        "09/sub-flush-incomplete-behind-complete": _OPEN_BUFFERS,
+        "09/sub-read-after-parent-release": _SERVED,
+        "09/sub-blocked-by-barrier-flushed-data": _NO_BLOCKING,
+        "09/sub-unaligned-barrier-overtakes": _OPEN_BUFFERS,
+        "09/gate-released-while-waiting": _NO_RELEASE,
+        "09/gate-unknown-channel-declines-checkpoint": _KNOWN,
+        "09/writer-broadcast-event-after-data": _BYTE_BUFFERS,
+        "09/task-events-to-unregistered-partition": _TASK_EVENTS,
     }
 )
 """The reason by area and id of the case."""

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.effects import GateEffect, PartitionEffect, RequestPartition, Send, TellProducer
+from flykka.actors.exchange.effects import GateEffect, GiveCredit, PartitionEffect, RequestPartition, Send
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.messages.batch import BatchRef
@@ -195,7 +195,7 @@ class Exchange(RuleBasedStateMachine):
             match effect:
                 case RequestPartition(channel=channel):
                     self.to_producer[channel].append(effect)
-                case TellProducer(channel=channel, message=AddCredit() as message):
+                case GiveCredit(channel=channel, message=message):
                     self.to_producer[channel].append(message)
                 case _:
                     raise AssertionError(f"nothing goes wrong in here, and yet: {effect}")

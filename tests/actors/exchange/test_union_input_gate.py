@@ -95,14 +95,3 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     assert dropped[1:] == [ReleaseBatch(batch=batch())]
     assert all(isinstance(effect, Ignore) for effect in others)
     assert inputs.is_finished
-
-
-def test_releasing_releases_every_gate() -> None:
-    inputs = union(1, 1)
-    inputs.on_buffer(response(batch("a"), 0, 0))
-    inputs.on_buffer(response(batch("b"), 0, 1))
-
-    effects = inputs.release()
-
-    assert [e.batch for e in effects if isinstance(e, ReleaseBatch)] == [batch("a"), batch("b")]
-    assert inputs.poll() is None
