@@ -27,7 +27,7 @@ from flykka.actors.exchange.barriers import (
     UnblockAllChannels,
 )
 from flykka.actors.exchange.effects import PersistInFlight
-from flykka.actors.exchange.union_input_gate import UnionInputGate
+from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.execution.input_elements import (
     BatchArrived,
     CheckpointElement,
@@ -61,8 +61,8 @@ class CheckpointedInputGate:
     )
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
-        self.gates = UnionInputGate(descriptor.inputs, buffers=descriptor.buffers)
-        self._barriers = _barrier_handler(descriptor, self.gates.channel_count)
+        self.gates = InputGate(descriptor.inputs, buffers=descriptor.buffers)
+        self._barriers = _barrier_handler(descriptor, len(self.gates.channels))
         self._decided: deque[CheckpointElement] = deque()
         self._recovered: deque[InputInFlight] = deque()
         self._in_flight: tuple[InputInFlight, ...] = ()
@@ -152,8 +152,7 @@ class CheckpointedInputGate:
             case UnblockAllChannels():
                 self.gates.unblock_all()
             case StartPersisting(checkpoint_id=checkpoint_id):
-                queued = self.gates.start_persisting(checkpoint_id)
-                in_channels = [in_flight(effect) for effect in queued if isinstance(effect, PersistInFlight)]
+                in_channels = map(in_flight, self.gates.start_persisting(checkpoint_id))
                 self._in_flight = (*self._recovered, *in_channels)
             case StopPersisting(checkpoint_id=checkpoint_id, is_complete=True):
                 self.gates.stop_persisting()

@@ -53,11 +53,10 @@ def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExpla
 
 def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:
     missing, blocked = inputs.checkpointed.missing_channels, inputs.checkpointed.blocked_channels
-    for gate in inputs.checkpointed.gates.gates:
-        for channel in gate.channels:
-            if channel.is_open:
-                number = channel.channel
-                yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)
+    for channel in inputs.checkpointed.gates.channels:
+        if channel.is_open:
+            number = channel.channel
+            yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)
 
 
 def _channel(channel: InputChannel, *, barrier_missing: bool, is_blocked: bool) -> ChannelExplained:

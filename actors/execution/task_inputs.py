@@ -69,7 +69,7 @@ class TaskInputs:
         self._gates = self._checkpointed.gates
         self._consumer = consumer
         self._channel_state = channel_state or ChannelStateWriter()
-        self._valve = WatermarkValve(self._gates.channel_count)
+        self._valve = WatermarkValve(len(self._gates.channels))
         self._decided: deque[InputElement] = deque()
 
     @property

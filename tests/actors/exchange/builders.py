@@ -65,7 +65,7 @@ def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -
 
 def requested_gate(channels: int = 1, exclusive: int = 2, floating: int = 0) -> InputGate:
     """A gate that has asked for all its partitions."""
-    gate = InputGate(gate_descriptor(channels), exclusive, floating)
+    gate = InputGate([gate_descriptor(channels)], exclusive, floating)
     gate.request_partitions()
     return gate
 

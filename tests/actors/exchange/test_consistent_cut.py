@@ -101,7 +101,7 @@ class Task:
                     pass
             self.gate.check()
 
-    def _note(self, effects: list[GateEffect]) -> None:
+    def _note(self, effects: Sequence[GateEffect]) -> None:
         for effect in effects:
             if isinstance(effect, PersistInFlight):
                 self.checkpoints[effect.checkpoint_id].in_flight.append(effect.batch.batch_id)

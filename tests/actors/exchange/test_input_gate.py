@@ -227,4 +227,4 @@ def test_a_gate_is_finished_and_stays_available_when_every_end_was_read() -> Non
 
 def test_a_channel_needs_a_credit_of_its_own() -> None:
     with pytest.raises(ValueError, match="a credit of its own"):
-        InputGate(gate_descriptor(1), exclusive_credit=0)
+        InputGate([gate_descriptor(1)], exclusive_credit=0)

@@ -23,7 +23,7 @@ from tests.actors.exchange.builders import (
 
 
 def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
-    gate = InputGate(gate_descriptor(2), exclusive_credit=3, floating_credit=9)
+    gate = InputGate([gate_descriptor(2)], exclusive_credit=3, floating_credit=9)
 
     assert gate.request_partitions() == [
         RequestPartition(
@@ -48,7 +48,7 @@ def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() 
 
 
 def test_a_retry_asks_as_the_first_request_did() -> None:
-    gate = InputGate(gate_descriptor(1))
+    gate = InputGate([gate_descriptor(1)])
     asked = gate.request_partitions()
     gate.on_error(error(not_found=True))
 

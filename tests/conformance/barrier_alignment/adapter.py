@@ -53,7 +53,7 @@ class TaskInput:
     def __init__(self, given: Case, elements: int, *, keeps_blocked: bool) -> None:
         only_known_words("given", given, GIVEN)
         channels = given["channels"]
-        self.gate = InputGate(gate_descriptor(channels), exclusive_credit=max(1, elements), floating_credit=0)
+        self.gate = InputGate([gate_descriptor(channels)], exclusive_credit=max(1, elements), floating_credit=0)
         self.gate.request_partitions()
         self.handler = _handler(given)
         self.log: Log = []

@@ -10,7 +10,6 @@ from typing import Any
 from flykka.actors.exchange.barriers import BarrierAnnouncement
 from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
-from flykka.actors.exchange.union_input_gate import UnionInputGate
 from flykka.messages.batch import BatchRef
 from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
@@ -68,7 +67,7 @@ def _word(buffer: Buffer | BarrierAnnouncement) -> str:
 class Feed:
     """Gives elements to the channels of a gate, numbered as their producers would."""
 
-    def __init__(self, reader: InputGate | UnionInputGate) -> None:
+    def __init__(self, reader: InputGate) -> None:
         self._reader = reader
         self._next: dict[int, int] = {}
 
@@ -87,7 +86,7 @@ class Gate:
         only_known_words("given", given, {"kind", "channels", "notified_in_order"})
         channels = given["channels"]
         self.waiting_reader: str | None = None
-        self.gate = InputGate(gate_descriptor(len(channels)), PLENTY, 0, initial_backoff_ms=0)
+        self.gate = InputGate([gate_descriptor(len(channels))], PLENTY, 0, initial_backoff_ms=0)
         self.gate.request_partitions()
         self.read: list[list[Any]] = []
         self._statuses: list[EndOfDataStatus] = []
@@ -187,7 +186,7 @@ class Union:
             gate_descriptor(size, number, sum(self.sizes[:number])) for number, size in enumerate(self.sizes)
         ]
         self.names = list(given["gates"])
-        self.union = UnionInputGate(descriptors, PLENTY, 0)
+        self.union = InputGate(descriptors, PLENTY, 0)
         self.union.request_partitions()
         self.read: list[list[Any]] = []
         self._feed = Feed(self.union)
@@ -211,7 +210,7 @@ class Union:
             case {"do": "poll", "want": wanted}:
                 assert self.poll() == wanted
             case {"do": "available", "want": wanted}:
-                assert (self.union.has_data or self.union.is_finished) == wanted
+                assert self.union.is_available == wanted
             case {"do": "data" | "end" as word, "gate": gate, "channel": channel}:
                 self._feed.give(sum(self.sizes[: self.names.index(gate)]) + channel, [word])
             case _:
@@ -228,7 +227,7 @@ class Union:
             case "channel_index":
                 assert wanted == "channels of g2 are numbered after those of g1"
                 numbered = [number for number, size in enumerate(self.sizes) for _ in range(size)]
-                assert [self.union.gate_of(channel) for channel in range(self.union.channel_count)] == numbered
+                assert [self.union.gate_of(channel) for channel in range(len(self.union.channels))] == numbered
             case _:
                 raise UnknownWordError(f"expect: {word}")
 
@@ -254,7 +253,7 @@ def run_gate_property(case: Case) -> None:
         raise UnknownWordError(f"step: {step}")
     channels = given["channels"]
     every = count = 0
-    gate = InputGate(gate_descriptor(channels), PLENTY, 0)
+    gate = InputGate([gate_descriptor(channels)], PLENTY, 0)
     gate.request_partitions()
     feed = Feed(gate)
     random = Random(0)

@@ -53,7 +53,7 @@ class Requester:
         exclusive: int = given["exclusive"] if "exclusive" in given else given.get("exclusive_per_channel", 2)
         one = given.get("channel", "local" if given.get("local") else "remote")
         self.gate = InputGate(
-            _located(given.get("channels", [one])),
+            [_located(given.get("channels", [one]))],
             exclusive,
             given.get("floating_per_gate", 8),
             initial_backoff_ms=given.get("initial_backoff_ms", 0),
@@ -177,7 +177,7 @@ class Requester:
             case "taken_from_global":
                 return sum(channel.credits.exclusive for channel in self.gate.channels)
             case "gate_pool_size":
-                return self.gate.floating.size
+                return self.gate.floating[0].size
             case "requested":
                 return sorted(request.channel for request in self.requests)
             case _:

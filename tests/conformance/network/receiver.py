@@ -203,7 +203,7 @@ def _run_gate(case: Case) -> None:
     """One channel, `c`, of a whole gate."""
     given, expect = case["given"], case["expect"]
     only_known_words("given", given, {"kind", "floating", "channels", "channel_known_to_connection_after_release"})
-    gate = InputGate(gate_descriptor(1), given["channels"]["c"], given["floating"])
+    gate = InputGate([gate_descriptor(1)], given["channels"]["c"], given["floating"])
     gate.request_partitions()
     effects = []
     times_notified = 0
@@ -232,7 +232,7 @@ def _run_gate(case: Case) -> None:
                 case "required":
                     assert gate.channels[0].credits.required == wanted
                 case "pool_free":
-                    assert gate.floating.free == wanted
+                    assert gate.floating[0].free == wanted
                 case _:
                     raise UnknownWordError(f"want: {word}")
 
