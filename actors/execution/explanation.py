@@ -38,7 +38,7 @@ def explain_task(
         channels=tuple(channels[:SHOWN]),
         channels_open=len(channels),
         outputs=tuple(outputs[:SHOWN]),
-        aligning=inputs.checkpointed.aligning,
+        aligning=inputs.aligning,
         snapshotting=checkpoints.snapshotting,
         waits_for_final_checkpoint=line.has_reached_end_of_data,
         ending=life.ending,
@@ -52,8 +52,8 @@ def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExpla
 
 
 def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:
-    missing, blocked = inputs.checkpointed.missing_channels, inputs.checkpointed.blocked_channels
-    for channel in inputs.checkpointed.gates.channels:
+    missing, blocked = inputs.missing_channels, inputs.blocked_channels
+    for channel in inputs.channels:
         if channel.is_open:
             number = channel.channel
             yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)

@@ -4,6 +4,7 @@ barriers, every batch once. Whatever the barriers want to be, and in whatever or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import given

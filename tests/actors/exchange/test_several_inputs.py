@@ -1,4 +1,4 @@
-"""The gates of one task as one."""
+"""The inputs of one task, read through one gate."""
 
 from __future__ import annotations
 
