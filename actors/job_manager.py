@@ -25,7 +25,6 @@ from flykka.actors.job_manager_store import (
     look_for_result,
     put_away_job,
     release_job_master,
-    remove_job,
 )
 from flykka.actors.job_master_props import job_master_props
 from flykka.actors.leadership import Leadership, LeadershipMessage
@@ -48,7 +47,6 @@ from flykka.messages.job import (
     JobSubmitSuccess,
     RegisterJobClient,
     RegisterJobClientSuccess,
-    RemoveJob,
     StoppingFailure,
     SubmitJob,
     TriggerSavepointFailure,
@@ -61,7 +59,6 @@ from flykka.messages.job_manager import (
     JobMasterReleased,
     JobNotPutAway,
     JobPutAway,
-    JobRemoved,
     JobResultLookedFor,
     JobsRecovered,
     LeaderElectionFailed,
@@ -89,7 +86,7 @@ _LOST = "LeadershipLostError"
 ClientRequest = SubmitJob | RegisterJobClient | RequestApplicationRun | JobRequest
 """What waits until somebody leads here."""
 
-PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway | JobRemoved
+PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway
 
 
 class JobManager(Actor):
@@ -135,8 +132,6 @@ class JobManager(Actor):
                 client.tell(JobNotFound(job_id=job_id) if end is None else result(end, is_earlier=True))
             case ExplainLeadership(reply_to=reply_to, job_id=job_id):
                 reply_to.tell(self.explain(job_id, self.context.now()))
-            case RemoveJob():
-                self._on_remove(message)
             case ActorFailed(ref=ref, failure=failure):
                 if (job := job_run_by(self._jobs, ref)) is not None:
                     job.note_failure(failure, self.context.now())
@@ -260,9 +255,7 @@ class JobManager(Actor):
         leads = self._leadership.session is not None
         if job.is_busy or job.job_master is not None:
             return
-        if job.removal is not None:
-            self._remove(job)
-        elif leads and job.end is not None:
+        if leads and job.end is not None:
             self._put_away(job, job.end)
         elif leads and job.may_begin:
             self._begin(job)
@@ -283,8 +276,6 @@ class JobManager(Actor):
                     job.tell_all(JobSubmitSuccess(job_id=job_id))
                 if self._leadership.session is None:
                     job.phase = JobPhase.SUSPENDED
-                elif job.removal is not None:
-                    self._remove(job)
                 else:
                     self._spawn_job_master(job, master_hooks)
             case JobGraphRefused(job_id=job_id, cause=cause):
@@ -359,10 +350,6 @@ class JobManager(Actor):
                 job = self._jobs[job_id]
                 job.is_busy = False
                 self._try_again(job, cause)
-            case JobRemoved(job_id=job_id, cause=cause):
-                if cause is not None and cause.type_name != _LOST:
-                    _log.error("job %s may still be in the store: %s", job_id, cause.message)
-                self._jobs.pop(job_id).tell_result(removed(job_id))
             case _:
                 assert_never(message)
 
@@ -371,25 +358,6 @@ class JobManager(Actor):
         if cause.type_name != _LOST:
             _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
         self.context.timers.start_once(f"store-{job.job_id}", STORE_RETRY_MS, StoreRetryDue(job_id=job.job_id))
-
-    def _on_remove(self, message: RemoveJob) -> None:
-        job = self._jobs.get(message.job_id)
-        if job is None:
-            return
-        job.removal = message.remove_job_from_state_backend
-        if job.job_master is not None:
-            self.context.stop(job.job_master)
-        self._go_on(job)
-
-    def _remove(self, job: ManagedJob) -> None:
-        """Forget a job that nobody works for; what is in the store is the leader's."""
-        job_id = job.job_id
-        if not job.removal or self._leadership.session is None:
-            self._jobs.pop(job_id).tell_result(removed(job_id))
-            return
-        job.begin(JobPhase.PUTTING_AWAY)
-        work = partial(remove_job, self._leadership.store, job_id)
-        self._ask_store(work, lambda error: JobRemoved(job_id=job_id, cause=serialized(error)))
 
     def _ask_store(self, work: Callable[[], Message], on_failure: Callable[[BaseException], Message]) -> None:
         self.context.pipe_to_self(work, lambda answer: answer, on_failure)

@@ -24,7 +24,6 @@ from flykka.messages.job_manager import (
     JobAlreadyEnded,
     JobMasterReleased,
     JobPutAway,
-    JobRemoved,
     JobResultLookedFor,
     JobsRecovered,
 )
@@ -171,9 +170,3 @@ def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
 def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedFor:
     """How a job has ended that is known no more, for a client that comes back."""
     return JobResultLookedFor(job_id=job_id, client=client, end=store.result(job_id))
-
-
-def remove_job(store: LeaderStore, job_id: JobId) -> JobRemoved:
-    """Take a job out of the store without a result."""
-    store.remove_job(job_id)
-    return JobRemoved(job_id=job_id)

@@ -12,16 +12,13 @@ from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.effects import (
-    NotifyPartitionConsumable,
     PartitionEffect,
-    Refuse,
     ReleaseBatch,
     Send,
 )
-from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
+from flykka.actors.exchange.kept_partition import KeptPartition
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest, TaskEventMessage
+from flykka.messages.exchange import AddCredit, CancelPartitionRequest, PartitionRequest
 from flykka.messages.ids import JobId, ResultPartitionId
 from flykka.messages.task import FinishedPartition, PartitionsReleased
 from flykka.runtime.context import ActorContext
@@ -34,7 +31,7 @@ class KeptPartitions:
     def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
         self._context = context
         self._data_plane = data_plane
-        self._partitions = ResultPartitionManager()
+        self._partitions: dict[ResultPartitionId, KeptPartition] = {}
         self._of_job: dict[JobId, dict[ResultPartitionId, None]] = {}
 
     def __contains__(self, partition_id: ResultPartitionId) -> bool:
@@ -48,23 +45,30 @@ class KeptPartitions:
     def keep(self, job_id: JobId, partitions: Iterable[FinishedPartition]) -> None:
         """A Task of the job has finished, and leaves these."""
         for finished in partitions:
-            self._partitions.register(ResultPartition.kept(finished))
+            self._partitions[finished.descriptor.partition_id] = KeptPartition(finished)
             self._of_job.setdefault(job_id, {})[finished.descriptor.partition_id] = None
 
     def serve(self, request: PartitionRequest) -> None:
         """A consumer asks for a partition that is kept."""
-        self._perform(self._partitions.request(request))
+        self._perform(self._partitions[request.partition_id].request(request))
 
-    def take(self, message: AddCredit | CancelPartitionRequest | TaskEventMessage) -> None:
-        """A consumer of a kept partition has room, or leaves. Several may read the same: who it is says the sender."""
-        self._perform(self._partitions.handle(message, self._context.sender))
+    def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
+        """A consumer has room, or leaves; which of those that read the partition it is says the sender."""
+        partition = self._partitions.get(message.partition_id)
+        if partition is None:
+            return  # It was released meanwhile.
+        match message:
+            case AddCredit():
+                self._perform(partition.add_credit(message, self._context.sender))
+            case CancelPartitionRequest():
+                self._perform(partition.cancel(message, self._context.sender))
 
     def release(self, job_id: JobId, partition_ids: Iterable[ResultPartitionId]) -> None:
         """Nobody will ask for these any more; also for such as no Task has left here, or has only half made."""
         released = tuple(partition_ids)
-        self._partitions.release(released)
         kept = self._of_job.get(job_id, {})
         for partition_id in released:
+            self._partitions.pop(partition_id, None)
             kept.pop(partition_id, None)
         if not kept:
             self._of_job.pop(job_id, None)
@@ -89,10 +93,7 @@ class KeptPartitions:
             match effect:
                 case Send(consumer=consumer, response=response):
                     consumer.tell(response)
-                case Refuse(response=response):
-                    if self._context.sender is not None:
-                        self._context.sender.tell(response)
-                case ReleaseBatch() | NotifyPartitionConsumable():
+                case ReleaseBatch():
                     raise AssertionError("a kept partition is written, and stays as it is until it is released")
                 case Ignore():
                     pass

@@ -64,8 +64,6 @@ class ManagedJob:
         self.is_bound = True
         """Whether its code is in this process."""
         self.is_cancelled = False
-        self.removal: bool | None = None
-        """Whether it is to be known no more, and then, whether the store is not to have it either."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
         """Whether its JobMaster has put away everything."""

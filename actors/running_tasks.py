@@ -9,7 +9,6 @@ from typing import assert_never
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.exchange.partition_errors import partition_not_found
 from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
-from flykka.actors.exchange.task_event_dispatcher import TaskEventDispatcher
 from flykka.actors.graph.states import EXECUTION_TERMINAL
 from flykka.actors.kept_partitions import KeptPartitions
 from flykka.actors.task import Task
@@ -19,7 +18,6 @@ from flykka.messages.exchange import (
     CancelPartitionRequest,
     PartitionRequest,
     RedistributionDue,
-    TaskEventMessage,
 )
 from flykka.messages.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
 from flykka.messages.job_graph import ResultPartitionType, TaskCancellationSettings
@@ -36,10 +34,6 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 
-ToProducer = AddCredit | CancelPartitionRequest | TaskEventMessage
-"""What a consumer tells the Task that produces for it, through its TaskManager."""
-TO_PRODUCER: tuple[type[ToProducer], ...] = (AddCredit, CancelPartitionRequest, TaskEventMessage)
-
 PartitionMessage = KeepPartitions | ReleasePartitions | PartitionsReleased
 """What a TaskManager hears of results that outlive their Tasks."""
 
@@ -48,11 +42,10 @@ _NAME_LENGTH = 40
 
 @dataclass(slots=True)
 class RunningTask:
-    """The Task of one attempt. Of its `outputs` those that are `to_keep` outlive it, where it comes to its end."""
+    """The Task of one attempt. Those of its outputs that are `to_keep` outlive it, where it comes to its end."""
 
     attempt: ExecutionAttemptId
     job_id: JobId
-    outputs: tuple[ResultPartitionId, ...] = ()
     to_keep: tuple[ResultPartitionId, ...] = ()
     is_abandoned: bool = False
     reported_its_end: bool = False
@@ -73,7 +66,6 @@ class RunningTasks:
         self._cancellation = cancellation
         self._refs: dict[ExecutionAttemptId, Ref] = {}
         self._tasks: dict[Ref, RunningTask] = {}
-        self._dispatcher: TaskEventDispatcher[Ref, type[ToProducer]] = TaskEventDispatcher()
         self._network = ShuffleEnvironment(network)
         self._kept = KeptPartitions(context, data_plane)
         self._redistribution_is_due = False
@@ -104,17 +96,12 @@ class RunningTasks:
         task = self._context.spawn(props, f"{_readable(descriptor)}-{self._spawned}")
         self._context.watch(task)
         self._refs[descriptor.attempt] = task
-        outputs = tuple(output.partition_id for output in descriptor.outputs)
         to_keep = tuple(
             output.partition_id
             for output in descriptor.outputs
             if output.partition_type is ResultPartitionType.BLOCKING
         )
-        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, outputs, to_keep)
-        for partition_id in outputs:
-            self._dispatcher.register_partition(partition_id)
-            for kind in TO_PRODUCER:
-                self._dispatcher.subscribe(partition_id, task, kind)
+        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, to_keep)
 
     def redistribute(self) -> None:
         """Tell the Tasks whose share of the network buffers has changed."""
@@ -149,13 +136,9 @@ class RunningTasks:
         text = f"the partition is not {'finished' if is_unfinished else 'produced'} at {self._context.path}"
         request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
 
-    def hand_to_producer(self, message: ToProducer) -> None:
-        """Give the Task that produces the partition what its consumer says; one that has ended has sent everything."""
-        if message.partition_id in self._kept:
-            self._kept.take(message)
-            return
-        for task in self._dispatcher.publish(message.partition_id, type(message)) or ():
-            task.tell(message)
+    def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
+        """A consumer of a result that has outlived its Task has room, or leaves."""
+        self._kept.on_consumer(message)
 
     def take(self, message: PartitionMessage) -> None:
         """A result is to outlive its Task, or is needed no more."""
@@ -191,8 +174,6 @@ class RunningTasks:
             del self._refs[ended.attempt]
             self._network.unregister_task(ended.attempt)
             self._redistribute_later()
-            for partition_id in ended.outputs:
-                self._dispatcher.unregister_partition(partition_id)
             # It has not come to its end: what lies in them already is nobody's.
             self._kept.release(ended.job_id, ended.to_keep)
         return ended

@@ -24,16 +24,25 @@ from flykka.actors.execution.effects import (
     TellBridge,
     TellJobMaster,
     TellPeer,
+    TellProducer,
     TellSender,
 )
 from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
 from flykka.actors.execution.stream_task import StreamTask
 from flykka.actors.ignore import Ignore
-from flykka.messages.exchange import AlignmentTimeoutDue, PartitionRequest, PartitionRequestDue
+from flykka.messages.exchange import (
+    AlignmentTimeoutDue,
+    BacklogAnnouncement,
+    BufferResponse,
+    PartitionRequest,
+    PartitionRequestDue,
+)
 from flykka.messages.explanation import ExplainTask, TaskExplained
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.ids import ResultPartitionId
 from flykka.messages.job_graph import TaskCancellationSettings
 from flykka.messages.message import Message
+from flykka.messages.ref import Ref
 from flykka.messages.task import (
     CancellationDue,
     FatalErrorOccurred,
@@ -71,6 +80,7 @@ class Task(Actor):
         self._job_master = job_master
         self._data_plane = data_plane
         self._cancellation = cancellation
+        self._producers: dict[ResultPartitionId, Ref] = {}
 
     def pre_start(self) -> None:
         """Start the bridge and let it restore."""
@@ -89,6 +99,11 @@ class Task(Actor):
                 self._take(TaskManagerLost(task_manager=ref))
             case ExplainTask(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
+            case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
+                # Credit goes straight to the sender, not by way of its TaskManager.
+                if self.context.sender is not None:
+                    self._producers[partition_id] = self.context.sender
+                self._take(message)
             case _ if type(message) in _EVENTS:
                 self._take(cast(TaskEvent, message))
             case _:
@@ -116,6 +131,8 @@ class Task(Actor):
                     # What is asked of somebody who has ended is never answered. (With the parent this actor ends too.)
                     self.context.watch(receiver)
                 receiver.tell(message)
+            case TellProducer(message=message):
+                self._producers[message.partition_id].tell(message)
             case TellSender(message=message):
                 if self.context.sender is not None:
                     self.context.sender.tell(message)

@@ -42,7 +42,6 @@ from flykka.messages.exchange import (
     CancelPartitionRequest,
     PartitionRequest,
     RedistributionDue,
-    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
@@ -143,8 +142,8 @@ class TaskManager(Actor):
                 self._tasks.hand_on(attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)
-            case AddCredit() | CancelPartitionRequest() | TaskEventMessage():
-                self._tasks.hand_to_producer(message)
+            case AddCredit() | CancelPartitionRequest():
+                self._tasks.on_consumer(message)
             case RedistributionDue():
                 self._tasks.redistribute()
             case UpdateTaskExecutionState(state=reached):

@@ -8,7 +8,7 @@ from typing import Any, Self
 from flykka.errors import ProgramError
 from flykka.messages.job_graph import CheckpointingMode, CheckpointingSettings
 from flykka.runtime.durations import Duration, duration_ms
-from flykka.streams.program import at_least_one, one_of
+from flykka.streams.program import one_of
 
 
 class AlignmentSettings:
@@ -48,17 +48,6 @@ class AlignmentSettings:
             DurationError: it is no length of time.
         """
         return self._set_checkpointing(aligned_timeout_ms=duration_ms(timeout, "aligned checkpoint timeout"))
-
-    def set_max_alignment_size(self, size_bytes: int | None) -> Self:
-        """Give up a checkpoint whose alignment holds back more than so many bytes; None is no limit.
-
-        Flink had this up to 1.10 as `task.checkpoint.alignment.max-size`.
-
-        Raises:
-            ProgramError: it is below 1.
-        """
-        limit = None if size_bytes is None else at_least_one(size_bytes, "maximum alignment size")
-        return self._set_checkpointing(alignment_limit_bytes=limit)
 
     def _set_checkpointing(self, **changed: Any) -> Self:
         self.checkpointing = checked(replace(self.checkpointing, **changed))

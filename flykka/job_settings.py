@@ -50,8 +50,6 @@ class JobSettings(AlignmentSettings, StartSettings):
         self._restart_strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration = (
             RestartStrategies.fallback_restart()
         )
-        self._execution_retries: int | None = None
-        self._execution_retry_delay_ms = 0
 
     def set_parallelism(self, parallelism: int) -> Self:
         """The parallelism of operators that have none of their own; 1 unless set.
@@ -247,36 +245,10 @@ class JobSettings(AlignmentSettings, StartSettings):
         self._restart_strategy = strategy
         return self
 
-    def set_number_of_execution_retries(self, retries: int) -> Self:
-        """Flink's older way to say how often a job is restarted: it holds where no restart strategy is set.
-
-        Raises:
-            ProgramError: it is negative.
-        """
-        self._execution_retries = not_negative(retries, "number of execution retries")
-        return self
-
-    def set_execution_retry_delay(self, delay: Duration) -> Self:
-        """The pause before each restart of `set_number_of_execution_retries`; none unless set.
-
-        Raises:
-            DurationError: it cannot be read.
-        """
-        self._execution_retry_delay_ms = duration_ms(delay, "delay of execution retries")
-        return self
-
     @property
     def restart_strategy(self) -> RestartStrategyConfiguration | FallbackRestartStrategyConfiguration:
         """What the job itself says, as the client of Flink hands it to the cluster."""
-        if not isinstance(self._restart_strategy, FallbackRestartStrategyConfiguration):
-            return self._restart_strategy
-        match self._execution_retries:
-            case None:
-                return self._restart_strategy
-            case 0:
-                return RestartStrategies.no_restart()
-            case retries:
-                return RestartStrategies.fixed_delay_restart(retries, self._execution_retry_delay_ms)
+        return self._restart_strategy
 
     def resolved_restart_strategy(self, cluster: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration:
         """What holds on a cluster whose default is `cluster`."""

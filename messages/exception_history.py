@@ -17,7 +17,6 @@ class FailureOutcome(StrEnum):
     RESTARTED = "RESTARTED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
-    SUSPENDED = "SUSPENDED"
 
 
 @value("exceptions.entry")

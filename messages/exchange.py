@@ -102,7 +102,7 @@ class BufferResponse(Message):
 
 @message("exchange.add_credit")
 class AddCredit(Message):
-    """consuming Task -> producing Task: `credit` more buffers are ready."""
+    """consuming Task -> producing Task or the TaskManager that keeps what it made: `credit` more buffers are ready."""
 
     partition_id: ResultPartitionId
     subpartition: int
@@ -120,28 +120,10 @@ class BacklogAnnouncement(Message):
 
 @message("exchange.cancel_partition_request")
 class CancelPartitionRequest(Message):
-    """consuming Task -> producing Task: I read no further."""
+    """consuming Task -> producing Task or the TaskManager that keeps what it made: I read no further."""
 
     partition_id: ResultPartitionId
     subpartition: int
-
-
-@value("exchange.resume_consumption")
-class ResumeConsumption(Value):
-    """The barrier behind which a subpartition waits is aligned: send on."""
-
-
-TaskEvent = ResumeConsumption
-"""Events from a consumer to its producers, against the way of the data (Flink's TaskEvent)."""
-
-
-@message("exchange.task_event")
-class TaskEventMessage(Message):
-    """consuming Task -> TaskManager -> producing Task: an event for who produces this subpartition."""
-
-    partition_id: ResultPartitionId
-    subpartition: int
-    event: TaskEvent
 
 
 @message("exchange.error_response")

@@ -130,18 +130,6 @@ class JobNotFound(Message):
     job_id: JobId
 
 
-@message("job.remove")
-class RemoveJob(Message):
-    """operator -> JobManager: know this job no more, and have it suspended where it runs.
-
-    With `remove_job_from_state_backend` a leader takes it out of its store as well: nobody recovers it any more. Who
-    does not lead leaves the store as it is, for what is in it is the leader's.
-    """
-
-    job_id: JobId
-    remove_job_from_state_backend: bool = True
-
-
 @message("job.cancel")
 class CancelJob(Message):
     """client -> JobManager -> JobMaster: cancel the job."""

@@ -255,8 +255,7 @@ class CheckpointingSettings(Value):
     """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
 
     Savepoints go to `savepoint_directory` where the trigger names no other. Where checkpoints are `unaligned`
-    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
-    aligned is given up where it holds back more than `alignment_limit_bytes` (None: however much it is).
+    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start.
     """
 
     directory: str
@@ -271,7 +270,6 @@ class CheckpointingSettings(Value):
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     unaligned: bool = False
     aligned_timeout_ms: int = 0
-    alignment_limit_bytes: int | None = None
 
 
 @value("job_graph.job_graph")

@@ -101,14 +101,6 @@ class JobNotPutAway(Message):
     cause: SerializedThrowable
 
 
-@message("job_manager.removed")
-class JobRemoved(Message):
-    """store -> JobManager: the job is not kept any more; with a cause, it may be."""
-
-    job_id: JobId
-    cause: SerializedThrowable | None = None
-
-
 @message("job_manager.request_run")
 class RequestApplicationRun(Message):
     """client -> JobManager: when you lead, which run of the application is this?

@@ -56,14 +56,11 @@ class ResultPartitionDescriptor(Value):
 
 @value("task.input_channel_descriptor")
 class InputChannelDescriptor(Value):
-    """The subpartition that a channel of a gate reads, through the TaskManager that runs its producer.
-
-    None: nobody knows yet where the producer runs.
-    """
+    """The subpartition that a channel of a gate reads, asked for at the TaskManager that runs its producer."""
 
     partition_id: ResultPartitionId
     subpartition: int
-    task_manager: Ref | None
+    task_manager: Ref
 
 
 @value("task.input_gate_descriptor")
@@ -95,7 +92,6 @@ class TaskDeploymentDescriptor(Value):
     restored_checkpoint_id: int | None = None
     metrics_interval_ms: int = 1_000
     checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-    alignment_limit_bytes: int | None = None
     task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
     buffers: TaskBuffers | None = None
     latency_tracking_interval_ms: int | None = None

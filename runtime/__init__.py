@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     from flykka.messages.ref import Ref as Ref
     from flykka.runtime.actor import Actor as Actor
     from flykka.runtime.backoff import Backoff as Backoff
-    from flykka.runtime.backoff_supervisor import BackoffOpts as BackoffOpts
-    from flykka.runtime.backoff_supervisor import BackoffSupervisor as BackoffSupervisor
-    from flykka.runtime.circuit_breaker import CircuitBreaker as CircuitBreaker
-    from flykka.runtime.circuit_breaker import CircuitBreakerChanged as CircuitBreakerChanged
-    from flykka.runtime.circuit_breaker import CircuitBreakerState as CircuitBreakerState
     from flykka.runtime.context import ActorContext as ActorContext
-    from flykka.runtime.coordinated_shutdown import CoordinatedShutdown as CoordinatedShutdown
     from flykka.runtime.dispatch.pool import SharedPool as SharedPool
     from flykka.runtime.errors import ActorDeadError as ActorDeadError
     from flykka.runtime.errors import AskCycleError as AskCycleError
@@ -51,15 +45,21 @@ if TYPE_CHECKING:
     from flykka.runtime.events import DeadLetter as DeadLetter
     from flykka.runtime.events import MailboxOverflowed as MailboxOverflowed
     from flykka.runtime.events import UnhandledMessage as UnhandledMessage
-    from flykka.runtime.fsm import FSM as FSM
-    from flykka.runtime.fsm import Next as Next
-    from flykka.runtime.fsm import StopReason as StopReason
-    from flykka.runtime.fsm import when as when
     from flykka.runtime.future import Future as Future
     from flykka.runtime.mailboxes.bounded import BoundedMailbox as BoundedMailbox
     from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox as ControlAwareMailbox
     from flykka.runtime.mailboxes.message_queue import UnboundedMailbox as UnboundedMailbox
     from flykka.runtime.mailboxes.priority import StablePriorityMailbox as StablePriorityMailbox
+    from flykka.runtime.patterns.backoff_supervisor import BackoffOpts as BackoffOpts
+    from flykka.runtime.patterns.backoff_supervisor import BackoffSupervisor as BackoffSupervisor
+    from flykka.runtime.patterns.circuit_breaker import CircuitBreaker as CircuitBreaker
+    from flykka.runtime.patterns.circuit_breaker import CircuitBreakerChanged as CircuitBreakerChanged
+    from flykka.runtime.patterns.circuit_breaker import CircuitBreakerState as CircuitBreakerState
+    from flykka.runtime.patterns.coordinated_shutdown import CoordinatedShutdown as CoordinatedShutdown
+    from flykka.runtime.patterns.fsm import FSM as FSM
+    from flykka.runtime.patterns.fsm import Next as Next
+    from flykka.runtime.patterns.fsm import StopReason as StopReason
+    from flykka.runtime.patterns.fsm import when as when
     from flykka.runtime.props import Props as Props
     from flykka.runtime.ref import ActorRef as ActorRef
     from flykka.runtime.selection import ActorSelection as ActorSelection
@@ -88,26 +88,26 @@ _MODULES = {
     "AskFailedError": "flykka.runtime.errors",
     "AskTimeoutError": "flykka.runtime.errors",
     "Backoff": "flykka.runtime.backoff",
-    "BackoffOpts": "flykka.runtime.backoff_supervisor",
-    "BackoffSupervisor": "flykka.runtime.backoff_supervisor",
+    "BackoffOpts": "flykka.runtime.patterns.backoff_supervisor",
+    "BackoffSupervisor": "flykka.runtime.patterns.backoff_supervisor",
     "BoundedMailbox": "flykka.runtime.mailboxes.bounded",
-    "CircuitBreaker": "flykka.runtime.circuit_breaker",
-    "CircuitBreakerChanged": "flykka.runtime.circuit_breaker",
+    "CircuitBreaker": "flykka.runtime.patterns.circuit_breaker",
+    "CircuitBreakerChanged": "flykka.runtime.patterns.circuit_breaker",
     "CircuitBreakerOpenError": "flykka.runtime.errors",
-    "CircuitBreakerState": "flykka.runtime.circuit_breaker",
+    "CircuitBreakerState": "flykka.runtime.patterns.circuit_breaker",
     "CircuitBreakerTimeoutError": "flykka.runtime.errors",
     "ControlAwareMailbox": "flykka.runtime.mailboxes.control_aware",
     "ControlMessage": "flykka.messages.markers",
-    "CoordinatedShutdown": "flykka.runtime.coordinated_shutdown",
+    "CoordinatedShutdown": "flykka.runtime.patterns.coordinated_shutdown",
     "DeadLetter": "flykka.runtime.events",
     "Directive": "flykka.runtime.supervision",
-    "FSM": "flykka.runtime.fsm",
+    "FSM": "flykka.runtime.patterns.fsm",
     "Future": "flykka.runtime.future",
     "KernelError": "flykka.runtime.errors",
     "MailboxOverflowError": "flykka.runtime.errors",
     "MailboxOverflowed": "flykka.runtime.events",
     "Message": "flykka.messages.message",
-    "Next": "flykka.runtime.fsm",
+    "Next": "flykka.runtime.patterns.fsm",
     "NotInfluenceReceiveTimeout": "flykka.messages.markers",
     "OneForOne": "flykka.runtime.supervision",
     "Props": "flykka.runtime.props",
@@ -119,7 +119,7 @@ _MODULES = {
     "StashError": "flykka.runtime.errors",
     "StashOverflowError": "flykka.runtime.errors",
     "StateTimeout": "flykka.runtime.signals",
-    "StopReason": "flykka.runtime.fsm",
+    "StopReason": "flykka.runtime.patterns.fsm",
     "SupervisorStrategy": "flykka.runtime.supervision",
     "Terminated": "flykka.runtime.signals",
     "TerminationTimeoutError": "flykka.runtime.errors",
@@ -129,7 +129,7 @@ _MODULES = {
     "Value": "flykka.messages.message",
     "message": "flykka.messages.message",
     "value": "flykka.messages.message",
-    "when": "flykka.runtime.fsm",
+    "when": "flykka.runtime.patterns.fsm",
 }
 
 __all__ = sorted(_MODULES)

@@ -13,7 +13,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from flykka.runtime.coordinated_shutdown import ShutdownReason
+from flykka.runtime.patterns.coordinated_shutdown import ShutdownReason
 
 if TYPE_CHECKING:
     from flykka.runtime.system import ActorSystem

@@ -19,7 +19,6 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.actor_tree import ActorTree
 from flykka.runtime.cell import Cell
 from flykka.runtime.clock import Clock, SystemClock
-from flykka.runtime.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.dead_letters import DeadLetters
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.durations import positive_duration_ms
@@ -34,6 +33,7 @@ from flykka.runtime.event_stream import EventStream
 from flykka.runtime.future import Future, Termination
 from flykka.runtime.inspection import Inspection
 from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.patterns.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef

@@ -1,16 +1,11 @@
-"""The completed checkpoints that are retained, oldest first. Mirrors Flink's CompletedCheckpointStore.
-
-With `CheckpointHandles` that outlive it, a store leaves its checkpoints to whoever takes the job over, who looks twice
-whether it has found the same (`checkpoints_match`); without them, as in a coordinator of ours, it goes with its job.
-"""
+"""The completed checkpoints that are retained, oldest first. Mirrors Flink's CompletedCheckpointStore."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
-from flykka.actors.checkpoint.checkpoint_handles import CheckpointHandles
 from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
 from flykka.messages.checkpoint import SnapshotType
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
@@ -24,14 +19,12 @@ class CompletedCheckpointStore:
         self,
         retained: int,
         properties: CheckpointProperties | None = None,
-        handles: CheckpointHandles | None = None,
     ) -> None:
         """`properties` are those of the job's checkpoints: when they are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
         self._retained = retained
         self._properties = properties or for_checkpoint()
-        self._handles = handles
         self._checkpoints: list[CompletedCheckpoint] = []
 
     def __iter__(self) -> Iterator[CompletedCheckpoint]:
@@ -48,42 +41,21 @@ class CompletedCheckpointStore:
         """The one to restore from."""
         return self._checkpoints[-1] if self._checkpoints else None
 
-    @property
-    def latest_checkpoint(self) -> CompletedCheckpoint | None:
-        """The one to restore from where checkpoints are preferred to newer savepoints."""
-        checkpoints = (checkpoint for checkpoint in reversed(self._checkpoints) if not is_savepoint(checkpoint))
-        return next(checkpoints, self.latest)
-
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
-        """Retain it and return those that it subsumes, as far as no other store holds them."""
+        """Retain it and return those that it subsumes."""
         assert checkpoint.checkpoint_id not in self, f"checkpoint {checkpoint.checkpoint_id} completes once"
-        if self._handles is not None:
-            self._handles.add(self, checkpoint)
         insort(self._checkpoints, checkpoint, key=lambda retained: retained.checkpoint_id)
         too_many = max(0, len(self._checkpoints) - self._retained)
-        gone, self._checkpoints = self._checkpoints[:too_many], self._checkpoints[too_many:]
-        return [subsumed for subsumed in gone if self._let_go(subsumed)]
+        subsumed, self._checkpoints = self._checkpoints[:too_many], self._checkpoints[too_many:]
+        return subsumed
 
     def is_discarded_when_subsumed(self, checkpoint: CompletedCheckpoint) -> bool:
         """Whether one that is subsumed is deleted."""
         return self._properties_of(checkpoint).discard_subsumed
 
-    def recover(self) -> None:
-        """Take over what the handles hold; nothing of it goes while this store holds it as well."""
-        assert self._handles is not None, "a store without handles begins empty"
-        self._checkpoints = self._handles.hold_all(self)
-
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
-        """The job has ended in this status: those that stay. The store is empty then.
-
-        Where somebody may take a suspended job over, all of them stay.
-        """
+        """The job has ended in this status: those that stay. The store is empty then."""
         checkpoints, self._checkpoints = self._checkpoints, []
-        if self._handles is not None and status is JobStatus.SUSPENDED:
-            self._handles.release_all(self)
-            return checkpoints
-        for checkpoint in checkpoints:
-            self._let_go(checkpoint)
         return [
             checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
         ]
@@ -97,19 +69,7 @@ class CompletedCheckpointStore:
     def _properties_of(self, checkpoint: CompletedCheckpoint) -> CheckpointProperties:
         return for_savepoint() if is_savepoint(checkpoint) else self._properties
 
-    def _let_go(self, checkpoint: CompletedCheckpoint) -> bool:
-        return self._handles is None or self._handles.remove(self, checkpoint.checkpoint_id)
-
 
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
     """Whether it is the user's: it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
-
-
-def checkpoints_match(some: Sequence[CompletedCheckpoint], others: Sequence[CompletedCheckpoint]) -> bool:
-    """Whether these are the same checkpoints of the same jobs in the same order."""
-    return _identities(some) == _identities(others)
-
-
-def _identities(checkpoints: Iterable[CompletedCheckpoint]) -> list[tuple[str, int]]:
-    return [(checkpoint.job_id, checkpoint.checkpoint_id) for checkpoint in checkpoints]

@@ -42,12 +42,12 @@ class CheckpointCompletion:
         self._state.failures.succeed(checkpoint_id)
         stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
-        if not properties.is_savepoint or properties.is_final or self._state.rules.savepoints_commit:
+        is_retained = self._state.retains(properties)
+        if is_retained:
             for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
                 yield effects.NotifyComplete(
                     attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
                 )
-        is_retained = self._state.retains(properties)
         yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained)
         if pending.request_id is not None and not self._is_tried_again(pending):
             yield effects.ReportSavepointCompleted(

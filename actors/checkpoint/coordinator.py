@@ -28,7 +28,6 @@ from flykka.actors.checkpoint.initialization import CheckpointInitialization
 from flykka.actors.checkpoint.master_states import MasterHookRestores
 from flykka.actors.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
 from flykka.actors.checkpoint.plan import PlannedTask
-from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.ignore import Ignore
@@ -69,9 +68,8 @@ class CheckpointCoordinatorMachine:
         *,
         operator_coordinators: bool,
         master_hooks: Sequence[str] = (),
-        rules: CoordinatorRules | None = None,
     ) -> None:
-        self._state = state = CoordinatorState(job, settings, rules or CoordinatorRules())
+        self._state = state = CoordinatorState(job, settings)
         self._hooks = MasterHookRestores(master_hooks)
         self._trigger = CheckpointTrigger(state)
         self._completion = CheckpointCompletion(state, self._trigger)

@@ -9,7 +9,6 @@ from flykka.actors.checkpoint.pending_checkpoints import PendingCheckpoints
 from flykka.actors.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.checkpoint.request_decider import CheckpointLoad
-from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.messages.job_graph import CheckpointingSettings
@@ -18,20 +17,19 @@ from flykka.messages.job_graph import CheckpointingSettings
 class CoordinatorState:
     """One per coordinator, made by it and used by its parts alone."""
 
-    def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings, rules: CoordinatorRules) -> None:
+    def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
         self.job = job
         self.settings = settings
-        self.rules = rules
-        self.tasks = CheckpointPlanCalculator(after_tasks_finish=rules.checkpoints_after_tasks_finish)
+        self.tasks = CheckpointPlanCalculator()
         self.pendings = PendingCheckpoints()
         store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
-        self.stored = StoredCheckpoints(store, prefers_checkpoints=rules.prefers_checkpoints)
-        self.failures = CheckpointFailureManager(settings.tolerable_failures, rules.counted_failures)
+        self.stored = StoredCheckpoints(store)
+        self.failures = CheckpointFailureManager(settings.tolerable_failures)
         self.stats = CheckpointStatsTracker()
 
     def retains(self, properties: CheckpointProperties) -> bool:
         """Whether a checkpoint is the job's, which it goes back to, and not a savepoint that it goes on without."""
-        return not properties.is_savepoint or properties.is_final or self.rules.savepoints_in_store
+        return not properties.is_savepoint or properties.is_final
 
     @property
     def load(self) -> CheckpointLoad:

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from flykka.messages.checkpoint import CheckpointDeclineReason
 
-FIRST_COUNTED = {
-    CheckpointDeclineReason.CHECKPOINT_DECLINED: (1, 9),
-    CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION: (1, 13),
-    CheckpointDeclineReason.EXPIRED: (1, 11),
-    CheckpointDeclineReason.IO_EXCEPTION: (1, 13),
-    CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE: (1, 16),
-}
-"""The reasons that tell of a checkpoint that should have succeeded, and the version of Flink that counts them first."""
-
-COUNTED = frozenset(FIRST_COUNTED)
+COUNTED = frozenset(
+    {
+        CheckpointDeclineReason.CHECKPOINT_DECLINED,
+        CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION,
+        CheckpointDeclineReason.EXPIRED,
+        CheckpointDeclineReason.IO_EXCEPTION,
+        CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE,
+    }
+)
+"""The reasons that tell of a checkpoint that should have succeeded: those that Flink counts since 1.16."""
 
 
 class CheckpointFailureManager:
     """Counts failures in a row."""
 
-    def __init__(self, tolerable: int, counted: frozenset[CheckpointDeclineReason] = COUNTED) -> None:
+    def __init__(self, tolerable: int) -> None:
         if tolerable < 0:
             raise ValueError(f"the number of tolerable failures is 0 or more, not {tolerable}")
         self._tolerable = tolerable
-        self._reasons = counted
         self._failed: set[int] = set()
         self._last_succeeded: int | None = None
 
@@ -37,7 +36,7 @@ class CheckpointFailureManager:
         One that fails after a newer one has succeeded says nothing about how things are now.
         """
         is_overtaken = self._last_succeeded is not None and checkpoint_id <= self._last_succeeded
-        if reason in self._reasons and not is_overtaken:
+        if reason in COUNTED and not is_overtaken:
             self._failed.add(checkpoint_id)
         if len(self._failed) <= self._tolerable:
             return False

@@ -4,8 +4,8 @@ The first checkpoint comes early: until it is complete nothing is published, and
 draws that delay between the shortest pause and the interval (CheckpointCoordinator.getRandomInitDelay), so that jobs do
 not all write at once; here it is decided without chance.
 
-The rate is fixed: a late tick does not move those that follow. Where a request has to wait for a slot, for the end of
-a pause or for the tasks, the clockwork is parked or set anew from there.
+The rate is fixed: a late tick does not move those that follow. Where a request comes before the end of
+a pause, the clockwork goes on from that end.
 """
 
 from __future__ import annotations
@@ -44,10 +44,6 @@ class PeriodicTrigger:
     def stop(self) -> Iterator[CancelTimer]:
         """Switch off."""
         self.is_on = False
-        yield from self.park()
-
-    def park(self) -> Iterator[CancelTimer]:
-        """Stay on, but ask no more until `rearm`."""
         if self._due is not None:
             self._due = None
             yield CancelTimer(kind=TimerKind.PERIODIC)

@@ -41,9 +41,7 @@ class CheckpointPlan:
 class CheckpointPlanCalculator:
     """The attempts of the job and their states."""
 
-    def __init__(self, *, after_tasks_finish: bool = True) -> None:
-        """`after_tasks_finish`: whether checkpoints go on when a task has finished."""
-        self._after_tasks_finish = after_tasks_finish
+    def __init__(self) -> None:
         self._tasks: dict[ExecutionAttemptId, PlannedTask] = {}
         self._not_ready: set[ExecutionAttemptId] = set()
         self._finished = 0
@@ -72,7 +70,7 @@ class CheckpointPlanCalculator:
         """Take note of a new state; the attempt must be one of the job's."""
         former = self._tasks[attempt]
         self._not_ready.discard(attempt)
-        self._finished -= self._after_tasks_finish and former.state is ExecutionState.FINISHED
+        self._finished -= former.state is ExecutionState.FINISHED
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
@@ -101,7 +99,7 @@ class CheckpointPlanCalculator:
         match task.state:
             case ExecutionState.RUNNING:
                 pass
-            case ExecutionState.FINISHED if self._after_tasks_finish:
+            case ExecutionState.FINISHED:
                 self._finished += 1
             case _ if is_required:
                 self._not_ready.add(task.attempt)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from flykka.actors.checkpoint.properties import CheckpointProperties
 from flykka.messages.checkpoint import CheckpointDeclineReason
@@ -53,39 +52,11 @@ class CheckpointLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDecision:
-    """What follows: the request that begins, those that are dropped and why, and what the clockwork is to do.
-
-    It asks again in `retry_ms`, or, where it `parks`, not before it is told to.
-    """
+    """What follows: the request that begins, those that are dropped and why, and when the clockwork asks again."""
 
     chosen: CheckpointTriggerRequest | None = None
     dropped: tuple[tuple[CheckpointTriggerRequest, CheckpointDeclineReason], ...] = ()
     retry_ms: int | None = None
-    parks: bool = False
-
-
-class RequestGate(Protocol):
-    """Decides over requests; Flink's versions have two."""
-
-    def offer(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
-        """A new request."""
-        ...
-
-    def poll(self, load: CheckpointLoad, now: int) -> RequestDecision:
-        """The load has changed: whoever waited may have its turn."""
-        ...
-
-    def confirm(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
-        """The chosen request has its id: whether it still may begin."""
-        ...
-
-    def abort_all(self) -> tuple[CheckpointTriggerRequest, ...]:
-        """Nobody waits any more: those who did."""
-        ...
-
-    def completed(self, now: int) -> None:
-        """A checkpoint has completed: the pause begins."""
-        ...
 
 
 class MinimumPause:
@@ -150,10 +121,6 @@ class CheckpointRequestDecider:
             too_early = CheckpointDeclineReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
             return RequestDecision(dropped=((first, too_early),), retry_ms=pause_ms)
         return RequestDecision(chosen=first)
-
-    def confirm(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
-        """Nothing else begins while one is on its way: it may."""
-        return RequestDecision(chosen=request)
 
     def abort_all(self) -> tuple[CheckpointTriggerRequest, ...]:
         """Empty the queue."""

@@ -55,10 +55,8 @@ class StoredCheckpoints:
     Nobody starts from anything, and nothing is cleaned up, before it is known what the job has had before.
     """
 
-    def __init__(self, store: CompletedCheckpointStore, *, prefers_checkpoints: bool = False) -> None:
-        """`prefers_checkpoints`: whether a job goes back to a checkpoint where the store has a newer savepoint."""
+    def __init__(self, store: CompletedCheckpointStore) -> None:
         self.store = store
-        self._prefers_checkpoints = prefers_checkpoints
         self.registry = SharedStateRegistry()
         self._writing: dict[int, WriteMetadata] = {}
         self._disposals = 0
@@ -248,13 +246,12 @@ class StoredCheckpoints:
             return RestoreFailed(version=version, cause=self._unreadable)
         if restore.path is not None and not len(self.store):
             return ReadMetadata(version=version, path=restore.path, allow_unmatched=allow_unmatched)
-        latest = self.store.latest_checkpoint if self._prefers_checkpoints else self.store.latest
-        return Restore(version=version, checkpoint=latest, allow_unmatched=allow_unmatched)
+        return Restore(version=version, checkpoint=self.store.latest, allow_unmatched=allow_unmatched)
 
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
         assert self._status is not None
         checkpoints, continued = tuple(self.store), self._continued()
-        if self._is_foreign or self._unreadable is not None or self._status is JobStatus.SUSPENDED:
+        if self._is_foreign or self._unreadable is not None:
             # Whoever goes on with the job begins with what is there.
             self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
             return

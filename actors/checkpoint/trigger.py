@@ -26,10 +26,10 @@ from flykka.actors.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.checkpoint.request_decider import (
     CheckpointLoad,
+    CheckpointRequestDecider,
     CheckpointTriggerRequest,
     RequestDecision,
 )
-from flykka.actors.checkpoint.rules import request_gate
 from flykka.actors.ignore import Ignore
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.failure import SerializedThrowable
@@ -46,11 +46,14 @@ class CheckpointTrigger:
         self.periodic = PeriodicTrigger(state.settings.interval_ms, state.settings.min_pause_ms)
         self._periodic_properties = for_checkpoint(state.settings.retention)
         self._state = state
-        self._gate = request_gate(state.rules, state.settings)
+        settings = state.settings
+        self._requests = CheckpointRequestDecider(
+            max_concurrent=settings.max_concurrent, min_pause_ms=settings.min_pause_ms
+        )
         self._drawing: CheckpointTriggerRequest | None = None
         self._is_triggering = False
         self._failed_draws = 0
-        self._requests = 0
+        self._requested = 0
         self._tick_waits = False
         self._missed_tick = False
         self._is_shut_down = False
@@ -66,7 +69,7 @@ class CheckpointTrigger:
 
     def stop_scheduler(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
         """Trigger periodically no more, and decline those who wait for a turn."""
-        for request in self._gate.abort_all():
+        for request in self._requests.abort_all():
             yield from self._decline(request, reason)
         self._missed_tick = False
         yield from self.periodic.stop()
@@ -101,20 +104,18 @@ class CheckpointTrigger:
         request_id: str | None = None,
     ) -> Iterator[CoordinatorEffect]:
         """Somebody wants a checkpoint."""
-        self._requests += 1
+        self._requested += 1
         request = CheckpointTriggerRequest(
             properties=properties,
             timestamp_ms=now,
-            number=self._requests,
+            number=self._requested,
             is_periodic=is_periodic,
             request_id=request_id,
         )
-        # Who may not begin whatever the load is does not wait for its turn; before requests waited, nobody did.
-        refusal = self._refusal_of_coordinator(request)
-        if refusal is not None and (self._is_shut_down or not self._state.rules.queues_requests):
-            yield from self._decline(request, refusal)
+        if self._is_shut_down:
+            yield from self._decline(request, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
             return
-        yield from self._follow(self._gate.offer(request, self._load(), now), now)
+        yield from self._follow(self._requests.offer(request, self._load(), now), now)
 
     def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
         """The id is here: what begins now, None where it is too late for that."""
@@ -123,10 +124,6 @@ class CheckpointTrigger:
         refusal = self._refusal(request)
         if refusal is not None:
             yield from self._decline(request, refusal)
-            return None
-        decision = self._gate.confirm(request, self._load(), now)
-        yield from self._heed(decision, now)
-        if decision.chosen is None:
             return None
         self._is_triggering = True
         self._tick_waits = self._tick_waits and not request.is_periodic
@@ -173,13 +170,13 @@ class CheckpointTrigger:
     def resume(self, now: int) -> Iterator[CoordinatorEffect]:
         """The load has changed: whoever waited for that goes on."""
         yield from self._take_final(now)
-        yield from self._follow(self._gate.poll(self._load(), now), now)
+        yield from self._follow(self._requests.poll(self._load(), now), now)
 
     # --- checkpoints that end ----------------------------------------------------------------------------------------
 
     def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
         """A checkpoint is complete; after the final one nothing is left to be saved."""
-        self._gate.completed(now)
+        self._requests.completed(now)
         if self.final.begun == checkpoint_id:
             self.final.complete()
             yield from self.periodic.stop()
@@ -265,13 +262,11 @@ class CheckpointTrigger:
                 yield DrawCheckpointId()
                 return
             yield from self._decline(decision.chosen, refusal)
-            decision = self._gate.poll(self._load(), now)
+            decision = self._requests.poll(self._load(), now)
 
     def _heed(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
         for request, reason in decision.dropped:
             yield from self._decline(request, reason)
-        if decision.parks:
-            yield from self.periodic.park()
         if decision.retry_ms is not None:
             yield from self.periodic.rearm(now, decision.retry_ms)
 

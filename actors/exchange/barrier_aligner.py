@@ -58,17 +58,14 @@ class BarrierAligner(CheckpointBarrierHandler):
     to 1.10); None is no limit.
     """
 
-    __slots__ = ("_alignment", "_limit_bytes", "latest_checkpoint_id")
+    __slots__ = ("_alignment", "latest_checkpoint_id")
 
     def __init__(
         self,
         channels: int,
         end_of_partition: EndOfPartitionMode = EndOfPartitionMode.COUNTS_AS_BARRIER,
-        *,
-        limit_bytes: int | None = None,
     ) -> None:
         super().__init__(channels, end_of_partition)
-        self._limit_bytes = limit_bytes
         self._alignment: _Alignment | None = None
 
     @property
@@ -102,12 +99,6 @@ class BarrierAligner(CheckpointBarrierHandler):
         if alignment is None or alignment.checkpoint_id != checkpoint_id or alignment.is_unaligned:
             return []
         return self._go_unaligned(alignment)
-
-    def held_back(self, size_bytes: int) -> list[BarrierAction]:
-        """So many bytes wait in blocked channels by now."""
-        if self._alignment is None or self._limit_bytes is None or size_bytes <= self._limit_bytes:
-            return []
-        return self._abort(self._alignment.checkpoint_id, CheckpointDeclineReason.ALIGNMENT_LIMIT_EXCEEDED)
 
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]:
         actions, alignment = self._join(barrier, now_ms)

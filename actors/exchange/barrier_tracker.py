@@ -64,10 +64,6 @@ class BarrierTracker(CheckpointBarrierHandler):
         """Nothing is aligned."""
         return []
 
-    def held_back(self, size_bytes: int) -> list[BarrierAction]:
-        """Nothing is blocked."""
-        return []
-
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[BarrierAction]:
         pending = self._pending.get(barrier.checkpoint_id)
         if pending is None:

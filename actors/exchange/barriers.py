@@ -159,10 +159,6 @@ class CheckpointBarrierHandler(ABC):
         """The delay of a `StartAlignmentTimer` is over."""
 
     @abstractmethod
-    def held_back(self, size_bytes: int) -> list[BarrierAction]:
-        """So many bytes wait in blocked channels by now."""
-
-    @abstractmethod
     def check(self) -> None:
         """Assert the invariants."""
 

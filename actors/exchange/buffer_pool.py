@@ -2,14 +2,13 @@
 
 A buffer is room for one batch. A pool has a size that may change, takes its buffers from a provider as they are needed,
 and keeps what is given back for its own next use, unless it holds more than its size: then the provider has it back at
-once. Who waits for a buffer is a listener and is offered what comes back, in turn. Where bytes are bounded too, a pool
-that holds its share of bytes has no buffer to give, however few its batches are. Follows Flink's LocalBufferPool, where
-a waiting thread is what a listener is here.
+once. Who waits for a buffer is a listener and is offered what comes back, in turn. Follows Flink's LocalBufferPool,
+where a waiting thread is what a listener is here.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
@@ -67,22 +66,13 @@ Listener = TypeVar("Listener", bound=BufferListener)
 
 
 class LocalBufferPool(Generic[Listener]):
-    """A pool of `size` buffers, between `minimum` and `maximum` (None: as many as there are).
-
-    `bytes_per_buffer` bounds the bytes of its batches to that much for each buffer of its size. No channel of it may
-    hold more than `max_buffers_per_channel`: one slow reader does not take everything.
-    """
+    """A pool of `size` buffers, between `minimum` and `maximum` (None: as many as there are)."""
 
     __slots__ = (
-        "_by_channel",
-        "_bytes_per_buffer",
-        "_full_channels",
         "_idle",
         "_listeners",
-        "_max_buffers_per_channel",
         "_provider",
         "_size",
-        "bytes_held",
         "held",
         "is_destroyed",
         "maximum",
@@ -96,8 +86,6 @@ class LocalBufferPool(Generic[Listener]):
         minimum: int = 0,
         maximum: int | None = None,
         provider: BufferProvider | None = None,
-        bytes_per_buffer: int | None = None,
-        max_buffers_per_channel: int | None = None,
     ) -> None:
         if minimum < 0 or (maximum is not None and maximum < minimum):
             raise ValueError(f"a pool needs from 0 to its maximum of buffers, not {minimum} to {maximum}")
@@ -106,16 +94,11 @@ class LocalBufferPool(Generic[Listener]):
         self.minimum = minimum
         self.maximum = maximum
         self.held = 0
-        self.bytes_held = 0
         self.is_destroyed = False
         self._size = size if maximum is None else min(size, maximum)
         self._idle = 0
         self._provider: BufferProvider = provider or GrantedBuffers()
         self._listeners: deque[Listener] = deque()
-        self._bytes_per_buffer = bytes_per_buffer
-        self._max_buffers_per_channel = max_buffers_per_channel
-        self._by_channel: Counter[int] = Counter()
-        self._full_channels = 0
 
     @property
     def size(self) -> int:
@@ -146,12 +129,12 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def is_available(self) -> bool:
-        """A buffer can be taken, and no channel has all it may have."""
+        """A buffer can be taken."""
         self._provider.settle()
-        return self._has_bytes and not self._full_channels and (self._idle > 0 or self.held < self._size)
+        return self._idle > 0 or self.held < self._size
 
-    def take(self, channel: int | None = None, size_bytes: int = 0) -> bool:
-        """Take a buffer, for a batch of `size_bytes`; False where there is none.
+    def take(self) -> bool:
+        """Take a buffer; False where there is none.
 
         Raises:
             BufferPoolDestroyedError: the pool is no more.
@@ -159,18 +142,7 @@ class LocalBufferPool(Generic[Listener]):
         self._provider.settle()
         if self.is_destroyed and not self._idle:
             raise BufferPoolDestroyedError("the buffer pool is destroyed, and no buffer can be taken from it")
-        if not self._has_bytes or not (self._take_idle() or self._take_from_provider()):
-            return False
-        self._use(channel, size_bytes)
-        return True
-
-    def take_overdraft(self, channel: int | None = None, size_bytes: int = 0) -> None:
-        """Take a buffer for a batch that is made already, beyond the size where need be: it is the first to go back."""
-        if self._idle:
-            self._idle -= 1
-        else:
-            self.held += 1
-        self._use(channel, size_bytes)
+        return self._take_idle() or self._take_from_provider()
 
     def take_up_to(self, wanted: int) -> int:
         """Take up to `wanted` buffers; how many there were."""
@@ -189,12 +161,10 @@ class LocalBufferPool(Generic[Listener]):
         self._listeners.append(listener)
         return True
 
-    def give_back(self, channel: int | None = None, size_bytes: int = 0) -> Listener | None:
+    def give_back(self) -> Listener | None:
         """A buffer comes back; the listener that has it now, if there is one."""
         assert self.used > 0, "a buffer came back twice"
         self._provider.settle()
-        self.bytes_held -= size_bytes
-        self._leave_channel(channel)
         if self.is_destroyed or self.held > self._size:
             self._return_to_provider(1)
             return None
@@ -240,16 +210,11 @@ class LocalBufferPool(Generic[Listener]):
     def check(self) -> None:
         """Assert that no buffer is lost or counted twice."""
         assert 0 <= self._idle <= self.held
-        assert self.bytes_held >= 0
         assert self.is_destroyed or not self._idle or self.held <= self._size, "what is idle beyond the size goes back"
-
-    @property
-    def _has_bytes(self) -> bool:
-        return self._bytes_per_buffer is None or self.bytes_held < self._bytes_per_buffer * max(self._size, 1)
 
     def _offer_idle(self) -> Listener | None:
         """Offer an idle buffer to who waits, in turn; the listener that has it now."""
-        while self._idle and self._has_bytes and self._listeners:
+        while self._idle and self._listeners:
             listener = self._listeners.popleft()
             # Taken before it is offered: a listener may give it back at once, and it is then the next one's.
             self._idle -= 1
@@ -276,19 +241,6 @@ class LocalBufferPool(Generic[Listener]):
     def _return_to_provider(self, count: int) -> None:
         self.held -= count
         self._provider.give_back_buffers(count)
-
-    def _use(self, channel: int | None, size_bytes: int) -> None:
-        self.bytes_held += size_bytes
-        if channel is None or self._max_buffers_per_channel is None:
-            return
-        self._by_channel[channel] += 1
-        self._full_channels += self._by_channel[channel] == self._max_buffers_per_channel
-
-    def _leave_channel(self, channel: int | None) -> None:
-        if channel is None or self._max_buffers_per_channel is None:
-            return
-        self._full_channels -= self._by_channel[channel] == self._max_buffers_per_channel
-        self._by_channel[channel] -= 1
 
     def _wait_on(self, listener: Listener) -> None:
         if self.is_destroyed:

@@ -5,7 +5,7 @@ shares a pool of floating ones with the other channels of its gate: a channel be
 backlog) draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that a gate can be made
 to hold are bounded by channels × exclusive + floating, whatever the senders do. Nothing in here knows of sequence
 numbers, queues or messages. Follows Flink's RemoteInputChannel with its AvailableBufferQueue, where the credits are
-memory segments. A sender that waits behind a barrier (`on_upstream_blocked`) is Flink's since 1.11, not ours.
+memory segments.
 """
 
 from __future__ import annotations
@@ -74,11 +74,6 @@ class ChannelCredits:
         """
         return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
 
-    def assign_exclusive(self, exclusive: int) -> None:
-        """Have these credits as its own from now on; they go with the request, which has not been made."""
-        assert not self.exclusive, f"channel {self.channel} has credits of its own"
-        self.exclusive = self.required = self._exclusive_available = exclusive
-
     def take_announcement(self) -> int:
         """The credits that the sender has not been told of; from now on it has."""
         announced, self.unannounced = self.unannounced, 0
@@ -140,16 +135,6 @@ class ChannelCredits:
     def buffer_pool_destroyed(self) -> None:
         """No floating credit will come."""
         self.is_waiting = False
-
-    def on_upstream_blocked(self) -> list[ChannelCredits]:
-        """The sender waits behind a barrier: the channels that have a credit more to announce meanwhile.
-
-        A channel that has floating credits alone gives them back and begins anew; the sender forgets them as well.
-        """
-        if self.exclusive or self.is_released:
-            return []
-        self.required = self.unannounced = 0
-        return self._give_back_floating()
 
     def release(self) -> list[ChannelCredits]:
         """Nothing more will arrive: floating credits go back; the channels that have a credit more to announce.

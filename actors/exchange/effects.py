@@ -13,7 +13,6 @@ from flykka.messages.exchange import (
     BufferResponse,
     CancelPartitionRequest,
     ErrorResponse,
-    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ResultPartitionId
@@ -38,21 +37,7 @@ class Send:
     response: BufferResponse | BacklogAnnouncement | ErrorResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refuse:
-    """Answer the sender of the message at hand, whose address the partition does not know."""
-
-    response: ErrorResponse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyPartitionConsumable:
-    """There is something to read: the consumers may be deployed (Flink's ScheduleOrUpdateConsumers)."""
-
-    partition_id: ResultPartitionId
-
-
-PartitionEffect = Send | Refuse | ReleaseBatch | NotifyPartitionConsumable | Ignore
+PartitionEffect = Send | ReleaseBatch | Ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +60,16 @@ class RetryRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellProducer:
-    """Tell the task that produces `message.partition_id`, through its TaskManager as the request went."""
+class GiveCredit:
+    """Tell the producer, which has sent something on this channel already, of credits."""
 
     channel: int
-    task_manager: Ref
-    message: AddCredit | CancelPartitionRequest | TaskEventMessage
+    message: AddCredit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnAway:
-    """Answer the sender of the message at hand, whom no channel reads from."""
+    """Answer the sender of the message at hand, from which no channel reads any more."""
 
     message: CancelPartitionRequest
 
@@ -125,5 +109,5 @@ class ChannelFailed:
 
 
 GateEffect = (
-    RequestPartition | RetryRequest | TellProducer | TurnAway | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
+    RequestPartition | RetryRequest | GiveCredit | TurnAway | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
 )

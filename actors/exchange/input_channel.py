@@ -12,39 +12,37 @@ from enum import Enum
 
 from flykka.actors.exchange.alignment import as_unaligned, is_unaligned, may_time_out
 from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.channel_producer import ChannelProducer
 from flykka.actors.exchange.credits import ChannelCredits
 from flykka.actors.exchange.effects import (
     PRODUCER_FAILED_ERROR,
     ChannelFailed,
     ChannelFailureKind,
+    GiveCredit,
     RequestPartition,
     RetryRequest,
-    TellProducer,
 )
 from flykka.actors.exchange.partition_request import PartitionRequestBackoff
 from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
+    AddCredit,
     Buffer,
     BufferResponse,
     CheckpointBarrier,
     EndOfPartition,
     ErrorResponse,
-    ResumeConsumption,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.task import InputChannelDescriptor
 
 
 class ChannelState(Enum):
-    """CREATED -> REQUESTED -> READING -> ENDED; FAILED and RELEASED from each of them."""
+    """CREATED -> REQUESTED -> READING -> ENDED; FAILED from each of them."""
 
     CREATED = "created"
     REQUESTED = "requested"
     READING = "reading"
     ENDED = "ended"
     FAILED = "failed"
-    RELEASED = "released"
 
 
 OPEN = frozenset({ChannelState.REQUESTED, ChannelState.READING})
@@ -57,11 +55,6 @@ class Queued:
 
     sequence_number: int
     buffer: Buffer | BarrierAnnouncement
-
-
-def is_without_rows(buffer: Buffer) -> bool:
-    """Data with nothing in it: it takes a number and tells of a backlog, but takes no credit and is not queued."""
-    return isinstance(buffer, BatchRef) and buffer.rows == 0
 
 
 class InputChannel:
@@ -79,9 +72,7 @@ class InputChannel:
         "descriptor",
         "next_sequence_number",
         "priority",
-        "producer",
         "queue",
-        "queued_bytes",
         "state",
     )
 
@@ -94,13 +85,11 @@ class InputChannel:
     ) -> None:
         self.channel = channel
         self.descriptor = descriptor
-        self.producer = ChannelProducer(channel, descriptor)
         self.credits = channel_credits
         self.state = ChannelState.CREATED
         self.next_sequence_number = 0
         self.queue: deque[Queued] = deque()
         self.priority: deque[Queued] = deque()
-        self.queued_bytes = 0
         self._backoff = backoff
         # Checkpoints whose barriers have arrived, with the sequence numbers of these, from the one read last on.
         self._barriers: deque[tuple[int, int]] = deque()
@@ -115,9 +104,15 @@ class InputChannel:
         """Ask for the subpartition, for the first time or again, with the channel's own credits."""
         assert self.state in (ChannelState.CREATED, ChannelState.REQUESTED), f"{self} is {self.state.value}"
         self.state = ChannelState.REQUESTED
-        return self.producer.request(self.credits.exclusive)
+        return RequestPartition(
+            channel=self.channel,
+            task_manager=self.descriptor.task_manager,
+            partition_id=self.descriptor.partition_id,
+            subpartition=self.descriptor.subpartition,
+            credit=self.credits.exclusive,
+        )
 
-    def on_credit_available(self) -> TellProducer | ChannelFailed | None:
+    def on_credit_available(self) -> GiveCredit | ChannelFailed | None:
         """The channel has credits that the producer may not know of: tell it when that is due.
 
         A channel that has not asked for its subpartition has nobody to tell; it fails, and keeps them to its end.
@@ -129,24 +124,21 @@ class InputChannel:
             return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
         return self.announce() if self.is_open and self.credits.is_announcement_due else None
 
-    def announce(self) -> TellProducer:
+    def announce(self) -> GiveCredit:
         """Tell the producer of the credits that it does not know of."""
-        return self.producer.add_credit(self.credits.take_announcement())
-
-    def cancel(self) -> TellProducer:
-        """Tell the producer that nobody reads on."""
-        return self.producer.cancel()
-
-    def resume_consumption(self) -> list[TellProducer]:
-        """The barrier that came last is aligned: have the producer send on (since Flink 1.11 it waits for that)."""
-        return self.producer.send_event(ResumeConsumption()) if self.is_open else []
+        message = AddCredit(
+            partition_id=self.descriptor.partition_id,
+            subpartition=self.descriptor.subpartition,
+            credit=self.credits.take_announcement(),
+        )
+        return GiveCredit(channel=self.channel, message=message)
 
     def on_connection_failed(self) -> ChannelFailed:
         """The TaskManager of the producer is gone, and with it what has not come."""
         cause = SerializedThrowable(
             type_name="PartitionConnectionError",
-            message=f"the TaskManager {self.producer.task_manager} cannot be reached",
-            lost_partition=self.producer.partition_id,
+            message=f"the TaskManager {self.descriptor.task_manager} cannot be reached",
+            lost_partition=self.descriptor.partition_id,
         )
         return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
 
@@ -157,14 +149,12 @@ class InputChannel:
             text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
             cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
             return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
-        is_empty = is_without_rows(response.buffer)
-        if isinstance(response.buffer, BatchRef) and not is_empty and not self.credits.spend():
+        if isinstance(response.buffer, BatchRef) and not self.credits.spend():
             text = f"element {response.sequence_number} came without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
         self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
-        if not is_empty:
-            self._enqueue(Queued(response.sequence_number, response.buffer))
+        self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
         self.credits.on_backlog(response.backlog)
         return None
@@ -172,8 +162,6 @@ class InputChannel:
     def take(self) -> Buffer | BarrierAnnouncement:
         """The next element to be read; there must be one."""
         buffer = (self.priority or self.queue).popleft().buffer
-        if isinstance(buffer, BatchRef):
-            self.queued_bytes -= buffer.size_bytes
         if isinstance(buffer, CheckpointBarrier):
             # No checkpoint before this one will be taken any more.
             while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
@@ -232,24 +220,13 @@ class InputChannel:
             return self._fail(ChannelFailureKind.PRODUCER_FAILED, response.cause)
         return self._fail(ChannelFailureKind.REFUSED, response.cause)
 
-    def release(self) -> tuple[BatchRef, ...]:
-        """Read no further; the batches that were never read."""
-        self.state = ChannelState.RELEASED
-        batches = tuple(queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef))
-        self.queue.clear()
-        self.priority.clear()
-        self.queued_bytes = 0
-        return batches
-
     def check(self) -> None:
         """Assert that what is held was paid for, and that a state that has no data has none."""
         self.credits.check()
         batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
         assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
-        assert sum(batch.size_bytes for batch in batches) == self.queued_bytes
         assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
         assert self._persisting is None or self._barrier_of(self._persisting) is None
-        assert self.state is not ChannelState.RELEASED or not self.queue
         assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
 
     def _barrier_of(self, checkpoint_id: int) -> int | None:
@@ -258,8 +235,6 @@ class InputChannel:
 
     def _enqueue(self, queued: Queued) -> None:
         buffer = queued.buffer
-        if isinstance(buffer, BatchRef):
-            self.queued_bytes += buffer.size_bytes
         if isinstance(buffer, CheckpointBarrier):
             self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
             if self._persisting is not None and buffer.checkpoint_id >= self._persisting:

@@ -1,24 +1,25 @@
-"""One input of a task: its channels, read in fair turns.
+"""All inputs of a task: their channels, read in fair turns.
 
 Decides which channel is read next and what the producers are told; what an element means (barriers, watermarks) is
-decided by who polls. A blocked channel is not read: its elements stay in its queue, within its credits. Follows
-Flink's SingleInputGate.
+decided by who polls. Inputs take turns, and so do the channels of each; what overtakes data is read first. A blocked
+channel is not read: its elements stay in its queue, within its credits. Channels are numbered across the inputs.
+Follows Flink's SingleInputGate and UnionInputGate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.channel_turns import ChannelTurns
 from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
-from flykka.actors.exchange.input_channel import ChannelState, InputChannel, is_without_rows
+from flykka.actors.exchange.input_channel import ChannelState, InputChannel
 from flykka.actors.exchange.partition_request import INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, PartitionRequestBackoff
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.exchange import (
     BacklogAnnouncement,
     Buffer,
@@ -27,9 +28,8 @@ from flykka.messages.exchange import (
     EndOfData,
     EndOfPartition,
     ErrorResponse,
-    TaskEvent,
+    TaskBuffers,
 )
-from flykka.messages.ids import ResultPartitionId
 from flykka.messages.job_graph import ResultPartitionType
 from flykka.messages.ref import Ref
 from flykka.messages.task import InputGateDescriptor
@@ -39,89 +39,101 @@ FLOATING_CREDIT = 2
 
 
 class EndOfDataStatus(Enum):
-    """Whether all data of the input has been read, and whether the job is to drain (one channel that stops decides)."""
+    """Whether all data has been read, and whether the job is to drain (one channel that stops decides)."""
 
     NOT_END_OF_DATA = "not end of data"
     DRAINED = "drained"
     STOPPED = "stopped"
 
 
+@dataclass(slots=True, eq=False)
+class _Input:
+    """The channels of one input, the credits that they share, and which of them can be read, in the order of turns."""
+
+    gate: int
+    is_blocking: bool
+    floating: FloatingCredits
+    channels: tuple[InputChannel, ...]
+    # Ordered sets of numbers: a channel is in a line once, and a blocked one leaves it.
+    turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    priority_turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
+
+
 class InputGate:
-    """The channels of one input. Channels are numbered from `first_channel`, so that a task can number across gates.
+    """The channels of one task. A task without inputs has none, and is finished from the start.
 
     `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
+    `buffers` says the credits of each input, where the TaskManager has given the task its share.
     """
 
     __slots__ = (
-        "_are_requested",
+        "_blocked",
         "_by_subpartition",
         "_drain",
-        "_exclusive_credit",
-        "_is_blocking",
+        "_input_of",
+        "_inputs",
         "_not_ended",
+        "_priority_turns",
         "_turns",
         "_with_data",
         "buffers_in_use",
         "channels",
         "failure",
-        "first_channel",
-        "floating",
-        "gate",
-        "is_released",
     )
 
     def __init__(
         self,
-        descriptor: InputGateDescriptor,
+        descriptors: Sequence[InputGateDescriptor],
         exclusive_credit: int = EXCLUSIVE_CREDIT,
         floating_credit: int = FLOATING_CREDIT,
         *,
-        first_channel: int = 0,
+        buffers: TaskBuffers | None = None,
         initial_backoff_ms: int = INITIAL_BACKOFF_MS,
         max_backoff_ms: int = MAX_BACKOFF_MS,
     ) -> None:
-        if exclusive_credit < 1:
-            raise ValueError(f"a channel needs a credit of its own, not {exclusive_credit}")
-        self.gate = descriptor.gate
-        self.first_channel = first_channel
-        self.floating = FloatingCredits(floating_credit)
-        self.channels = tuple(
-            InputChannel(
-                number,
-                channel,
-                # Who has no producer to offer them to has no credits of its own yet.
-                ChannelCredits(number, 0 if channel.task_manager is None else exclusive_credit, self.floating),
-                PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
+        exclusive = exclusive_credit if buffers is None else buffers.exclusive
+        if exclusive < 1:
+            raise ValueError(f"a channel needs a credit of its own, not {exclusive}")
+        inputs: list[_Input] = []
+        channels: list[InputChannel] = []
+        for number, descriptor in enumerate(descriptors):
+            floating = FloatingCredits(floating_credit if buffers is None else buffers.floating[number])
+            made = tuple(
+                InputChannel(
+                    channel_number,
+                    channel,
+                    ChannelCredits(channel_number, exclusive, floating),
+                    PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
+                )
+                for channel_number, channel in enumerate(descriptor.channels, len(channels))
             )
-            for number, channel in enumerate(descriptor.channels, first_channel)
-        )
+            is_blocking = descriptor.consumed_partition_type is ResultPartitionType.BLOCKING
+            inputs.append(_Input(descriptor.gate, is_blocking, floating, made))
+            channels += made
+        self.channels = tuple(channels)
         self.failure: ChannelFailed | None = None
-        self.is_released = False
+        """The first failure of a channel: nothing is read behind it."""
         self.buffers_in_use = 0
-        self._are_requested = False
-        self._exclusive_credit = exclusive_credit
-        self._is_blocking = descriptor.consumed_partition_type is ResultPartitionType.BLOCKING
-        self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in self.channels}
-        assert len(self._by_subpartition) == len(self.channels), "two channels of a gate read the same subpartition"
-        self._turns = ChannelTurns()
-        self._not_ended = len(self.channels)
-        self._with_data = len(self.channels)
+        """Batches that have arrived and are not yet processed."""
+        self._inputs = tuple(inputs)
+        self._input_of = [each for each in inputs for _ in each.channels]
+        self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in channels}
+        assert len(self._by_subpartition) == len(channels), "two channels of a task read the same subpartition"
+        self._turns: OrderedDict[_Input, None] = OrderedDict()
+        self._priority_turns: OrderedDict[_Input, None] = OrderedDict()
+        self._blocked: set[int] = set()
+        self._not_ended = self._with_data = len(channels)
         self._drain = True
 
     @property
     def has_data(self) -> bool:
         """Something can be read now."""
-        return self._turns.has_next and self.failure is None
+        return bool(self._turns) and self.failure is None
 
     @property
     def has_priority(self) -> bool:
         """Something that overtakes data can be read now."""
-        return self._turns.has_priority and self.failure is None
-
-    @property
-    def held_back_bytes(self) -> int:
-        """The size of the batches that wait in blocked channels."""
-        return self._turns.held_back_bytes
+        return bool(self._priority_turns) and self.failure is None
 
     @property
     def is_finished(self) -> bool:
@@ -141,70 +153,52 @@ class InputGate:
         return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED
 
     @property
-    def subpartitions(self) -> Iterable[tuple[ResultPartitionId, int]]:
-        """What the gate reads."""
-        return self._by_subpartition.keys()
+    def floating(self) -> tuple[FloatingCredits, ...]:
+        """The credits that the channels of each input share."""
+        return tuple(each.floating for each in self._inputs)
+
+    def gate_of(self, channel: int) -> int:
+        """The number of the input that `channel` belongs to."""
+        return self._input_of[channel].gate
 
     def request_partitions(self) -> list[GateEffect]:
         """Ask for every subpartition; called once, when the task runs."""
-        self._are_requested = True
-        return [channel.request() for channel in self.channels if channel.producer.task_manager is not None]
-
-    def on_producer_known(self, channel: int, task_manager: Ref) -> list[GateEffect]:
-        """The producer of `channel` runs there: ask it, if the others were asked, and send it what it has missed."""
-        located = self._channel(channel)
-        located.producer.locate(task_manager)
-        located.credits.assign_exclusive(self._exclusive_credit)
-        return [located.request(), *located.producer.send_kept()] if self._are_requested else []
-
-    @property
-    def checkpoint_decline(self) -> CheckpointDeclineReason | None:
-        """Why no checkpoint can be taken of this gate now: it would have no barrier from a producer not known yet."""
-        if all(channel.producer.task_manager is not None for channel in self.channels):
-            return None
-        return CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
-
-    def send_task_event(self, event: TaskEvent) -> list[GateEffect]:
-        """Tell every producer; those that are not known yet, when they are."""
-        return [told for channel in self.channels for told in channel.producer.send_event(event)]
+        return [channel.request() for channel in self.channels]
 
     def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
         """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others.
 
-        Of what was kept there nobody runs any more: who still reads it fails, too.
+        A channel of a blocking partition fails while it reads, too: nothing runs any more that could be seen to.
         """
         effects: list[GateEffect] = []
         for channel in self.channels:
-            is_lost = channel.is_open if self._is_blocking else channel.state is ChannelState.REQUESTED
-            if is_lost and channel.producer.task_manager == task_manager:
+            is_blocking = self._input_of[channel.channel].is_blocking
+            is_lost = channel.is_open if is_blocking else channel.state is ChannelState.REQUESTED
+            if is_lost and channel.descriptor.task_manager == task_manager:
                 effects.append(self._failed(channel.on_connection_failed()))
         return effects
 
     def retry(self, channel: int) -> list[GateEffect]:
         """The delay of a `RetryRequest` is over."""
-        retried = self._channel(channel)
+        retried = self.channels[channel]
         if retried.state is not ChannelState.REQUESTED:
             return [Ignore(reason=f"{retried} is {retried.state.value}")]
         return [retried.request()]
 
     def on_buffer(self, response: BufferResponse) -> list[GateEffect]:
-        """The next element of a channel has arrived."""
+        """The next element of a channel has arrived; one that no channel reads is dropped, and its sender told so."""
         channel = self._by_subpartition.get((response.partition_id, response.subpartition))
-        if channel is None:
-            return turn_away(response)
-        if not channel.is_open:
-            return [channel.cancel(), *_release(response.buffer)]
+        if channel is None or not channel.is_open:
+            cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
+            return [TurnAway(message=cancel), *_release(response.buffer)]
         failure = channel.on_buffer(response)
         if failure is not None:
             is_ours = response.sequence_number >= channel.next_sequence_number
             return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
-        if is_without_rows(response.buffer):
-            return [*_release(response.buffer), *self._announce([channel.credits])]
         if isinstance(response.buffer, BatchRef):
             self.buffers_in_use += 1
-            self._turns.arrived(channel, response.buffer.size_bytes)
         # A channel that is in the line already keeps its place.
-        self._turns.line_up(channel)
+        self._line_up(channel)
         takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
         return [*self._persisted(channel, response.buffer), *self._announce(takers)]
 
@@ -226,13 +220,13 @@ class InputGate:
 
     def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
         """The next element and its channel, turn by turn; None while there is none, and after a failure."""
-        assert not self.is_released, f"gate {self.gate} is released: nobody may read from it"
         if not self.has_data:
             return None
-        number = self._turns.next()
-        channel = self._channel(number)
-        buffer = channel.take()
-        self._turns.line_up(channel)
+        source = next(iter(self._priority_turns or self._turns))
+        self._turns.pop(source, None)
+        number, _ = (source.priority_turns or source.turns).popitem(last=False)
+        buffer = self.channels[number].take()
+        self._line_up(self.channels[number])
         match buffer:
             case EndOfData(drain=drain):
                 self._with_data -= 1
@@ -244,31 +238,35 @@ class InputGate:
     def credit_returned(self, channel: int) -> list[GateEffect]:
         """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
         self.buffers_in_use -= 1
-        taker = self._channel(channel).credits.give_back()
+        taker = self.channels[channel].credits.give_back()
         return [] if taker is None else self._announce([taker])
 
-    def resize(self, floating: int) -> list[GateEffect]:
-        """There is another number of floating credits from now on; who waited for one may have it."""
-        return self._announce(self.floating.resize(floating))
+    def resize(self, floating: Sequence[int]) -> list[GateEffect]:
+        """Each input has another number of floating credits from now on; a channel that waited for one may have it."""
+        pools = zip(self.floating, floating, strict=True)
+        return [effect for pool, size in pools for effect in self._announce(pool.resize(size))]
 
     def block(self, channel: int) -> None:
         """Do not read from `channel` until `unblock_all`."""
-        self._turns.block(self._channel(channel))
+        self._blocked.add(channel)
+        self._input_of[channel].turns.pop(channel, None)
+        self._take_turn(self._input_of[channel])
 
     def unblock_all(self) -> None:
         """Read from every channel again; those that were blocked take the last turns, by number."""
-        self._turns.unblock_all(self._channel)
+        blocked, self._blocked = sorted(self._blocked), set()
+        for channel in blocked:
+            self._line_up(self.channels[channel])
 
     def prioritize(self, channel: int, checkpoint_id: int) -> None:
         """Let the barrier that was announced in `channel` overtake the data before it."""
-        prioritized = self._channel(channel)
-        prioritized.prioritize(checkpoint_id)
-        self._turns.line_up(prioritized)
+        self.channels[channel].prioritize(checkpoint_id)
+        self._line_up(self.channels[channel])
 
-    def start_persisting(self, checkpoint_id: int) -> list[GateEffect]:
-        """A checkpoint is taken before its barrier has come through all channels: what is in flight into this gate."""
+    def start_persisting(self, checkpoint_id: int) -> list[PersistInFlight]:
+        """A checkpoint is taken before its barrier has come through all channels: what is in flight to the task."""
         return [
-            PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate, batch=batch)
+            PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate_of(channel.channel), batch=batch)
             for channel in self.channels
             for batch in channel.start_persisting(checkpoint_id)
         ]
@@ -278,53 +276,54 @@ class InputGate:
         for channel in self.channels:
             channel.stop_persisting()
 
-    def release(self) -> list[GateEffect]:
-        """Read no further: producers that would send more are told, and what was not read is released."""
-        self.is_released = True
-        effects = [effect for channel in self.channels for effect in self.release_channel(channel.channel)]
-        self.failure = None
-        return effects
-
-    def release_channel(self, channel: int) -> list[GateEffect]:
-        """Read no further from one channel; a failure of its own goes with it."""
-        released = self._channel(channel)
-        effects: list[GateEffect] = [released.cancel()] if released.is_open else []
-        self._turns.leave(released)
-        if self.failure is not None and self.failure.channel == channel:
-            self.failure = None
-        takers = released.credits.release()
-        batches = released.release()
-        self.buffers_in_use -= len(batches)
-        takers += [taker for _ in batches if (taker := released.credits.give_back()) is not None]
-        effects += [] if self.is_released else self._announce(takers)
-        effects += (ReleaseBatch(batch=batch) for batch in batches)
-        return effects
-
     def check(self) -> None:
         """Assert that turns, queues and credits agree."""
         for channel in self.channels:
             channel.check()
+            number, source = channel.channel, self._input_of[channel.channel]
+            assert (number in source.turns) == (bool(channel.queue) and number not in self._blocked)
+            assert (number in source.priority_turns) == bool(channel.priority)
+        for source in self._inputs:
+            assert (source in self._turns) == bool(source.turns or source.priority_turns)
+            assert (source in self._priority_turns) == bool(source.priority_turns)
+            held = sum(channel.credits.floating for channel in source.channels)
+            assert held == source.floating.used, "a floating credit is lost"
+            source.floating.check()
+            starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
+            assert not (starving and source.floating.free), "a credit lies idle while a channel waits for one"
         assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
-        self._turns.check(self.channels)
-        held = sum(channel.credits.floating for channel in self.channels)
-        assert held == self.floating.used, "a floating credit is lost"
-        self.floating.check()
-        starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in self.channels)
-        assert not (starving and self.floating.free), "a credit lies idle while a channel waits for one"
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
+
+    def _line_up(self, channel: InputChannel) -> None:
+        """Put the channel behind the others, if it can be read; one that is in the line keeps its place."""
+        number, source = channel.channel, self._input_of[channel.channel]
+        if channel.priority:
+            source.priority_turns.setdefault(number)
+        if not channel.queue:
+            source.turns.pop(number, None)
+        elif number not in self._blocked:
+            source.turns.setdefault(number)
+        self._take_turn(source)
+
+    def _take_turn(self, source: _Input) -> None:
+        if source.turns or source.priority_turns:
+            self._turns.setdefault(source)
+        else:
+            self._turns.pop(source, None)
+        if source.priority_turns:
+            self._priority_turns.setdefault(source)
+        else:
+            self._priority_turns.pop(source, None)
 
     def _persisted(self, channel: InputChannel, buffer: Buffer) -> list[GateEffect]:
         if channel.persisting is None or not isinstance(buffer, BatchRef):
             return []
-        return [PersistInFlight(checkpoint_id=channel.persisting, gate=self.gate, batch=buffer)]
-
-    def _channel(self, number: int) -> InputChannel:
-        return self.channels[number - self.first_channel]
+        return [PersistInFlight(checkpoint_id=channel.persisting, gate=self.gate_of(channel.channel), batch=buffer)]
 
     def _announce(self, takers: Iterable[ChannelCredits]) -> list[GateEffect]:
         effects: list[GateEffect] = []
         for taker in takers:
-            effect = self._channel(taker.channel).on_credit_available()
+            effect = self.channels[taker.channel].on_credit_available()
             if effect is not None:
                 effects.append(self._failed(effect) if isinstance(effect, ChannelFailed) else effect)
         return effects
@@ -332,12 +331,6 @@ class InputGate:
     def _failed(self, failure: ChannelFailed) -> ChannelFailed:
         self.failure = self.failure or failure
         return failure
-
-
-def turn_away(response: BufferResponse) -> list[GateEffect]:
-    """Drop an element of a subpartition that nobody here has asked for, and have no more of them sent."""
-    cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
-    return [TurnAway(message=cancel), *_release(response.buffer)]
 
 
 def _release(buffer: Buffer) -> list[GateEffect]:

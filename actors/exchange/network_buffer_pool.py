@@ -69,11 +69,6 @@ class NetworkBufferPool:
         self._usable -= self._beyond_minimum(pool)
         pool.destroy()
 
-    def destroy_all_pools(self) -> None:
-        """Destroy every pool that is there."""
-        for pool in self.pools:
-            self.destroy_pool(pool)
-
     def take_exclusive(self, count: int) -> int:
         """Take `count` buffers for good; how many of them are there now. The others follow as they come back.
 

@@ -1,298 +1,183 @@
-"""One subpartition of a pipelined partition: a queue with one reader, who takes what is ready.
+"""One subpartition and its reader: what waits for the reader, what it may be sent now, and under which number.
 
-Decides what may be read, in which order, and when the reader has to be woken: when a first complete buffer appears, on
-`flush` and at the end, and not again before it has drained the queue. A buffer may be open: its producer still appends
-to it, so it is read where it is the last and `flush` asks for it, and is not counted as backlog before. A priority
-event overtakes what is queued. Who the reader is and what credit it has is not known here. Follows Flink's
-PipelinedSubpartition.
+The rule: the reader is sent the first element while there is one, and the reader has credit or the element is an event.
+Events cost no credit and do not overtake data, unless they have priority. Elements are numbered from 0. Data that
+begins to wait is announced once. Follows Flink's PipelinedSubpartition and its CreditBasedSequenceNumberingViewReader.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from flykka.actors.exchange.alignment import as_unaligned
-from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Send
 from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import AlignmentType
-from flykka.messages.exchange import Buffer, CheckpointBarrier, EndOfPartition, Event
+from flykka.messages.exchange import (
+    BacklogAnnouncement,
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfPartition,
+    ErrorResponse,
+    Event,
+)
+from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import ResultPartitionId
-
-_ALIGNED = (AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED)
-
-
-class BufferAndBacklog(NamedTuple):
-    """What a reader gets: an element, whether more can be read now, and the data that waits behind it."""
-
-    buffer: Buffer
-    data_available: bool
-    backlog: int
-    next_is_event: bool
+from flykka.messages.ref import Ref
 
 
-class PartitionTotals:
-    """What the subpartitions of a partition hold together: every batch has a buffer of `pool`, where there is one."""
-
-    __slots__ = ("_pool", "queued_batches")
-
-    def __init__(self, pool: LocalBufferPool[BufferListener] | None = None) -> None:
-        self.queued_batches = 0
-        self._pool = pool
-
-    def add(self, batch: BatchRef, subpartition: int) -> None:
-        """A batch is queued."""
-        self.queued_batches += 1
-        if self._pool is not None:
-            self._pool.take_overdraft(subpartition, batch.size_bytes)
-
-    def remove(self, batch: BatchRef, subpartition: int) -> None:
-        """A batch is queued no more."""
-        self.queued_batches -= 1
-        if self._pool is not None:
-            self._pool.give_back(subpartition, batch.size_bytes)
-
-
-@dataclass(slots=True)
-class _Entry:
-    buffer: Buffer
-    is_complete: bool
-    has_content: bool
-    """An open buffer stays in the queue when what it holds has been read, and data may be without a row."""
-
-
-class PipelinedSubpartition:
-    """The elements for one consuming subtask that it has not taken.
-
-    `blocks_behind_barriers`: as since Flink 1.11, nothing is read behind an aligned barrier before the reader says that
-    it has aligned (`resume_consumption`). Before, the receiver alone did not read on.
-    """
+class Subpartition:
+    """The elements for one consuming subtask that it has not been sent. There is one reader at most, ever."""
 
     __slots__ = (
-        "_blocks_behind_barriers",
-        "_dropped",
-        "_flush_requested",
         "_index",
         "_partition_id",
         "_priority_events",
         "_queue",
-        "_queued_batches",
-        "_totals",
-        "has_reader",
-        "is_blocked",
+        "_told_backlog",
+        "backlog",
+        "consumer",
+        "credit",
+        "is_consumed",
         "is_finished",
-        "is_released",
-        "total_buffers",
-        "total_bytes",
+        "next_sequence_number",
     )
 
-    def __init__(
-        self,
-        partition_id: ResultPartitionId,
-        index: int,
-        totals: PartitionTotals | None = None,
-        *,
-        blocks_behind_barriers: bool = False,
-    ) -> None:
-        self.total_buffers = 0
-        self.total_bytes = 0
+    def __init__(self, partition_id: ResultPartitionId, index: int, buffers: Iterable[Buffer] = ()) -> None:
+        self.backlog = 0
+        """Batches that wait."""
+        self.consumer: Ref | None = None
+        self.credit = 0
+        self.next_sequence_number = 0
         self.is_finished = False
-        self.is_released = False
-        self.is_blocked = False
-        self.has_reader = False
+        """Nothing follows what waits."""
+        self.is_consumed = False
+        """The reader has been sent the end, or reads no further."""
         self._partition_id = partition_id
         self._index = index
-        self._queue: deque[_Entry] = deque()
-        self._dropped: list[BatchRef] = []
-        self._queued_batches = 0
+        self._queue: deque[Buffer] = deque()
         self._priority_events = 0
-        self._flush_requested = False
-        self._totals = totals or PartitionTotals()
-        self._blocks_behind_barriers = blocks_behind_barriers
-
-    def create_view(self) -> PipelinedSubpartition:
-        """The reader has come. There is one at most, ever: it reads the queue itself."""
-        assert not self.is_released, f"{self} is released"
-        assert not self.has_reader, f"{self} is given to one reader only"
-        self.has_reader = True
-        return self
-
-    def add(self, buffer: Buffer, *, complete: bool = True) -> bool:
-        """Queue an element behind all others; whether the reader has to be woken. Check `takes_more` before."""
-        assert self.takes_more, f"{self}: an element behind the end"
-        queue = self._queue
-        self.total_buffers += 1
-        if isinstance(buffer, BatchRef):
-            queue.append(_Entry(buffer, complete, buffer.rows > 0))
-            self._queued_batches += 1
-            self._totals.add(buffer, self._index)
-        else:
-            queue.append(_Entry(buffer, complete, has_content=True))
-            if isinstance(buffer, EndOfPartition):
-                self.is_finished = True
-                return self.has_reader
-        # With two in the queue the first is sure to be complete, whatever the second is.
-        is_first_complete = complete if len(queue) == 1 else len(queue) == 2
-        return is_first_complete and self.has_reader and not self._flush_requested and not self.is_blocked
-
-    def add_priority(self, event: Event) -> tuple[bool, tuple[BatchRef, ...]]:
-        """Queue an event before all that has no priority: whether to wake the reader, and the data it overtakes."""
-        assert self.takes_more, f"{self}: an element behind the end"
-        self._queue.insert(self._priority_events, _Entry(event, is_complete=True, has_content=True))
-        self._priority_events += 1
-        self.total_buffers += 1
-        wakes = self.has_reader and not self.is_blocked and self._priority_events == 1
-        return wakes, self.in_flight
-
-    def holds_barrier(self, checkpoint_id: int) -> bool:
-        """The barrier of the checkpoint waits behind something."""
-        return self._place_of_barrier(checkpoint_id) is not None
-
-    def prioritize_barrier(self, checkpoint_id: int) -> tuple[bool, tuple[BatchRef, ...]]:
-        """Let a barrier that waits here overtake what it waits behind; as `add_priority`."""
-        place = self._place_of_barrier(checkpoint_id)
-        assert place is not None, f"{self} does not hold the barrier of checkpoint {checkpoint_id}"
-        barrier = self._queue[place].buffer
-        assert isinstance(barrier, CheckpointBarrier)
-        overtaken = tuple(
-            entry.buffer
-            for number, entry in enumerate(self._queue)
-            if number < place and isinstance(entry.buffer, BatchRef)
-        )
-        del self._queue[place]
-        self.total_buffers -= 1
-        wakes, _ = self.add_priority(as_unaligned(barrier))
-        return wakes, overtaken
+        # The backlog that the reader knows of: every element tells it.
+        self._told_backlog = 0
+        for buffer in buffers:
+            self.add(buffer)
 
     @property
-    def takes_more(self) -> bool:
-        """Neither finished nor released."""
-        return not self.is_finished and not self.is_released
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What waits, in order."""
+        return tuple(self._queue)
 
     @property
     def queued(self) -> int:
-        """Elements in the queue, events and all."""
+        """Elements that wait, events and all."""
         return len(self._queue)
 
-    @property
-    def in_flight(self) -> tuple[BatchRef, ...]:
-        """The data in the queue, which a barrier that overtakes it has to store."""
-        return tuple(
-            entry.buffer
-            for entry in self._queue
-            if isinstance(entry.buffer, BatchRef) and (entry.has_content or entry.is_complete)
-        )
+    def add(self, buffer: Buffer) -> None:
+        """Queue an element behind all others."""
+        assert not self.is_finished, f"{self}: an element behind the end"
+        self._queue.append(buffer)
+        self.backlog += isinstance(buffer, BatchRef)
+        self.is_finished = isinstance(buffer, EndOfPartition)
 
-    @property
-    def backlog(self) -> int:
-        """Data that waits; the last buffer counts when it was flushed or the end is here."""
-        everything = self._flush_requested or self.is_finished
-        return self._queued_batches if everything else max(self._queued_batches - 1, 0)
+    def add_priority(self, event: Event) -> tuple[BatchRef, ...]:
+        """Queue an event before all that has no priority; the batches that it overtakes."""
+        assert not self.is_finished, f"{self}: an element behind the end"
+        self._queue.insert(self._priority_events, event)
+        self._priority_events += 1
+        return self._batches()
 
-    def complete_last(self) -> None:
-        """The producer appends no more to the last buffer."""
-        self._queue[-1].is_complete = True
+    def holds_barrier(self, checkpoint_id: int) -> bool:
+        """Whether the barrier of the checkpoint waits here."""
+        return self._place_of_barrier(checkpoint_id) is not None
 
-    def flush(self) -> bool:
-        """Let the last buffer be read as it is; whether the reader has to be woken."""
-        if not self._queue or self._flush_requested:
-            return False
-        is_first = len(self._queue) == 1 and self._queue[0].has_content
-        self._flush_requested = len(self._queue) > 1 or is_first
-        # With more than one buffer the reader was woken when the second came.
-        return is_first and self.has_reader and not self.is_blocked
+    def prioritize_barrier(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """Let a barrier that waits here overtake what it waits behind; the batches that it overtakes."""
+        place = self._place_of_barrier(checkpoint_id)
+        assert place is not None, f"{self} does not hold the barrier of checkpoint {checkpoint_id}"
+        barrier = self._queue[place]
+        assert isinstance(barrier, CheckpointBarrier)
+        overtaken = self._batches(before=place)
+        del self._queue[place]
+        self._queue.insert(self._priority_events, as_unaligned(barrier))
+        self._priority_events += 1
+        return overtaken
 
-    def finish(self) -> bool:
-        """Nothing follows; whether the reader has to be woken."""
-        if self._queue:
-            self.complete_last()
-        return self.add(EndOfPartition())
+    def request(self, consumer: Ref, credit: int) -> None:
+        """The reader is here, with room for `credit` batches."""
+        assert self.consumer is None, f"{self} is given to one reader only"
+        self.consumer = consumer
+        self.credit = credit
 
-    def is_available(self, has_credit: bool = True) -> bool:
-        """Something can be read; without credit only events can."""
-        if self.is_blocked:
-            return False
-        queue = self._queue
-        if not queue or not has_credit:
-            return bool(queue) and not isinstance(queue[0].buffer, BatchRef)
-        return self._flush_requested or len(queue) > 1 or queue[0].is_complete
+    def serve(self) -> list[Send]:
+        """Everything that the reader may be sent now, or that data waits where the reader does not know it."""
+        if self.consumer is None or self.is_consumed:
+            return []
+        sent: list[Send] = []
+        while self._queue and (self.credit > 0 or not isinstance(self._queue[0], BatchRef)):
+            sent.append(Send(consumer=self.consumer, response=self._next()))
+        if self.backlog and not self._told_backlog:
+            self._told_backlog = self.backlog
+            announcement = BacklogAnnouncement(
+                partition_id=self._partition_id, subpartition=self._index, backlog=self.backlog
+            )
+            sent.append(Send(consumer=self.consumer, response=announcement))
+        return sent
 
-    def poll(self) -> BufferAndBacklog | None:
-        """The next element; None while there is none. Data without a row is passed over: see `take_dropped`."""
-        if self.is_blocked:
-            return None
-        if not self._queue:
-            self._flush_requested = False
-        while self._queue:
-            entry = self._queue[0]
-            if len(self._queue) == 1:
-                self._flush_requested = False
-            has_content, entry.has_content = entry.has_content, False
-            if entry.is_complete:
-                self._take_first(entry.buffer)
-            if has_content:
-                return self._read(entry.buffer)
-            if not entry.is_complete:
-                break
-        return None
-
-    def take_dropped(self) -> tuple[BatchRef, ...]:
-        """The data without a row that `poll` has passed over: not worth a credit, and to be released."""
-        if not self._dropped:
-            return ()
-        dropped, self._dropped = tuple(self._dropped), []
-        return dropped
-
-    def resume_consumption(self) -> None:
-        """The reader has aligned: go on behind the barrier."""
-        self.is_blocked = False
-
-    def release(self) -> tuple[BatchRef, ...]:
-        """Give up: the data that was never read."""
-        self.is_released = True
-        return self.drain()
+    def fail(self, cause: SerializedThrowable) -> list[Send]:
+        """The producer has failed: tell the reader, unless it has everything."""
+        if self.consumer is None or self.is_consumed:
+            return []
+        text = f"{self}: {cause.type_name}: {cause.message}"
+        blamed = SerializedThrowable(type_name=PRODUCER_FAILED_ERROR, message=text, stack_trace=cause.stack_trace)
+        error = ErrorResponse(partition_id=self._partition_id, subpartition=self._index, cause=blamed)
+        return [Send(consumer=self.consumer, response=error)]
 
     def drain(self) -> tuple[BatchRef, ...]:
-        """Take out everything: nobody reads on."""
-        batches = self.in_flight
-        while self._queue:
-            self._take_first(self._queue[0].buffer)
-        self._dropped.clear()
-        self._priority_events = 0
-        self._flush_requested = False
+        """Take out everything, because nobody reads on: the batches that were never sent."""
+        batches = self._batches()
+        self._queue.clear()
+        self.backlog = self._priority_events = 0
+        self.is_consumed = True
         return batches
 
     def check(self) -> None:
-        """Assert that the counts are true."""
-        assert self._queued_batches == sum(isinstance(entry.buffer, BatchRef) for entry in self._queue)
+        """Assert that the counts are true, and that nothing waits that could be sent or told."""
+        assert self.credit >= 0
+        assert self.backlog == len(self._batches())
         assert 0 <= self._priority_events <= len(self._queue)
-        assert not self.is_released or not self._queue
-        assert all(entry.is_complete for entry in list(self._queue)[:-1]), "an open buffer that is not the last"
+        assert not self.is_consumed or not self._queue
+        if self.consumer is not None and self._queue:
+            assert isinstance(self._queue[0], BatchRef), f"{self}: an event waits that could be sent"
+            assert not self.credit, f"{self}: a batch waits that could be sent"
+            assert self._told_backlog, f"{self}: the reader does not know what waits"
 
-    def _read(self, buffer: Buffer) -> BufferAndBacklog:
-        if isinstance(buffer, BatchRef):
-            self.total_bytes += buffer.size_bytes
-        elif self._blocks_behind_barriers and isinstance(buffer, CheckpointBarrier):
-            self.is_blocked = buffer.options.alignment in _ALIGNED
-        if not self._queue:
-            return BufferAndBacklog(buffer, data_available=False, backlog=0, next_is_event=False)
-        next_is_event = not isinstance(self._queue[0].buffer, BatchRef)
-        return BufferAndBacklog(buffer, self.is_available(), self.backlog, next_is_event)
-
-    def _take_first(self, buffer: Buffer) -> None:
-        self._queue.popleft()
+    def _next(self) -> BufferResponse:
+        buffer = self._queue.popleft()
         if self._priority_events:
             self._priority_events -= 1
         if isinstance(buffer, BatchRef):
-            self._queued_batches -= 1
-            self._totals.remove(buffer, self._index)
-            if buffer.rows == 0:
-                self._dropped.append(buffer)
+            self.backlog -= 1
+            self.credit -= 1
+        self.is_consumed = isinstance(buffer, EndOfPartition)
+        self._told_backlog = self.backlog
+        sequence_number = self.next_sequence_number
+        self.next_sequence_number += 1
+        return BufferResponse(
+            partition_id=self._partition_id,
+            subpartition=self._index,
+            sequence_number=sequence_number,
+            buffer=buffer,
+            backlog=self.backlog,
+        )
+
+    def _batches(self, before: int | None = None) -> tuple[BatchRef, ...]:
+        queued = self.buffers if before is None else self.buffers[:before]
+        return tuple(buffer for buffer in queued if isinstance(buffer, BatchRef))
 
     def _place_of_barrier(self, checkpoint_id: int) -> int | None:
-        for place, entry in enumerate(self._queue):
-            if isinstance(entry.buffer, CheckpointBarrier) and entry.buffer.checkpoint_id == checkpoint_id:
+        for place, buffer in enumerate(self._queue):
+            if isinstance(buffer, CheckpointBarrier) and buffer.checkpoint_id == checkpoint_id:
                 return place
         return None
 

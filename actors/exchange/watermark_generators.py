@@ -38,17 +38,14 @@ class WatermarkGenerator(Protocol):
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Rows come at most `delay_ms` later than the latest row before them.
-
-    `is_late_at_bound`: a row that comes just so much later is late already, as until Flink 1.10.
-    """
+    """Rows come at most `delay_ms` later than the latest row before them."""
 
     __slots__ = ("_behind_ms", "watermark_ms")
 
-    def __init__(self, delay_ms: int, *, is_late_at_bound: bool = False) -> None:
+    def __init__(self, delay_ms: int) -> None:
         if delay_ms < 0:
             raise ValueError(f"the delay of a watermark cannot be negative: {delay_ms} ms")
-        self._behind_ms = delay_ms if is_late_at_bound else delay_ms + 1
+        self._behind_ms = delay_ms + 1
         self.watermark_ms = WATERMARK_MIN
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> None:

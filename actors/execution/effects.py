@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flykka.actors.exchange.barriers import StartAlignmentTimer
 from flykka.actors.ignore import Ignore
+from flykka.messages.exchange import AddCredit
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.message import Message
 from flykka.messages.ref import Ref
@@ -32,6 +33,13 @@ class TellPeer:
 
     receiver: Ref
     message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellProducer:
+    """Tell whoever has sent elements of `message.partition_id`: its Task, or the TaskManager that keeps it."""
+
+    message: AddCredit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +108,7 @@ TaskEffect = (
     TellBridge
     | TellJobMaster
     | TellPeer
+    | TellProducer
     | TellSender
     | RetryPartitionRequest
     | StartIdleTimer

@@ -15,7 +15,6 @@ from flykka.messages.exchange import (
     ErrorResponse,
     PartitionRequest,
     PartitionRequestDue,
-    TaskEventMessage,
 )
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ref import Ref
@@ -83,7 +82,6 @@ TaskEvent = (
     | PartitionRequest
     | AddCredit
     | CancelPartitionRequest
-    | TaskEventMessage
     | BuffersResized
     | TriggerCheckpoint
     | NotifyCheckpointComplete

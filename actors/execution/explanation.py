@@ -38,7 +38,7 @@ def explain_task(
         channels=tuple(channels[:SHOWN]),
         channels_open=len(channels),
         outputs=tuple(outputs[:SHOWN]),
-        aligning=inputs.checkpointed.aligning,
+        aligning=inputs.aligning,
         snapshotting=checkpoints.snapshotting,
         waits_for_final_checkpoint=line.has_reached_end_of_data,
         ending=life.ending,
@@ -52,12 +52,11 @@ def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExpla
 
 
 def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:
-    missing, blocked = inputs.checkpointed.missing_channels, inputs.checkpointed.blocked_channels
-    for gate in inputs.checkpointed.gates.gates:
-        for channel in gate.channels:
-            if channel.is_open:
-                number = channel.channel
-                yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)
+    missing, blocked = inputs.missing_channels, inputs.blocked_channels
+    for channel in inputs.channels:
+        if channel.is_open:
+            number = channel.channel
+            yield _channel(channel, barrier_missing=number in missing, is_blocked=number in blocked)
 
 
 def _channel(channel: InputChannel, *, barrier_missing: bool, is_blocked: bool) -> ChannelExplained:
@@ -81,14 +80,13 @@ def _outputs(line: StageLine) -> Iterator[OutputExplained]:
 
 def _subpartitions(partition: ResultPartition) -> Iterable[OutputExplained]:
     for index in partition.unread_subpartitions:
-        queued = partition.subpartitions[index].queued
-        if queued:
-            readers = partition.readers.of(index)
+        subpartition = partition.subpartitions[index]
+        if subpartition.queued:
             yield OutputExplained(
                 partition_id=partition.descriptor.partition_id,
                 subpartition=index,
-                queued=queued,
-                credit=readers[0].credit if readers else None,
+                queued=subpartition.queued,
+                credit=None if subpartition.consumer is None else subpartition.credit,
                 is_full=not partition.is_available,
             )
 

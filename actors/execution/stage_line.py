@@ -32,7 +32,6 @@ from flykka.messages.exchange import (
     LatencyMarker,
     PartitionRequest,
     TaskBuffers,
-    TaskEventMessage,
     Watermark,
 )
 from flykka.messages.job_graph import JobType, OperatorKind
@@ -203,9 +202,7 @@ class StageLine:
         """The TaskManager has shared its buffers out anew."""
         self._outputs.resize(buffers)
 
-    def serve(
-        self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage
-    ) -> list[TaskEffect]:
+    def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
         """A consumer asks, has room, or leaves."""
         return self._outputs.handle(event)
 

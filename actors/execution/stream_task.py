@@ -49,7 +49,6 @@ from flykka.messages.exchange import (
     ErrorResponse,
     PartitionRequest,
     PartitionRequestDue,
-    TaskEventMessage,
     Watermark,
 )
 from flykka.messages.explanation import TaskExplained
@@ -169,7 +168,7 @@ class StreamTask:
             case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]
-            case PartitionRequest() | AddCredit() | CancelPartitionRequest() | TaskEventMessage():
+            case PartitionRequest() | AddCredit() | CancelPartitionRequest():
                 # Served in every state: what is queued here is somebody's input.
                 return self._line.serve(event) + self._barriers.on_served() + self._read_on(now)
             case BuffersResized(buffers=buffers):
@@ -199,7 +198,7 @@ class StreamTask:
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
             case BufferResponse():
-                return self._inputs.handle(event, now) + self._input_failure()
+                return self._inputs.handle(event) + self._input_failure()
             case StageFinished():
                 return self._on_stage_finished(event, now)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
@@ -207,11 +206,11 @@ class StreamTask:
                 return self._on_committed(checkpoint_id) if commit is None else [commit]
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
                 asked = ask(self._descriptor.attempt, partition_id)
-                return [*self._inputs.handle(event, now), *self._input_failure(), *asked]
+                return [*self._inputs.handle(event), *self._input_failure(), *asked]
             case TaskManagerLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
-                return self._inputs.handle(event, now) + self._input_failure()
+                return self._inputs.handle(event) + self._input_failure()
             case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
                 return self._barriers.on_timeout(checkpoint_id, now)
             case AddSplits() if self._source is not None:

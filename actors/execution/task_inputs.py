@@ -1,6 +1,9 @@
 """Everything a Task reads, as one line of elements: what arrived, how far event time is, what the barriers ask for.
 
-Composes the gates, the barrier handler and the watermark valve; credits and requests go out as effects.
+Composes the gate, the barrier handler and the watermark valve; credits and requests go out as effects. What a barrier
+blocks, lets overtake and persists is done here, and it becomes an element that says what the task is to do for a
+checkpoint. Batches that were in flight when the job was restored are read before anything else. Follows Flink's
+CheckpointedInputGate.
 """
 
 from __future__ import annotations
@@ -9,28 +12,58 @@ from collections import deque
 from collections.abc import Iterable
 from typing import assert_never
 
+from flykka.actors.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.exchange.barrier_tracker import BarrierTracker
+from flykka.actors.exchange.barriers import (
+    AbortCheckpointOnBarrier,
+    BarrierAction,
+    BarrierEvent,
+    BlockChannel,
+    CheckpointBarrierHandler,
+    PrioritizeBarrier,
+    StartAlignmentTimer,
+    StartPersisting,
+    StopPersisting,
+    TriggerCheckpointOnBarrier,
+    UnblockAllChannels,
+)
 from flykka.actors.exchange.effects import (
     ChannelFailed,
     GateEffect,
+    GiveCredit,
     PersistInFlight,
     ReleaseBatch,
     RequestPartition,
     RetryRequest,
-    TellProducer,
     TurnAway,
 )
-from flykka.actors.exchange.input_gate import EndOfDataStatus
+from flykka.actors.exchange.input_channel import InputChannel
+from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.exchange.watermarks import WatermarkValve
 from flykka.actors.execution.channel_state import ChannelStateWriter
-from flykka.actors.execution.checkpointed_input_gate import CheckpointedInputGate, InputEvent, in_flight
-from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellPeer, TellSender
+from flykka.actors.execution.effects import (
+    RetryPartitionRequest,
+    TaskEffect,
+    TellBridge,
+    TellPeer,
+    TellProducer,
+    TellSender,
+)
 from flykka.actors.execution.input_elements import (
+    BatchArrived,
+    CheckpointElement,
     EndOfDataReached,
+    InFlightComplete,
+    InFlightGivenUp,
     InputElement,
     PassedOn,
+    SnapshotDue,
+    SnapshotGivenUp,
     WatermarkAdvanced,
 )
+from flykka.actors.execution.snapshots import Alignment
 from flykka.actors.ignore import Ignore
+from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import (
     BacklogAnnouncement,
     BufferResponse,
@@ -43,6 +76,7 @@ from flykka.messages.exchange import (
     Watermark,
     WatermarkStatus,
 )
+from flykka.messages.job_graph import CheckpointingMode
 from flykka.messages.ref import Ref
 from flykka.messages.stage import InputInFlight, ReleaseBatches
 from flykka.messages.task import TaskDeploymentDescriptor
@@ -50,25 +84,62 @@ from flykka.messages.task import TaskDeploymentDescriptor
 ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 
 
+InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
+"""What is no matter of checkpoints."""
+
+
 class TaskInputs:
     """The inputs of one attempt, whose Task is `consumer`."""
 
-    __slots__ = ("_channel_state", "_checkpointed", "_consumer", "_decided", "_gates", "_valve")
+    __slots__ = (
+        "_alignment_start_ms",
+        "_barriers",
+        "_channel_state",
+        "_consumer",
+        "_decided",
+        "_for_checkpoints",
+        "_gate",
+        "_in_flight",
+        "_processed_bytes",
+        "_recovered",
+        "_valve",
+    )
 
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter | None = None
     ) -> None:
-        self._checkpointed = CheckpointedInputGate(descriptor)
-        self._gates = self._checkpointed.gates
+        self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers)
+        self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
+        self._valve = WatermarkValve(len(self._gate.channels))
         self._consumer = consumer
         self._channel_state = channel_state or ChannelStateWriter()
-        self._valve = WatermarkValve(self._gates.channel_count)
         self._decided: deque[InputElement] = deque()
+        # These do not wait for room behind the task, as the others do.
+        self._for_checkpoints: deque[CheckpointElement] = deque()
+        self._recovered: deque[InputInFlight] = deque()
+        self._in_flight: tuple[InputInFlight, ...] = ()
+        self._alignment_start_ms = 0
+        self._processed_bytes = 0
 
     @property
-    def checkpointed(self) -> CheckpointedInputGate:
-        """The gates and their barriers."""
-        return self._checkpointed
+    def channels(self) -> tuple[InputChannel, ...]:
+        """The channels of all inputs, by number."""
+        return self._gate.channels
+
+    @property
+    def aligning(self) -> int | None:
+        """The newest checkpoint whose barriers are coming together."""
+        return next(reversed(self._barriers.pending_checkpoints), None)
+
+    @property
+    def missing_channels(self) -> frozenset[int]:
+        """The channels whose barrier of that checkpoint has not been read."""
+        return self._barriers.missing_channels
+
+    @property
+    def blocked_channels(self) -> frozenset[int]:
+        """The channels that are not read until the others have come as far."""
+        return self._barriers.blocked_channels
 
     @property
     def watermark_ms(self) -> int:
@@ -78,64 +149,62 @@ class TaskInputs:
     @property
     def has_next(self) -> bool:
         """Something is there to be read."""
-        return bool(self._decided) or self._checkpointed.has_data
+        return bool(self._decided or self._for_checkpoints or self._recovered) or self._gate.has_data
 
     @property
     def has_priority(self) -> bool:
         """Something is there that does not wait for room: a barrier that overtakes data, and what comes of it."""
-        return self._checkpointed.has_priority
+        return bool(self._for_checkpoints) or self._gate.has_priority
 
     @property
     def failure(self) -> ChannelFailed | None:
         """Why nothing can be read on, if so."""
-        return self._gates.failure
+        return self._gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
         """Ask for every subpartition; what was in flight before a failure is read before anything that comes."""
-        self._checkpointed.recover(recovered)
-        return self._effects(self._gates.request_partitions())
+        self._recovered.extend(recovered)
+        return self._effects(self._gate.request_partitions())
 
     def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
         """The TaskManager has shared its buffers out anew."""
-        return self._effects(self._gates.resize(buffers.floating))
+        return self._effects(self._gate.resize(buffers.floating))
 
     @property
     def buffers_in_use(self) -> int:
         """Batches that have arrived and are not yet processed."""
-        return self._gates.buffers_in_use
+        return self._gate.buffers_in_use
 
     def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
         """A TaskManager has ended: what it has not answered it will not answer."""
-        return self._effects(self._gates.on_connection_failed(task_manager))
+        return self._effects(self._gate.on_connection_failed(task_manager))
 
-    def handle(self, event: ExchangeEvent, now: int) -> list[TaskEffect]:
+    def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
         """Something has come from a producer, or is to be asked for again."""
         match event:
             case BufferResponse():
-                effects = self._effects(self._gates.on_buffer(event))
-                self._checkpointed.check_held_back(now)
-                return effects
+                return self._effects(self._gate.on_buffer(event))
             case BacklogAnnouncement():
-                return self._effects(self._gates.on_backlog(event))
+                return self._effects(self._gate.on_backlog(event))
             case ErrorResponse():
-                return self._effects(self._gates.on_error(event))
+                return self._effects(self._gate.on_error(event))
             case PartitionRequestDue(channel=channel):
-                return self._effects(self._gates.retry(channel))
+                return self._effects(self._gate.retry(channel))
             case _:
                 assert_never(event)
 
     def processed(self, channel: int | None) -> list[TaskEffect]:
         """The oldest batch of `channel` that was read is processed."""
-        return [] if channel is None else self._effects(self._gates.credit_returned(channel))
+        return [] if channel is None else self._effects(self._gate.credit_returned(channel))
 
     def time_out(self, checkpoint_id: int, now: int) -> None:
         """The delay of a `StartAlignmentTimer` is over."""
-        self._checkpointed.time_out(checkpoint_id, now)
+        self._perform(self._barriers.time_out(checkpoint_id), now)
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
         """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
         while only_priority or not self._decided:
-            match self._checkpointed.poll(now, only_priority=only_priority):
+            match self._poll(now, only_priority=only_priority):
                 case None:
                     return None
                 case (int() as channel, event):
@@ -146,8 +215,74 @@ class TaskInputs:
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
-        self._checkpointed.check()
+        self._gate.check()
+        self._barriers.check()
         self._valve.check()
+
+    def _poll(
+        self, now: int, *, only_priority: bool = False
+    ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
+        """The next element, an event with its channel; None while there is none, or none that overtakes data."""
+        while not self._for_checkpoints:
+            if only_priority and not self._gate.has_priority:
+                return None
+            if self._recovered and not self._gate.has_priority:
+                recovered = self._recovered.popleft()
+                return BatchArrived(gate=recovered.gate, channel=None, batch=recovered.batch)
+            polled = self._gate.poll()
+            if polled is None:
+                return None
+            channel, buffer = polled
+            if isinstance(buffer, BatchRef):
+                self._processed_bytes += buffer.size_bytes
+                return BatchArrived(gate=self._gate.gate_of(channel), channel=channel, batch=buffer)
+            if not isinstance(buffer, BarrierEvent):
+                return channel, buffer
+            self._on_barrier_event(channel, buffer, now)
+        return self._for_checkpoints.popleft()
+
+    def _on_barrier_event(self, channel: int, event: BarrierEvent, now: int) -> None:
+        if not self._barriers.pending_checkpoints:
+            self._processed_bytes = 0
+        self._perform(self._barriers.handle(channel, event, now), now)
+
+    def _perform(self, actions: Iterable[BarrierAction], now: int) -> None:
+        for action in actions:
+            self._act(action, now)
+
+    def _act(self, action: BarrierAction, now: int) -> None:
+        match action:
+            case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
+                self._alignment_start_ms = start_ms
+                due = SnapshotDue(barrier=barrier, alignment=self._alignment(now), in_flight=self._in_flight)
+                self._in_flight = ()
+                self._for_checkpoints.append(due)
+            case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
+                self._for_checkpoints.append(SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason))
+            case BlockChannel(channel=channel):
+                self._gate.block(channel)
+            case UnblockAllChannels():
+                self._gate.unblock_all()
+            case StartPersisting(checkpoint_id=checkpoint_id):
+                in_channels = map(_in_flight, self._gate.start_persisting(checkpoint_id))
+                self._in_flight = (*self._recovered, *in_channels)
+            case StopPersisting(checkpoint_id=checkpoint_id, is_complete=True):
+                self._gate.stop_persisting()
+                self._for_checkpoints.append(
+                    InFlightComplete(checkpoint_id=checkpoint_id, alignment=self._alignment(now))
+                )
+            case StopPersisting(checkpoint_id=checkpoint_id):
+                self._gate.stop_persisting()
+                self._for_checkpoints.append(InFlightGivenUp(checkpoint_id=checkpoint_id))
+            case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
+                self._gate.prioritize(channel, checkpoint_id)
+            case StartAlignmentTimer():
+                self._for_checkpoints.append(action)
+            case _:
+                assert_never(action)
+
+    def _alignment(self, now: int) -> Alignment:
+        return Alignment(duration_ms=now - self._alignment_start_ms, processed_bytes=self._processed_bytes)
 
     def _decide(self, channel: int, event: InputEvent) -> None:
         match event:
@@ -158,7 +293,7 @@ class TaskInputs:
             case LatencyMarker():
                 self._decided.append(PassedOn(event=event))
             case EndOfData():
-                status = self._gates.end_of_data_status
+                status = self._gate.end_of_data_status
                 if status is not EndOfDataStatus.NOT_END_OF_DATA:
                     self._decided.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
             case _:
@@ -191,15 +326,26 @@ class TaskInputs:
                 return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
             case TurnAway(message=message):
                 return [TellSender(message=message)]
-            case TellProducer(task_manager=task_manager, message=message):
-                return [TellPeer(receiver=task_manager, message=message)]
+            case GiveCredit(message=message):
+                return [TellProducer(message=message)]
             case ReleaseBatch(batch=batch):
                 return [TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))]
             case PersistInFlight(checkpoint_id=checkpoint_id) as persisted:
-                return self._channel_state.add_inputs(checkpoint_id, [in_flight(persisted)])
+                return self._channel_state.add_inputs(checkpoint_id, [_in_flight(persisted)])
             case Ignore():
                 return [effect]
             case ChannelFailed():
                 return []  # kept by the gate: see `failure`
             case _:
                 assert_never(effect)
+
+
+def _in_flight(persisted: PersistInFlight) -> InputInFlight:
+    """A batch that is part of a checkpoint, as the bridge is told of it."""
+    return InputInFlight(gate=persisted.gate, batch=persisted.batch)
+
+
+def _barrier_handler(descriptor: TaskDeploymentDescriptor, channels: int) -> CheckpointBarrierHandler:
+    if descriptor.checkpointing_mode is CheckpointingMode.AT_LEAST_ONCE:
+        return BarrierTracker(channels)
+    return BarrierAligner(channels)

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from flykka.actors.exchange.alignment import is_unaligned, may_time_out, unaligned_unsupported
-from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool
-from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, Refuse, ReleaseBatch, Send
-from flykka.actors.exchange.record_writer import RecordWriter
-from flykka.actors.exchange.result_partition import ResultPartition, partition_pool
-from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
+from flykka.actors.exchange.effects import PartitionEffect, ReleaseBatch, Send
+from flykka.actors.exchange.partition_errors import partition_not_found
+from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.actors.execution.effects import TaskEffect, TellBridge, TellPeer
 from flykka.actors.ignore import Ignore
 from flykka.messages.batch import BatchRef
@@ -21,7 +19,6 @@ from flykka.messages.exchange import (
     Event,
     PartitionRequest,
     TaskBuffers,
-    TaskEventMessage,
 )
 from flykka.messages.job_graph import ShipStrategy
 from flykka.messages.stage import ReleaseBatches, StageOutput
@@ -34,22 +31,17 @@ ALIGNED_STRATEGIES = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE, Ship
 class TaskOutputs:
     """The outputs of one attempt."""
 
-    __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of", "_partitions", "_writers")
+    __slots__ = ("_barrier_id", "_by_output", "_holding_barrier", "_output_of")
 
     def __init__(self, descriptors: Sequence[ResultPartitionDescriptor], buffers: TaskBuffers | None = None) -> None:
         self._by_output = {
             descriptor.output: ResultPartition(
                 descriptor,
-                None if buffers is None else _pool(descriptor, buffers, number),
-                partition_type=descriptor.partition_type,
+                None if buffers is None else buffers.outputs[number],
+                bytes_per_buffer=None if buffers is None else buffers.bytes_per_buffer,
             )
             for number, descriptor in enumerate(descriptors)
         }
-        self._writers = {output: RecordWriter(partition) for output, partition in self._by_output.items()}
-        self._partitions = ResultPartitionManager()
-        for partition in self._by_output.values():
-            self._partitions.register(partition)
-
         self._output_of = {partition.descriptor.partition_id: output for output, partition in self._by_output.items()}
         # Where the barrier that was sent last may time out and has not left: by output and subpartition.
         self._barrier_id = -1
@@ -83,22 +75,26 @@ class TaskOutputs:
                 return True
         return False
 
-    def handle(
-        self, event: PartitionRequest | AddCredit | CancelPartitionRequest | TaskEventMessage
-    ) -> list[TaskEffect]:
-        """A consumer asks, has room, leaves, or sends an event up."""
-        if isinstance(event, PartitionRequest):
-            effects = _effects(self._partitions.request(event))
-        else:
-            effects = _effects(self._partitions.handle(event))
-        if self._holding_barrier and not isinstance(event, TaskEventMessage):
-            self._note_barrier_left(event)
-        return effects
+    def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
+        """A consumer asks, has room or leaves."""
+        output = self._output_of.get(event.partition_id)
+        if output is None:
+            return [_not_here(event)]
+        partition = self._by_output[output]
+        match event:
+            case PartitionRequest(subpartition=subpartition, credit=credit, consumer=consumer):
+                effects = partition.request(subpartition, credit, consumer)
+            case AddCredit(subpartition=subpartition, credit=credit):
+                effects = partition.add_credit(subpartition, credit)
+            case CancelPartitionRequest(subpartition=subpartition):
+                effects = partition.cancel(subpartition)
+        self._note_barrier_left(output, event.subpartition)
+        return _effects(effects)
 
     def resize(self, buffers: TaskBuffers) -> None:
         """The TaskManager has shared its buffers out anew."""
         for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
-            partition.pool.resize(size)
+            partition.resize(size)
 
     @property
     def buffers_in_use(self) -> int:
@@ -107,15 +103,15 @@ class TaskOutputs:
 
     def add(self, output: int, batch: BatchRef) -> list[TaskEffect]:
         """Give a batch to the subpartition it was made for."""
-        return _effects(self._writers[output].emit(batch))
+        return _effects(self._by_output[output].add_batch(batch))
 
     def broadcast(self, event: Event) -> list[TaskEffect]:
         """Send an event down every output, behind all batches."""
-        return [effect for writer in self._writers.values() for effect in _effects(writer.broadcast_event(event))]
+        return [effect for partition in self.partitions for effect in _effects(partition.broadcast_event(event))]
 
     def emit_in_turn(self, event: Event) -> list[TaskEffect]:
         """Send an event down every output to one consumer, another one each time."""
-        return [effect for writer in self._writers.values() for effect in _effects(writer.emit_in_turn(event))]
+        return [effect for partition in self.partitions for effect in _effects(partition.emit_in_turn(event))]
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
         """Send a barrier down every output, and say which batches it has overtaken.
@@ -165,17 +161,17 @@ class TaskOutputs:
                     if partition.holds_barrier(subpartition, barrier.checkpoint_id):
                         self._holding_barrier[output, subpartition] = None
 
-    def _note_barrier_left(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> None:
-        output = self._output_of.get(event.partition_id)
-        if output is None or (output, event.subpartition) not in self._holding_barrier:
-            return
-        if not self._by_output[output].holds_barrier(event.subpartition, self._barrier_id):
-            del self._holding_barrier[output, event.subpartition]
+    def _note_barrier_left(self, output: int, subpartition: int) -> None:
+        is_held = (output, subpartition) in self._holding_barrier
+        if is_held and not self._by_output[output].holds_barrier(subpartition, self._barrier_id):
+            del self._holding_barrier[output, subpartition]
 
 
-def _pool(descriptor: ResultPartitionDescriptor, buffers: TaskBuffers, number: int) -> LocalBufferPool[BufferListener]:
-    size = buffers.outputs[number]
-    return partition_pool(descriptor.subpartitions, size, bytes_per_buffer=buffers.bytes_per_buffer)
+def _not_here(event: PartitionRequest | AddCredit | CancelPartitionRequest) -> TaskEffect:
+    if not isinstance(event, PartitionRequest):
+        return Ignore(reason=f"{event.partition_id} is not produced here")
+    refusal = partition_not_found(event.partition_id, event.subpartition, "the partition is not here")
+    return TellPeer(receiver=event.consumer, message=refusal)
 
 
 def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
@@ -186,12 +182,8 @@ def _effect(effect: PartitionEffect) -> TaskEffect:
     match effect:
         case Send(consumer=consumer, response=response):
             return TellPeer(receiver=consumer, message=response)
-        case Refuse(response=response):
-            return Ignore(reason=response.cause.message)
         case ReleaseBatch(batch=batch):
             return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
-        case NotifyPartitionConsumable(partition_id=partition_id):
-            return Ignore(reason=f"the consumers of {partition_id} were deployed with its producer")
         case Ignore():
             return effect
         case _:

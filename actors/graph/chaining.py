@@ -23,7 +23,7 @@ class Chain:
 
     nodes: tuple[StreamNode, ...]
     reads: tuple[int | None, ...]
-    group: str | None
+    group: str
     inputs: tuple[StreamEdge, ...]
     outputs: tuple[StreamEdge, ...]
 
@@ -33,15 +33,13 @@ class Chain:
         return self.nodes[0]
 
 
-def sharing_groups(graph: StreamGraph) -> dict[str, str | None]:
+def sharing_groups(graph: StreamGraph) -> dict[str, str]:
     """The effective slot sharing group of every uid: its own, else that of all inputs where they agree.
 
-    Where slots are not shared there is none. Raises `GraphError` as `StreamGraph.topological` does.
+    Raises `GraphError` as `StreamGraph.topological` does.
     """
     order = graph.topological()
-    if not graph.slot_sharing_enabled:
-        return dict.fromkeys((node.uid for node in order), None)
-    groups: dict[str, str | None] = {}
+    groups: dict[str, str] = {}
     for node in order:
         inherited = {groups[edge.source_uid] for edge in graph.inputs(node.uid)}
         if node.slot_sharing_group is not None:
@@ -53,7 +51,7 @@ def sharing_groups(graph: StreamGraph) -> dict[str, str | None]:
     return groups
 
 
-def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str | None]) -> bool:
+def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str]) -> bool:
     """Whether the two ends of an edge run in one task."""
     if edge.is_side_output:
         return True
@@ -67,15 +65,7 @@ def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str | N
         and source.parallelism == target.parallelism
         and groups[source.uid] == groups[target.uid]
         and edge.exchange_mode is not ExchangeMode.BATCH
-        and not (target.yields and _head(graph, source, groups).has_own_thread)
     )
-
-
-def _head(graph: StreamGraph, node: StreamNode, groups: dict[str, str | None]) -> StreamNode:
-    """The operator that the chain of `node` begins with."""
-    while (inputs := graph.inputs(node.uid)) and is_chainable(graph, inputs[0], groups):
-        node = graph.node(inputs[0].source_uid)
-    return node
 
 
 def chains(graph: StreamGraph) -> tuple[Chain, ...]:
@@ -114,9 +104,7 @@ def _without_sinks_beside_outputs(
     }
 
 
-def _chain(
-    graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str | None]
-) -> Chain:
+def _chain(graph: StreamGraph, nodes: list[StreamNode], fused: dict[str, StreamEdge], groups: dict[str, str]) -> Chain:
     place = {node.uid: index for index, node in enumerate(nodes)}
     outputs = [edge for node in nodes for edge in graph.outputs(node.uid) if fused.get(edge.target_uid) is not edge]
     return Chain(

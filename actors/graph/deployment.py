@@ -45,7 +45,6 @@ def deployment_descriptor(job_graph: JobGraph, vertices: Vertices, vertex: Execu
         task_cancellation=job_graph.task_cancellation,
         stage_timeout_ms=job_graph.stage_timeout_ms,
         checkpointing_mode=job_graph.checkpointing.mode,
-        alignment_limit_bytes=job_graph.checkpointing.alignment_limit_bytes,
         job_type=job_graph.job_type,
     )
 

@@ -93,13 +93,6 @@ class CancellationRequested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuspensionRequested:
-    """This leader lets go of the job; another may take it up."""
-
-    cause: SerializedThrowable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDue:
     """The pause before the restart of this `version` is over."""
 
@@ -146,7 +139,6 @@ Event = (
     | GlobalFailureReported
     | StoppingChanged
     | CancellationRequested
-    | SuspensionRequested
     | RestartDue
     | RestartDelayDrawn
     | PartitionProducerStateRequested

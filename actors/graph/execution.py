@@ -106,13 +106,6 @@ class Execution:
             return []
         return [self._move(ExecutionState.CANCELING, now), *self._cancel_task()]
 
-    def suspend(self, now: int) -> list[AttemptEffect]:
-        """Stop without waiting for the task's word."""
-        effects = self.cancel(now)
-        if self.state is ExecutionState.CANCELING:
-            effects += self._end(ExecutionState.CANCELED, now)
-        return effects
-
     def fail(self, cause: SerializedThrowable, now: int) -> list[AttemptEffect]:
         """The attempt has failed, or nobody will hear of it again; where it was being cancelled, that is its end."""
         if self.is_terminal:

@@ -14,7 +14,7 @@ by a restart (`scheduling.failure_handler`), and what a single attempt does with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from flykka.actors.errors import IllegalTransitionError
@@ -101,8 +101,6 @@ class ExecutionGraph:
                 return []
             case events.CancellationRequested():
                 return self._on_cancel(now)
-            case events.SuspensionRequested(cause=cause):
-                return self._on_suspend(cause, now)
             case events.RestartDue(version=version):
                 return self._on_restart_due(version, now)
             case events.RestartDelayDrawn(version=version, chance=chance):
@@ -274,7 +272,7 @@ class ExecutionGraph:
             return [self._ignore("a failure")]
         self.failure_cause, self._failing_vertex = cause, vertex
         self.number_of_restarts += 1
-        return [self._move(JobStatus.FAILING), *self._end_attempts(Execution.cancel, now)]
+        return [self._move(JobStatus.FAILING), *self._cancel_attempts(now)]
 
     def _on_cancel(self, now: int) -> list[Effect]:
         if self.status is JobStatus.RESTARTING:
@@ -284,20 +282,14 @@ class ExecutionGraph:
             return [self._ignore("cancelling")]
         is_ending = self.status is JobStatus.FAILING
         moved = self._move(JobStatus.CANCELLING)
-        return [moved] if is_ending else [moved, *self._end_attempts(Execution.cancel, now)]
+        return [moved] if is_ending else [moved, *self._cancel_attempts(now)]
 
-    def _on_suspend(self, cause: SerializedThrowable, now: int) -> list[Effect]:
-        if self.status in JOB_TERMINAL:
-            return [self._ignore("suspending")]
-        self.failure_cause = cause
-        return [self._move(JobStatus.SUSPENDED), *self._end_attempts(Execution.suspend, now)]
-
-    def _end_attempts(self, end: Callable[[Execution, int], list[AttemptEffect]], now: int) -> list[Effect]:
+    def _cancel_attempts(self, now: int) -> list[Effect]:
         self.version += 1
         self._is_stopping = self._finalizing = False
         self._failovers.end_all(self._tasks.topology.tasks)
         self._tasks.give_up_all()
-        return [effect for execution in self.executions for effect in self._perform(end(execution, now), now)]
+        return [effect for execution in self.executions for effect in self._perform(execution.cancel(now), now)]
 
     def _finalize(self) -> list[Effect]:
         if self._finalizing:

@@ -104,7 +104,7 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         inputs=tuple(_edge(graph, edge, wiring) for edge in chain.inputs),
         outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
         # Where slots are not shared, every vertex has slots of its own.
-        slot_sharing_group=own_id if chain.group is None else chain.group,
+        slot_sharing_group=chain.group,
         firing_mode=_firing_mode(graph, chain),
         watermark_delay_ms=head.watermark_delay_ms,
         idle_timeout_ms=head.idle_timeout_ms,
@@ -145,8 +145,6 @@ def _result_partition_type(graph: StreamGraph, edge: StreamEdge) -> ResultPartit
         case ExchangeMode.BATCH:
             return ResultPartitionType.BLOCKING
         case _ if graph.job_type is JobType.BATCH:
-            return ResultPartitionType.BLOCKING
-        case ExchangeMode.UNDEFINED if graph.blocking_connections_between_chains:
             return ResultPartitionType.BLOCKING
         case _:
             return ResultPartitionType.PIPELINED_BOUNDED

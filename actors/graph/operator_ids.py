@@ -82,7 +82,7 @@ def _of_uid(uid: str) -> bytes:
     return blake2b(uid.encode(), digest_size=_SIZE).digest()
 
 
-def _of_structure(graph: StreamGraph, node: StreamNode, ids: dict[str, bytes], groups: dict[str, str | None]) -> bytes:
+def _of_structure(graph: StreamGraph, node: StreamNode, ids: dict[str, bytes], groups: dict[str, str]) -> bytes:
     place = len(ids).to_bytes(4)
     chained = sum(is_chainable(graph, edge, groups) for edge in graph.outputs(node.uid))
     made = bytearray(blake2b(place * (1 + chained), digest_size=_SIZE).digest())

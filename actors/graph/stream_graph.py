@@ -50,10 +50,7 @@ class StreamNode:
     `idle_timeout_ms` (sources) how long nothing may be read before the source holds no watermark back any more.
 
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
-    id that the user gave beside it. A source `has_own_thread` where it does not take turns with the operators of its
-    task (Flink's legacy source); an operator that `yields` gives its turn away and cannot run behind such a source.
-    `state_schema` is what an operator with keyed state keeps. Flink's programs say `has_own_thread`, `yields`,
-    `resources` and `buffer_timeout_ms`, ours do not: sources of ours take turns, and a batch goes out when it is made.
+    id that the user gave beside it. `state_schema` is what an operator with keyed state keeps.
     """
 
     uid: str
@@ -73,10 +70,7 @@ class StreamNode:
     has_automatic_uid: bool = False
     uid_hash: str | None = None
     co_location_group: str | None = None
-    buffer_timeout_ms: int | None = None
     resources: ResourceSpec = field(default_factory=ResourceSpec)
-    has_own_thread: bool = False
-    yields: bool = False
     state_schema: StateSchema | None = None
 
 
@@ -100,24 +94,18 @@ class StreamEdge:
 class StreamGraph:
     """Operators and edges in the order in which they were added, which is the order that everything later keeps.
 
-    Programs of ours share slots. Of a BATCH program everything that is exchanged is made wholly before it is read.
-    `slot_sharing_enabled` and `blocking_connections_between_chains` are for Flink's batch programs of old, which say
-    this one by one.
+    Of a BATCH program everything that is exchanged is made wholly before it is read.
     """
 
     def __init__(
         self,
         *,
         chaining_enabled: bool = True,
-        slot_sharing_enabled: bool = True,
-        blocking_connections_between_chains: bool = False,
         schedule_mode: ScheduleMode = ScheduleMode.EAGER,
         job_type: JobType = JobType.STREAMING,
     ) -> None:
         self.job_type = job_type
         self.chaining_enabled = chaining_enabled
-        self.slot_sharing_enabled = slot_sharing_enabled
-        self.blocking_connections_between_chains = blocking_connections_between_chains
         self.schedule_mode = schedule_mode
         self._nodes: dict[str, StreamNode] = {}
         self._owner_of_hash: dict[str, str] = {}

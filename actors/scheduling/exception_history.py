@@ -27,7 +27,6 @@ MAX_CONCURRENT = 8
 _ENDS = {
     JobStatus.FAILED: FailureOutcome.FAILED,
     JobStatus.CANCELED: FailureOutcome.CANCELED,
-    JobStatus.SUSPENDED: FailureOutcome.SUSPENDED,
 }
 
 
@@ -79,8 +78,6 @@ class ExceptionHistory:
                 return [self._failed(failed)]
             case JobStatusMoved(status=JobStatus.FAILING, cause=cause) if cause is not None:
                 return self._on_failing(cause, now)
-            case JobStatusMoved(status=JobStatus.SUSPENDED, cause=cause) if cause is not None:
-                return [*self._on_failing(cause, now), *self._end(FailureOutcome.SUSPENDED)]
             case JobStatusMoved(status=status, why=why) if status in _ENDS:
                 return self._end(_ENDS[status], why)
             case StartRestartTimer():

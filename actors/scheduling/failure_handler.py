@@ -54,11 +54,6 @@ class GiveUp:
     cause: SerializedThrowable
     why: str
 
-    @property
-    def is_unrecoverable(self) -> bool:
-        """Whether that is because of the failure itself, and not because restarts are used up."""
-        return classify(self.cause) is ThrowableType.NON_RECOVERABLE
-
 
 class ExecutionFailureHandler(Generic[T]):
     """One per job."""

@@ -128,11 +128,6 @@ class SlotManager:
         """The slots of TaskManagers that are on their way."""
         return self._tracker.expected_slots
 
-    @property
-    def expected_slots_taken(self) -> int:
-        """How many of them requests wait for."""
-        return min(self._tracker.expected_slots, len(self._waiting))
-
     def is_idle(self, task_manager: TaskManagerId) -> bool:
         """Whether it is there and none of its slots is used."""
         return self._tracker.is_idle(task_manager)

@@ -146,19 +146,9 @@ class SlotPool:
     # What may be asked
 
     @property
-    def free_slots(self) -> tuple[AllocationId, ...]:
-        """What nobody uses."""
-        return tuple(self._free)
-
-    @property
     def pending_requests(self) -> tuple[SlotRequestId, ...]:
         """Who waits, the longest waiting first."""
         return tuple(self._pending)
-
-    @property
-    def waiting_for_resource_manager(self) -> int:
-        """How many requests wait for somebody who could be asked."""
-        return 0 if self._resource_manager_connected else len(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:
         """Whether the slot of this allocation is the job's, used or free."""

@@ -161,11 +161,6 @@ class SlotSharing:
             if allocation_id not in self._by_allocation and place not in self._kept_for[allocation_id].values():
                 yield allocation_id
 
-    def open_for(self, group: str, vertex_id: JobVertexId) -> int:
-        """How many slots of a group a further subtask of a vertex could join."""
-        opened = self._open(group, ("vertex", vertex_id))
-        return len(opened.pending) + len(opened.resolved)
-
     def _joinable(self, request: SlotRequest, candidates: Iterable[SharedSlot]) -> SharedSlot | None:
         return next((shared for shared in candidates if self.can_join(request, shared)), None)
 

@@ -111,5 +111,3 @@ def _outcome(entry: RootExceptionHistoryEntry) -> str:
             return f"not recovered: the job has FAILED{why}"
         case FailureOutcome.CANCELED:
             return "the job was cancelled before it recovered"
-        case FailureOutcome.SUSPENDED:
-            return "the job was suspended: another driver may take it up"

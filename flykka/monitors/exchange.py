@@ -6,16 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import AlignmentType
 from flykka.messages.exchange import (
     AddCredit,
     BufferResponse,
     CancelPartitionRequest,
-    CheckpointBarrier,
     EndOfPartition,
     PartitionRequest,
-    ResumeConsumption,
-    TaskEventMessage,
 )
 from flykka.messages.ids import ResultPartitionId
 from flykka.messages.ref import Ref
@@ -23,8 +19,6 @@ from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Turn
-
-_BLOCKING = frozenset({AlignmentType.ALIGNED, AlignmentType.FORCED_ALIGNED})
 
 Channel = tuple[ResultPartitionId, int]
 
@@ -36,16 +30,12 @@ class _Reader:
     credit: int
     next_number: int = 0
     has_ended: bool = False
-    is_blocked: bool = False
-    """Behind an aligned barrier nothing is sent before the reader asks for it."""
 
 
 class ExchangeMonitor(ConversationMonitor):
     """Watches both ends of every channel, each by itself.
 
-    A producer may send what it has been given credit for; to a consumer may come what it has given credit for.
-    Credit that a blocked channel gives back is not seen in messages, so that there somewhat more would pass.
-    """
+    A producer may send what it has been given credit for; to a consumer may come what it has given credit for."""
 
     name = "exchange"
 
@@ -60,7 +50,6 @@ class ExchangeMonitor(ConversationMonitor):
             PartitionRequest: self._on_asked,
             AddCredit: self._on_credit,
             CancelPartitionRequest: self._on_left,
-            TaskEventMessage: self._on_event,
             BufferResponse: self._on_arrived,
         }
 
@@ -97,12 +86,6 @@ class ExchangeMonitor(ConversationMonitor):
         self._outputs.get(turn.recipient, {}).pop((message.partition_id, message.subpartition), None)
         return ()
 
-    def _on_event(self, turn: Turn, message: TaskEventMessage) -> Iterable[Violation]:
-        reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
-        if reader is not None and isinstance(message.event, ResumeConsumption):
-            reader.is_blocked = False
-        return ()
-
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         reader = self._outputs.get(turn.recipient, {}).get((message.partition_id, message.subpartition))
         if reader is None:
@@ -114,15 +97,12 @@ class ExchangeMonitor(ConversationMonitor):
                 reader.credit = 0
                 yield self.violation(turn, f"{_named(message)} is sent without credit")
         reader.has_ended = isinstance(message.buffer, EndOfPartition)
-        reader.is_blocked = (
-            isinstance(message.buffer, CheckpointBarrier) and message.buffer.options.alignment in _BLOCKING
-        )
 
     def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterator[Violation]:
         if message.state.state is not ExecutionState.FINISHED:
             return
         for (partition_id, subpartition), reader in self._outputs.pop(turn.recipient, {}).items():
-            if not reader.has_ended and not reader.is_blocked:
+            if not reader.has_ended:
                 text = f"{message.state.attempt} finishes, and the end of subpartition {subpartition} of {partition_id}"
                 yield self.violation(turn, f"{text} was not sent")
 

@@ -40,7 +40,6 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
         mode=CheckpointingMode.AT_LEAST_ONCE if is_at_least_once else CheckpointingMode.EXACTLY_ONCE,
         unaligned=is_unaligned,
         aligned_timeout_ms=chance.choice((0, 20)) if is_unaligned else 0,
-        alignment_limit_bytes=chance.choice((None, None, 64)),
     )
 
 

@@ -183,8 +183,6 @@ def _plainer_plans(plan: JobPlan, *, is_last: bool) -> Iterator[JobPlan]:
         yield replace(plan, checkpointing=replace(settings, mode=CheckpointingMode.EXACTLY_ONCE))
     if settings.unaligned:
         yield replace(plan, checkpointing=replace(settings, unaligned=False, aligned_timeout_ms=0))
-    if settings.alignment_limit_bytes is not None:
-        yield replace(plan, checkpointing=replace(settings, alignment_limit_bytes=None))
 
 
 def _plainer_faults(scenario: Scenario) -> Iterator[Scenario]:

@@ -31,18 +31,10 @@ class Defaults:
 
     parallelism: int = 1
     max_parallelism: int | None = None
-    buffer_timeout_ms: int = 100
     chaining_enabled: bool = True
     auto_generated_uids: bool = True
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
-
-    def buffer_timeout_of(self, own_ms: int | None) -> int:
-        """The buffer timeout of an operator that says `own_ms`; below 0 it says nothing, as in Flink.
-
-        Nothing of ours waits for it: a batch goes out when it is made.
-        """
-        return self.buffer_timeout_ms if own_ms is None or own_ms < 0 else own_ms
 
     def max_parallelism_of(self, own: int | None) -> int | None:
         """The maximum parallelism of an operator that says `own`; None where it is to be derived."""

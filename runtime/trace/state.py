@@ -42,7 +42,7 @@ _MAX_DEPTH = 64
 _MAX_KEPT = 1024
 _TAKEN_AS_TEXT = (date, time, timedelta, tzinfo, Decimal, Fraction, UUID, PurePath, complex, range, slice, count)
 _NO_LIVE_OBJECTS = (Value, Ref, Enum, type, FunctionType, str, bytes, int, float, type(None))
-_KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.fsm")
+_KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
 """Modules of the kernel whose objects actors hold as state of their own."""
 
 

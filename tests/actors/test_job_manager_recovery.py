@@ -21,7 +21,6 @@ from flykka.messages.job import (
     ListeningBehaviour,
     RegisterJobClient,
     RegisterJobClientSuccess,
-    RemoveJob,
     RequestJob,
     StopJob,
     StoppingFailure,
@@ -213,25 +212,3 @@ def test_what_is_asked_while_nobody_leads_is_answered_by_the_next_leader(driver:
     driver.services.acquired()
 
     assert driver.heard(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
-
-
-def test_a_job_manager_that_leads_no_more_removes_nothing_of_the_leaders(driver: Driver) -> None:
-    driver.run(driver.graph(), slots=1)
-    driver.services.lost()
-
-    driver.job_manager.tell(RemoveJob(job_id=JOB))
-    driver.system.run_until_idle()
-
-    assert driver.kept() == [JOB]
-    assert driver.last(driver.client, JobResultFailure).cause.type_name == "JobNotFoundError"
-
-
-def test_a_leader_that_removes_a_job_keeps_nothing_of_it(driver: Driver) -> None:
-    driver.run(driver.graph(), slots=1)
-
-    driver.job_manager.tell(RemoveJob(job_id=JOB))
-    driver.system.run_until_idle()
-
-    assert driver.kept() == []
-    assert driver.system.find(driver.registration.job_master.path) is None
-    assert len(driver.job_masters()) == 1

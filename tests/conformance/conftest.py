@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.case_files import OPEN_CASES, case_files
-from tests.conformance.not_offered import not_offered
+from tests.conformance.not_applicable import not_applicable
 
 _counted = pytest.StashKey[Counter[tuple[str, str]]]()
 
@@ -38,8 +38,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     params = getattr(getattr(item, "callspec", None), "params", {})
     if report.when == "call" and params.keys() == {"area", "case"}:
-        offered = not_offered(params["area"], params["case"]) is None
-        outcome = "failed" if report.failed else "passed" if offered else "not offered"
+        applies = not_applicable(params["area"], params["case"]["id"]) is None
+        outcome = "failed" if report.failed else "passed" if applies else "not applicable"
         item.config.stash.setdefault(_counted, Counter())[item.name.partition("[")[2].partition("/")[0], outcome] += 1
     return report
 
@@ -49,5 +49,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if counted:
         terminalreporter.section("conformance")
     for name in sorted({name for name, _ in counted}):
-        figures = (f"{counted[name, outcome]} {outcome}" for outcome in ("passed", "failed", "not offered"))
+        figures = (f"{counted[name, outcome]} {outcome}" for outcome in ("passed", "failed", "not applicable"))
         terminalreporter.line(f"{name}: {', '.join(figures)}")

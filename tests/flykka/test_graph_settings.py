@@ -61,11 +61,6 @@ def test_a_cancelled_task_may_take_as_long_as_is_said() -> None:
         settings.set_task_cancellation(interval=0)
 
 
-@pytest.mark.parametrize(("own", "expected"), [(None, 77), (-1, 77), (0, 0), (12, 12)])
-def test_a_buffer_timeout_below_nothing_is_that_of_the_environment(own: int | None, expected: int) -> None:
-    assert Defaults(buffer_timeout_ms=77).buffer_timeout_of(own) == expected
-
-
 @pytest.mark.parametrize("mode", ["BATCH", RuntimeExecutionMode.BATCH])
 def test_the_runtime_mode_is_said_by_the_enum_or_its_name(mode: RuntimeExecutionMode | str) -> None:
     assert JobSettings().set_runtime_mode(mode).defaults.runtime_mode is RuntimeExecutionMode.BATCH

@@ -55,15 +55,6 @@ def test_what_the_cluster_says_holds_for_jobs_that_say_nothing() -> None:
     assert fallback.resolved_restart_strategy(cluster) == cluster
 
 
-def test_execution_retries_hold_where_no_restart_strategy_is_set() -> None:
-    settings = JobSettings().set_number_of_execution_retries(2).set_execution_retry_delay("3s")
-
-    assert settings.restart_strategy == RestartStrategies.fixed_delay_restart(2, "3s")
-    assert JobSettings().set_number_of_execution_retries(0).restart_strategy == RestartStrategies.no_restart()
-    chosen = RestartStrategies.fixed_delay_restart()
-    assert settings.set_restart_strategy(chosen).restart_strategy == chosen
-
-
 def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> None:
     chosen = RestartStrategies.fixed_delay_restart(attempts=2)
 
@@ -189,11 +180,10 @@ def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypa
 def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
     settings = JobSettings().enable_checkpointing("1s").enable_unaligned_checkpoints()
 
-    settings.set_aligned_checkpoint_timeout("3s").set_max_alignment_size(1_000)
+    settings.set_aligned_checkpoint_timeout("3s")
 
     assert settings.checkpointing.unaligned
     assert settings.checkpointing.aligned_timeout_ms == 3_000
-    assert settings.checkpointing.alignment_limit_bytes == 1_000
     assert not settings.enable_unaligned_checkpoints(False).checkpointing.unaligned
 
 

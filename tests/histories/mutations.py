@@ -148,9 +148,9 @@ MUTATIONS = (
         history="rescaled",
     ),
     Mutation(
-        where="exchange.subpartition:PipelinedSubpartition.backlog",
-        line="return self._queued_batches if everything else max(self._queued_batches - 1, 0)",
-        instead="return max(self._queued_batches - 1, 0)",
+        where="exchange.subpartition:Subpartition._next",
+        line="self._told_backlog = self.backlog",
+        instead="self._told_backlog = self.backlog = max(self.backlog - 1, 0)",
         history="unaligned",
     ),
     Mutation(

@@ -12,7 +12,6 @@ from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.pending import CoordinatedJob
 from flykka.actors.checkpoint.plan import PlannedTask
 from flykka.actors.checkpoint.properties import CheckpointProperties
-from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.errors import MasterHookError
 from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.messages.checkpoint import (
@@ -113,7 +112,6 @@ class Coordination:
         operator_coordinators: bool = False,
         storage_answers: bool = True,
         hooks: Sequence[MasterTriggerRestoreHook] = (),
-        rules: CoordinatorRules | None = None,
         recovers: bool = True,
         **changed: Any,
     ) -> None:
@@ -123,7 +121,6 @@ class Coordination:
             settings(**changed),
             operator_coordinators=operator_coordinators,
             master_hooks=self.hooks.identifiers,
-            rules=rules,
         )
         self.now = 0
         self.log: list[CoordinatorEffect] = []

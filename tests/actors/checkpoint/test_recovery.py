@@ -128,28 +128,6 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
     assert of(effects.Dispose, ended) == of(effects.DeleteJob, ended) == []
 
 
-def test_a_suspended_job_leaves_everything_to_whoever_takes_it_over() -> None:
-    world = two_tasks()
-    complete(world, 1, shared=["x"])
-
-    ended = world.handle(events.Shutdown(job_status=JobStatus.SUSPENDED))
-
-    assert of(effects.Dispose, ended) == of(effects.DeleteJob, ended) == []
-    assert of(effects.ReportStopped, ended) == [effects.ReportStopped(retained=("chk-1",))]
-
-
-def test_what_was_being_added_when_the_job_was_suspended_is_complete_when_the_store_has_it() -> None:
-    world = two_tasks(storage_answers=False)
-    complete(world, 1)
-
-    suspended = world.handle(events.Shutdown(job_status=JobStatus.SUSPENDED))
-    ended = world.written(1)
-
-    assert of(effects.ReportStopped, suspended) == []
-    assert of(effects.ReportStopped, ended) == [effects.ReportStopped(retained=("chk-1",))]
-    assert world.disposed() == []
-
-
 def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None:
     world = two_tasks(storage_answers=False)
     complete(world, 1, shared=["x"])

@@ -10,7 +10,6 @@ from flykka.actors.checkpoint.request_decider import (
     CheckpointRequestDecider,
     CheckpointTriggerRequest,
 )
-from flykka.actors.checkpoint.single_request_gate import SingleRequestGate
 from flykka.messages.checkpoint import CheckpointDeclineReason
 
 IDLE, BUSY = CheckpointLoad(pending=0), CheckpointLoad(pending=0, is_triggering=True)
@@ -110,32 +109,3 @@ def test_limits_that_allow_nothing_are_refused() -> None:
         CheckpointRequestDecider(max_concurrent=0, min_pause_ms=0)
     with pytest.raises(ValueError, match="wait"):
         CheckpointRequestDecider(max_concurrent=1, min_pause_ms=0, max_queued=0)
-
-
-def test_before_there_was_a_queue_one_request_waited_and_the_clockwork_stood_still() -> None:
-    gate = SingleRequestGate(max_concurrent=1, min_pause_ms=0)
-
-    first = gate.offer(request(0, periodic=True), FULL, 0)
-    second = gate.offer(request(1), IDLE, 0)
-    freed = gate.poll(IDLE, 0)
-
-    assert (first.parks, [reason for _, reason in first.dropped]) == (
-        True,
-        [CheckpointDeclineReason.TOO_MANY_CONCURRENT_CHECKPOINTS],
-    )
-    assert [reason for _, reason in second.dropped] == [CheckpointDeclineReason.ALREADY_QUEUED]
-    assert freed.retry_ms == 0
-
-
-def test_before_there_was_a_queue_those_behind_a_trigger_were_decided_over_behind_it() -> None:
-    gate = SingleRequestGate(max_concurrent=1, min_pause_ms=0)
-    late, forced = request(0), request(1, for_savepoint())
-    gate.offer(late, BUSY, 0)
-    gate.offer(forced, BUSY, 0)
-
-    first = gate.poll(FULL, 0)
-    second = gate.poll(FULL, 0)
-
-    assert [dropped for dropped, _ in first.dropped] == [late]
-    assert first.parks
-    assert second.chosen == forced

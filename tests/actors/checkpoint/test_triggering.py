@@ -6,9 +6,6 @@ import pytest
 
 from flykka.actors.checkpoint import effects, events
 from flykka.actors.checkpoint.effects import TimerKind
-from flykka.actors.checkpoint.properties import for_checkpoint
-from flykka.actors.checkpoint.rules import CoordinatorRules
-from flykka.messages.checkpoint import CheckpointDeclineReason
 from flykka.messages.coordination import PeriodicTriggerDue
 from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import (
@@ -119,16 +116,3 @@ def test_the_clockwork_has_one_request_waiting_however_long_a_checkpoint_takes()
     assert behind == [2]
     assert list(world.machine.pending) == []
     assert world.effects(effects.TriggerDeclined) == []
-
-
-def test_before_requests_waited_the_clockwork_was_refused_for_being_off_whatever_is_pending() -> None:
-    world = two_tasks(max_concurrent=1, rules=CoordinatorRules.of_flink(1, 9))
-    world.trigger()
-
-    world.handle(events.TriggerRequested(properties=for_checkpoint(), is_periodic=True))
-    world.decline("sink", 1)
-    world.trigger()
-
-    [declined] = world.effects(effects.TriggerDeclined)
-    assert declined.reason is CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
-    assert list(world.machine.pending) == [2]

@@ -11,7 +11,7 @@ from flykka.messages.batch import BatchRef
 from flykka.messages.exchange import BacklogAnnouncement, Buffer, BufferResponse, ErrorResponse
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.ids import BatchId, ResultPartitionId
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
 from flykka.messages.ref import Ref
 from flykka.messages.task import InputChannelDescriptor, InputGateDescriptor, ResultPartitionDescriptor
 
@@ -29,7 +29,11 @@ def batch(name: str = "b", subpartition: int = 0) -> BatchRef:
     return BatchRef(batch_id=BatchId(name), rows=10, size_bytes=100, subpartition=subpartition)
 
 
-def descriptor(subpartitions: int = 1, producer: int = 0) -> ResultPartitionDescriptor:
+def descriptor(
+    subpartitions: int = 1,
+    producer: int = 0,
+    partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
+) -> ResultPartitionDescriptor:
     """The output of one producer."""
     return ResultPartitionDescriptor(
         partition_id=partition_id(producer),
@@ -37,6 +41,7 @@ def descriptor(subpartitions: int = 1, producer: int = 0) -> ResultPartitionDesc
         subpartitions=subpartitions,
         ship_strategy=ShipStrategy.HASH,
         max_parallelism=128,
+        partition_type=partition_type,
     )
 
 
@@ -60,7 +65,7 @@ def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -
 
 def requested_gate(channels: int = 1, exclusive: int = 2, floating: int = 0) -> InputGate:
     """A gate that has asked for all its partitions."""
-    gate = InputGate(gate_descriptor(channels), exclusive, floating)
+    gate = InputGate([gate_descriptor(channels)], exclusive, floating)
     gate.request_partitions()
     return gate
 

@@ -110,45 +110,6 @@ def test_a_pool_that_grows_serves_who_waits() -> None:
     assert growing.free == 2
 
 
-def test_a_batch_that_is_made_already_takes_a_buffer_beyond_the_size_which_is_the_first_to_go_back() -> None:
-    full = drained(1)
-
-    full.take_overdraft()
-    used = full.used
-    full.give_back()
-
-    assert used == 2
-    assert (full.used, full.held, full.is_available) == (1, 1, False)
-
-
-def test_a_pool_that_holds_its_share_of_bytes_has_no_buffer_to_give() -> None:
-    bounded = pool(10, bytes_per_buffer=100)
-    bounded.take(size_bytes=999)
-    before = bounded.is_available
-    bounded.take(size_bytes=1)
-
-    assert (before, bounded.is_available, bounded.take()) == (True, False, False)
-    bounded.give_back(size_bytes=999)
-    assert bounded.is_available
-
-
-def test_a_pool_that_holds_nothing_takes_a_batch_of_any_size() -> None:
-    assert pool(1, bytes_per_buffer=1).take(size_bytes=1_000_000)
-
-
-def test_a_channel_that_has_all_it_may_have_closes_the_pool_until_it_gives_back() -> None:
-    fair = pool(10, max_buffers_per_channel=2)
-    fair.take(0)
-    fair.take(1)
-    before = fair.is_available
-    fair.take(0)
-
-    full = fair.is_available
-    fair.give_back(0)
-
-    assert (before, full, fair.is_available) == (True, False, True)
-
-
 def test_the_end_of_a_pool_is_told_to_who_waits_and_nothing_can_be_taken_from_it() -> None:
     ended = drained(1)
     waiting = Waiting()
@@ -186,15 +147,13 @@ def test_a_buffer_cannot_come_back_twice() -> None:
         pool(1).give_back()
 
 
-@given(st.integers(0, 5), st.lists(st.sampled_from(["take", "overdraft", "back", "wait", "grow", "shrink"])))
+@given(st.integers(0, 5), st.lists(st.sampled_from(["take", "back", "wait", "grow", "shrink"])))
 def test_whatever_happens_no_buffer_is_lost_and_none_is_idle_beyond_the_size(size: int, words: list[str]) -> None:
     tried = pool(size)
     for word in words:
         match word:
             case "take":
                 tried.take()
-            case "overdraft":
-                tried.take_overdraft()
             case "back" if tried.used:
                 tried.give_back()
             case "wait":

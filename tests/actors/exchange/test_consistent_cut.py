@@ -4,6 +4,7 @@ barriers, every batch once. Whatever the barriers want to be, and in whatever or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -101,7 +102,7 @@ class Task:
                     pass
             self.gate.check()
 
-    def _note(self, effects: list[GateEffect]) -> None:
+    def _note(self, effects: Sequence[GateEffect]) -> None:
         for effect in effects:
             if isinstance(effect, PersistInFlight):
                 self.checkpoints[effect.checkpoint_id].in_flight.append(effect.batch.batch_id)

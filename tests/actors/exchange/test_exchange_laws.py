@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.effects import GateEffect, PartitionEffect, RequestPartition, Send, TellProducer
+from flykka.actors.exchange.effects import GateEffect, GiveCredit, PartitionEffect, RequestPartition, Send
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.exchange.result_partition import ResultPartition
 from flykka.messages.batch import BatchRef
@@ -48,7 +48,7 @@ class Exchange(RuleBasedStateMachine):
     def begin(self, exclusive: int, floating: int, queued: int) -> None:
         self.exclusive = exclusive
         self.bound = CHANNELS * exclusive + floating
-        self.gate = InputGate(gate_descriptor(CHANNELS), exclusive, floating)
+        self.gate = InputGate([gate_descriptor(CHANNELS)], exclusive, floating)
         self.outputs: list[ResultPartition] = [partition(producer=producer) for producer in range(CHANNELS)]
         self.to_gate: list[deque[ToGate]] = [deque() for _ in range(CHANNELS)]
         self.to_producer: list[deque[ToProducer]] = [deque() for _ in range(CHANNELS)]
@@ -121,7 +121,7 @@ class Exchange(RuleBasedStateMachine):
     def share_out_anew(self, floating: int) -> None:
         # What was lent beyond the new size is still out.
         self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
-        self._post_to_producers(self.gate.resize(floating))
+        self._post_to_producers(self.gate.resize([floating]))
 
     @rule(channel=SOME_CHANNEL)
     def block(self, channel: int) -> None:
@@ -164,7 +164,7 @@ class Exchange(RuleBasedStateMachine):
         self._run_dry()
         assert self.read == self.made
         assert self.gate.is_finished
-        assert self.gate.floating.free == self.gate.floating.size
+        assert self.gate.floating[0].free == self.gate.floating[0].size
 
     def _run_dry(self) -> None:
         while self._can_go_on():
@@ -195,7 +195,7 @@ class Exchange(RuleBasedStateMachine):
             match effect:
                 case RequestPartition(channel=channel):
                     self.to_producer[channel].append(effect)
-                case TellProducer(channel=channel, message=AddCredit() as message):
+                case GiveCredit(channel=channel, message=message):
                     self.to_producer[channel].append(message)
                 case _:
                     raise AssertionError(f"nothing goes wrong in here, and yet: {effect}")

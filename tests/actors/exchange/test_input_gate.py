@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from flykka.actors.exchange.effects import (
     PRODUCER_FAILED_ERROR,
     ChannelFailureKind,
+    GiveCredit,
     ReleaseBatch,
-    TellProducer,
     TurnAway,
 )
 from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
@@ -22,7 +20,6 @@ from flykka.messages.exchange import (
     EndOfPartition,
 )
 from tests.actors.exchange.builders import (
-    PRODUCERS,
     announcement,
     batch,
     error,
@@ -36,19 +33,10 @@ from tests.actors.exchange.builders import (
 BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 
 
-def credit(count: int, channel: int = 0) -> TellProducer:
-    return TellProducer(
+def credit(count: int, channel: int = 0) -> GiveCredit:
+    return GiveCredit(
         channel=channel,
-        task_manager=PRODUCERS,
         message=AddCredit(partition_id=partition_id(channel), subpartition=0, credit=count),
-    )
-
-
-def cancel(channel: int = 0) -> TellProducer:
-    return TellProducer(
-        channel=channel,
-        task_manager=PRODUCERS,
-        message=CancelPartitionRequest(partition_id=partition_id(channel), subpartition=0),
     )
 
 
@@ -195,34 +183,6 @@ def test_the_first_failure_stays() -> None:
     assert gate.failure == first
 
 
-def test_a_released_gate_cancels_what_may_still_come_and_releases_what_has_come() -> None:
-    gate = requested_gate(2)
-    gate.on_buffer(response(batch("a"), 0, channel=0))
-    gate.on_buffer(response(EndOfPartition(), 0, channel=1))
-
-    effects = gate.release()
-    late = gate.on_buffer(response(batch("b"), 1, channel=0))
-
-    assert effects == [cancel(0), ReleaseBatch(batch=batch("a"))]
-    assert late == [cancel(0), ReleaseBatch(batch=batch("b"))]
-    with pytest.raises(AssertionError, match="released"):
-        gate.poll()
-
-
-def test_one_channel_may_be_released_and_the_others_read_on_with_its_credits() -> None:
-    gate = requested_gate(2, exclusive=1, floating=1)
-    gate.on_backlog(announcement(1, channel=0))
-    gate.on_backlog(announcement(1, channel=1))
-    gate.on_buffer(response(batch("a"), 0, channel=0))
-    gate.on_buffer(response(batch("b"), 0, channel=1))
-
-    effects = gate.release_channel(0)
-    gate.check()
-
-    assert effects == [cancel(0), credit(1, 1), ReleaseBatch(batch=batch("a"))]
-    assert [channel for channel, _ in iter(gate.poll, None)] == [1]
-
-
 def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     gate = requested_gate()
 
@@ -230,17 +190,6 @@ def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
 
     stop = CancelPartitionRequest(partition_id=partition_id(7), subpartition=0)
     assert effects == [TurnAway(message=stop), ReleaseBatch(batch=batch())]
-
-
-def test_a_batch_without_rows_takes_a_number_but_no_credit_and_is_not_read() -> None:
-    gate = requested_gate(exclusive=1)
-
-    effects = gate.on_buffer(response(replace(batch("empty"), rows=0), 0))
-    gate.on_buffer(response(batch("next"), 1))
-    gate.check()
-
-    assert effects == [ReleaseBatch(batch=replace(batch("empty"), rows=0))]
-    assert gate.poll() == (0, batch("next"))
 
 
 @pytest.mark.parametrize(
@@ -278,4 +227,4 @@ def test_a_gate_is_finished_and_stays_available_when_every_end_was_read() -> Non
 
 def test_a_channel_needs_a_credit_of_its_own() -> None:
     with pytest.raises(ValueError, match="a credit of its own"):
-        InputGate(gate_descriptor(1), exclusive_credit=0)
+        InputGate([gate_descriptor(1)], exclusive_credit=0)

@@ -112,7 +112,7 @@ def test_when_the_buffers_are_gone_no_pool_can_be_made_and_what_comes_back_is_dr
     pool.take()
 
     buffers.destroy()
-    buffers.destroy_all_pools()
+    buffers.destroy_pool(pool)
     pool.give_back()
 
     assert buffers.free == 0

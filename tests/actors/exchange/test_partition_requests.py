@@ -1,22 +1,15 @@
-"""How an input gate asks its producers: at once or when they are known, again where they are not there yet."""
+"""How an input gate asks its producers: at once, and again where they are not there yet."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from flykka.actors.exchange.effects import (
     ChannelFailed,
     ChannelFailureKind,
-    GateEffect,
     RequestPartition,
     RetryRequest,
-    TellProducer,
 )
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.ignore import Ignore
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from flykka.messages.exchange import ResumeConsumption
-from flykka.messages.task import InputGateDescriptor
 from tests.actors.exchange.builders import (
     PRODUCERS,
     batch,
@@ -29,29 +22,8 @@ from tests.actors.exchange.builders import (
 )
 
 
-def unknown_producers(descriptor: InputGateDescriptor, *channels: int) -> InputGateDescriptor:
-    """The same gate, where nobody knows who produces for these channels."""
-    return replace(
-        descriptor,
-        channels=tuple(
-            replace(channel, task_manager=None) if number in channels else channel
-            for number, channel in enumerate(descriptor.channels)
-        ),
-    )
-
-
-def asked_or_told(effect: GateEffect) -> tuple[str, int]:
-    match effect:
-        case RequestPartition(channel=channel):
-            return "ask", channel
-        case TellProducer(channel=channel):
-            return "event", channel
-        case _:
-            raise AssertionError(effect)
-
-
 def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
-    gate = InputGate(gate_descriptor(2), exclusive_credit=3, floating_credit=9)
+    gate = InputGate([gate_descriptor(2)], exclusive_credit=3, floating_credit=9)
 
     assert gate.request_partitions() == [
         RequestPartition(
@@ -76,7 +48,7 @@ def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() 
 
 
 def test_a_retry_asks_as_the_first_request_did() -> None:
-    gate = InputGate(gate_descriptor(1))
+    gate = InputGate([gate_descriptor(1)])
     asked = gate.request_partitions()
     gate.on_error(error(not_found=True))
 
@@ -86,7 +58,7 @@ def test_a_retry_asks_as_the_first_request_did() -> None:
 def test_a_retry_that_comes_too_late_is_ignored() -> None:
     gate = requested_gate()
     gate.on_error(error(not_found=True))
-    gate.release()
+    gate.on_buffer(response(batch()))
 
     (effect,) = gate.retry(0)
 
@@ -98,28 +70,6 @@ def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> N
     gate.on_buffer(response(batch()))
 
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
-
-
-def test_nothing_is_asked_of_a_producer_that_is_not_known_and_what_it_missed_is_sent_when_it_is() -> None:
-    gate = InputGate(unknown_producers(gate_descriptor(2), 1))
-
-    first = gate.request_partitions() + gate.send_task_event(ResumeConsumption())
-    declined = gate.checkpoint_decline
-    known = gate.on_producer_known(1, PRODUCERS)
-
-    assert [asked_or_told(effect) for effect in first] == [("ask", 0), ("event", 0)]
-    assert declined is CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
-    assert [asked_or_told(effect) for effect in known] == [("ask", 1), ("event", 1)]
-    assert gate.checkpoint_decline is None
-
-
-def test_a_producer_that_becomes_known_before_the_task_runs_is_asked_when_it_runs() -> None:
-    gate = InputGate(unknown_producers(gate_descriptor(1), 0))
-
-    before = gate.on_producer_known(0, PRODUCERS)
-
-    assert before == []
-    assert [asked_or_told(effect) for effect in gate.request_partitions()] == [("ask", 0)]
 
 
 def test_a_task_manager_that_is_gone_before_it_has_answered_fails_the_channel_and_names_the_partition() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from flykka.actors.exchange.buffer_pool import LocalBufferPool
-from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, Refuse, ReleaseBatch, Send
+from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch, Send
 from flykka.actors.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import (
@@ -15,6 +16,7 @@ from flykka.messages.exchange import (
     CheckpointBarrier,
     EndOfPartition,
     ErrorResponse,
+    LatencyMarker,
     Watermark,
 )
 from flykka.messages.failure import SerializedThrowable
@@ -53,7 +55,7 @@ def filled(*names: str) -> ResultPartition:
 
 def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
     (effect,) = effects
-    assert isinstance(effect, Send | Refuse)
+    assert isinstance(effect, Send)
     assert isinstance(effect.response, ErrorResponse)
     return effect.response
 
@@ -142,7 +144,7 @@ def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None
 
 
 def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
-    output = ResultPartition(descriptor(), LocalBufferPool(2))
+    output = ResultPartition(descriptor(), 2)
     output.add_batch(batch("a"))
     with_one = output.is_available
     output.add_batch(batch("b"))
@@ -154,7 +156,7 @@ def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
 
 
 def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_worked_off_first() -> None:
-    output = ResultPartition(descriptor(), LocalBufferPool(1))
+    output = ResultPartition(descriptor(), 1)
     for name in ("a", "b", "c"):
         output.add_batch(batch(name))
     output.request(0, 2, CONSUMER)
@@ -247,20 +249,103 @@ def test_a_subpartition_is_given_to_one_reader_only() -> None:
 def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
     output = partition()
 
-    answers = [
-        error_of(output.request(subpartition, 1, CONSUMER)),
-        error_of(output.add_credit(subpartition, 1)),
-        error_of(output.cancel(subpartition)),
-    ]
+    refusal = error_of(output.request(subpartition, 1, CONSUMER))
+    said = output.add_credit(subpartition, 1) + output.cancel(subpartition)
 
-    assert {answer.cause.type_name for answer in answers} == {"UnknownSubpartitionError"}
-    assert all(str(subpartition) in answer.cause.message for answer in answers)
+    assert refusal.cause.type_name == "UnknownSubpartitionError"
+    assert str(subpartition) in refusal.cause.message
+    assert all(isinstance(effect, Ignore) for effect in said)
 
 
-def test_credit_before_the_request_is_refused() -> None:
-    refusal = error_of(partition().add_credit(0, 1))
+def test_what_is_said_twice_or_too_early_about_a_reader_changes_nothing() -> None:
+    output = partition()
+    early = output.add_credit(0, 1) + output.cancel(0)
+    output.request(0, 1, CONSUMER)
+    output.cancel(0)
 
-    assert refusal.cause.type_name == "UnknownReaderError"
+    late = output.cancel(0) + output.add_credit(0, 1)
+    output.check()
+
+    assert all(isinstance(effect, Ignore) for effect in early + late)
+
+
+def test_a_batch_without_rows_is_released_and_takes_no_number() -> None:
+    output = partition()
+    output.request(0, 2, CONSUMER)
+    empty = replace(batch("empty"), rows=0)
+
+    effects = output.add_batch(empty) + output.add_batch(batch("a"))
+
+    assert effects == [ReleaseBatch(batch=empty), element(batch("a"), 0)]
+
+
+def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 1, CONSUMER)
+    for name in ("sent", "waits"):
+        output.add_batch(batch(name, subpartition=0))
+    output.add_batch(batch("unread", subpartition=1))
+
+    effects, overtaken = output.broadcast_priority_event(BARRIER)
+    output.check()
+
+    assert sent(effects) == [BARRIER]
+    assert overtaken == (batch("waits", subpartition=0), batch("unread", subpartition=1))
+
+
+def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them_back() -> None:
+    output = ResultPartition(descriptor(2), 9)
+    for name in ("a", "b"):
+        output.add_batch(batch(name, subpartition=0))
+        output.add_batch(batch(name, subpartition=1))
+    used = [output.queued_batches]
+
+    output.request(0, 1, CONSUMER)
+    used.append(output.queued_batches)
+    output.cancel(0)
+    used.append(output.queued_batches)
+    output.release()
+    output.check()
+
+    assert used == [4, 3, 2]
+    assert output.queued_batches == 0
+
+
+def test_a_partition_that_holds_its_share_of_bytes_has_no_room_however_few_its_batches_are() -> None:
+    output = ResultPartition(descriptor(), 3, bytes_per_buffer=50)
+    output.add_batch(batch("a"))
+    with_one = output.is_available
+    output.add_batch(batch("b"))
+
+    full = output.is_available
+    output.resize(5)
+
+    assert (with_one, full, output.is_available) == (True, False, True)
+
+
+def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
+    output = partition(subpartitions=3)
+    markers = [LatencyMarker(marked_ms=number, operator_id="source", subtask=0) for number in range(4)]
+
+    for marker in markers:
+        output.emit_in_turn(marker)
+
+    got = [sent(output.request(channel, 9, CONSUMER)) for channel in range(3)]
+    assert got == [[markers[0], markers[3]], [markers[1]], [markers[2]]]
+
+
+def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 9, CONSUMER)
+    output.cancel(0)
+    marker = LatencyMarker(marked_ms=0, operator_id="source", subtask=0)
+
+    output.emit_in_turn(marker)
+    output.emit_in_turn(marker)
+
+    assert sent(output.request(1, 9, CONSUMER)) == [marker, marker]
+    output.cancel(1)
+    assert output.emit_in_turn(marker) == []
 
 
 def test_a_failed_producer_tells_its_readers_and_releases_what_they_did_not_get() -> None:

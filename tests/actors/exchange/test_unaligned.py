@@ -137,17 +137,6 @@ def test_a_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None:
     assert aligner.pending_checkpoints == (2,)
 
 
-def test_an_alignment_that_holds_back_more_than_it_may_is_given_up() -> None:
-    aligner = BarrierAligner(2, limit_bytes=100)
-    read(aligner, (0, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)))
-
-    assert aligner.held_back(100) == []
-    assert aligner.held_back(101) == [
-        AbortCheckpointOnBarrier(checkpoint_id=1, reason=CheckpointDeclineReason.ALIGNMENT_LIMIT_EXCEEDED),
-        UnblockAllChannels(),
-    ]
-
-
 # The gate
 
 
@@ -230,19 +219,6 @@ def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool)
     if is_prioritized:
         gate.prioritize(0, 1)
     assert gate.poll() is None
-
-
-def test_a_gate_knows_what_its_blocked_channels_hold_back() -> None:
-    gate = requested_gate(channels=2, exclusive=4)
-    give(gate, batch("a"))
-
-    gate.block(0)
-    give(gate, batch("b"), first=1)
-    give(gate, batch("c"), channel=1)
-
-    assert gate.held_back_bytes == 200
-    gate.unblock_all()
-    assert gate.held_back_bytes == 0
 
 
 def test_a_barrier_of_a_checkpoint_that_is_over_stays_where_it_is() -> None:

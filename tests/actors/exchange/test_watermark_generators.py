@@ -39,12 +39,6 @@ def test_a_bounded_source_is_behind_its_latest_row_by_the_delay_and_one() -> Non
     assert watermarks(generator, (13, 20), (15, 15), (16, 500)) == [9, 9, 489]
 
 
-def test_until_flink_1_10_a_row_that_was_late_by_the_whole_bound_was_late() -> None:
-    generator = BoundedOutOfOrdernessWatermarks(10, is_late_at_bound=True)
-
-    assert watermarks(generator, (13, 20), (500, 500)) == [10, 490]
-
-
 @pytest.mark.parametrize("generator", [BoundedOutOfOrdernessWatermarks(10), AscendingTimestampsWatermarks(IGNORE)])
 def test_a_watermark_does_not_fall_below_the_beginning_of_time(generator: WatermarkGenerator) -> None:
     assert watermarks(generator, (WATERMARK_MIN, WATERMARK_MIN)) == [WATERMARK_MIN]

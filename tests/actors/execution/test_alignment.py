@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.execution.events import StartTask
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason, DeclineCheckpoint
+from flykka.messages.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.job_graph import CheckpointingMode, OperatorKind
 from flykka.messages.stage import BridgeOpened, RunStage, SnapshotState
 from tests.actors.execution.task_machine import (
-    ATTEMPT,
-    JOB,
     Harness,
     barrier,
     batch,
@@ -95,18 +93,3 @@ def test_a_source_tells_how_long_its_trigger_was_under_way() -> None:
 
     [acknowledged] = [message for message in told if isinstance(message, AcknowledgeCheckpoint)]
     assert acknowledged.metrics.start_delay_ms == 3
-
-
-def test_an_alignment_that_holds_back_too_much_is_declined_and_everything_is_read() -> None:
-    task = running(alignment_limit_bytes=1)
-    task.arrive(0, barrier(1), batch("a"))
-
-    effects = task.arrive(0, batch("b"))
-
-    reason = CheckpointDeclineReason.ALIGNMENT_LIMIT_EXCEEDED
-    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)
-    assert to_job_master(effects) == [declined]
-    assert [message.batch for message in to_bridge(effects) if isinstance(message, RunStage)] == [
-        batch("a"),
-        batch("b"),
-    ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.exchange.result_partition import partition_pool
+from flykka.actors.exchange.result_partition import FLOATING_BUFFERS
 from flykka.actors.execution.effects import TellJobMaster
 from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.metrics import Activity, TaskMeter
@@ -130,7 +130,7 @@ def test_two_stages_at_once_do_not_count_twice() -> None:
 
 def test_an_attempt_with_input_whose_output_is_full_is_back_pressured() -> None:
     task = unread()
-    full = range(partition_pool(subpartitions=1).size)
+    full = range(1 + FLOATING_BUFFERS)
     task.feed(splits(*(f"file-{number}" for number in full)))
     for stage in full:
         task.feed(finished(stage, f"batch-{stage}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.execution.effects import EndAttempt, TellPeer
+from flykka.actors.execution.effects import EndAttempt, TellProducer
 from flykka.actors.execution.events import StartTask
 from flykka.actors.execution.source_reading import SPLITS_AHEAD
 from flykka.messages.checkpoint import (
@@ -49,7 +49,6 @@ from tests.actors.execution.task_machine import (
     ATTEMPT,
     CONSUMER,
     JOB,
-    MANAGER,
     OUT,
     SOURCE,
     UPSTREAM,
@@ -230,9 +229,7 @@ def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
 
     processed = task.feed(finished(0))
 
-    assert (
-        TellPeer(receiver=MANAGER, message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
-    )
+    assert TellProducer(message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
 
 
 def test_windows_fire_with_the_watermark_where_somebody_can_tell() -> None:

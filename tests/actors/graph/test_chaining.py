@@ -55,17 +55,6 @@ def test_a_side_output_is_taken_on_in_its_task_whatever_is_said() -> None:
     assert fused(graph) == [["in"], ["windows", "late"]]
 
 
-def test_what_yields_does_not_run_behind_a_source_with_a_thread_of_its_own() -> None:
-    threaded = replace(node("in", OperatorKind.SOURCE), has_own_thread=True)
-    yielding = replace(node("async"), yields=True)
-
-    behind = program("in > map, map > async, async > out", threaded, yielding)
-    apart = program("in > map, map > async, async > out", threaded, yielding, keys="map")
-
-    assert fused(behind) == [["in", "map"], ["async", "out"]]
-    assert fused(apart) == [["in"], ["map", "async", "out"]]
-
-
 def test_a_group_of_its_own_wins_over_what_is_inherited_also_where_it_is_the_default() -> None:
     graph = program(
         "in > map, map > back, back > out",
@@ -75,13 +64,6 @@ def test_a_group_of_its_own_wins_over_what_is_inherited_also_where_it_is_the_def
 
     assert sharing_groups(graph) == {"in": "apart", "map": "apart", "back": "default", "out": "default"}
     assert fused(graph) == [["in", "map"], ["back", "out"]]
-
-
-def test_where_slots_are_not_shared_there_is_no_group() -> None:
-    graph = StreamGraph(slot_sharing_enabled=False)
-    graph.add_node(node("in", OperatorKind.SOURCE, group="apart"))
-
-    assert sharing_groups(graph) == {"in": None}
 
 
 def test_a_cycle_has_no_groups_and_no_chains() -> None:

@@ -22,7 +22,6 @@ from flykka.actors.graph.events import (
     RestartDue,
     RestoreStateReady,
     SlotAllocationFailed,
-    SuspensionRequested,
     VerticesFinalized,
 )
 from flykka.actors.ignore import Ignore
@@ -275,14 +274,3 @@ def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
 
     assert statuses(running)[-1] is JobStatus.CANCELED
     assert running.made(StartRestartTimer) == []
-
-
-def test_a_suspended_job_waits_for_nobody() -> None:
-    running = Running()
-    running.run()
-
-    running.tell(SuspensionRequested(cause=failure("another leads")))
-
-    assert statuses(running)[-1] is JobStatus.SUSPENDED
-    assert running.graph.live_attempts == 0
-    assert len(cancelled(running)) == 3

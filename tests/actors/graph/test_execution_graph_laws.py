@@ -17,7 +17,6 @@ from flykka.actors.graph.events import (
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    SuspensionRequested,
     TaskStateUpdated,
 )
 from flykka.actors.graph.states import JOB_TERMINAL
@@ -72,7 +71,8 @@ def test_every_attempt_that_asks_for_a_slot_returns_it_once(events: list[Event])
 
     for event in events:
         running.tell(event)
-    running.tell(SuspensionRequested(cause=failure()))
+    running.tell(CancellationRequested())
+    running.report_all(ExecutionState.CANCELED)
 
     asked = [request.attempt for effect in running.made(RequestSlots) for request in effect.requests]
     assert sorted(asked) == sorted(back.attempt for back in running.made(ReturnSlot))

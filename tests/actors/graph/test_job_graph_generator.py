@@ -24,7 +24,7 @@ from flykka.messages.job_graph import (
     ShipStrategy,
 )
 from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
-from tests.actors.graph.programs import edge, keyed, node, program
+from tests.actors.graph.programs import edge, node, program
 
 
 def generated(graph: StreamGraph) -> JobGraph:
@@ -250,17 +250,6 @@ def test_a_source_carries_its_watermark_delay() -> None:
 
 
 # Slots
-
-
-def test_where_slots_are_not_shared_every_vertex_has_its_own() -> None:
-    graph = StreamGraph(slot_sharing_enabled=False)
-    graph.add_node(source("in"))
-    graph.add_node(node("sum"))
-    graph.add_edge(keyed("in", "sum"))
-
-    groups = [vertex.slot_sharing_group for vertex in generated(graph).vertices]
-
-    assert len(set(groups)) == 2
 
 
 def test_one_task_cannot_be_co_located_with_two_groups() -> None:

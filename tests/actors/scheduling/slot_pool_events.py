@@ -120,3 +120,9 @@ def pool() -> SlotPool:
     slots = SlotPool("a")
     feed(slots, ResourceManagerConnected(), TaskManagerConnected(task_manager=FIRST))
     return slots
+
+
+def free_slots(slots: SlotPool, *task_managers: TaskManagerId) -> tuple[AllocationId, ...]:
+    """What nobody uses of the slots of these TaskManagers, of `FIRST` unless they are named."""
+    held = (each for name in task_managers or (FIRST,) for each in slots.report(name).values())
+    return tuple(filter(slots.is_free, held))

@@ -143,12 +143,6 @@ def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_i
     assert (last.root.cause, last.outcome, last.why_not_restarted) == (BUG, FailureOutcome.FAILED, why)
 
 
-def test_a_job_that_is_suspended_tells_why() -> None:
-    entry = only(told(ended(JobStatus.SUSPENDED, LOST)))
-
-    assert (entry.root.cause, entry.outcome) == (LOST, FailureOutcome.SUSPENDED)
-
-
 def test_of_endless_failures_the_last_are_kept_and_the_others_counted() -> None:
     causes = [replace(BUG, message=f"no price may be {price}") for price in range(100)]
     history = told(

@@ -25,6 +25,7 @@ from flykka.messages.ids import AllocationId, TaskManagerId
 from tests.actors.scheduling.slot_pool_events import (
     FIRST,
     SECOND,
+    free_slots,
     offered,
     returned,
     wanted,
@@ -79,7 +80,7 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @rule()
     def come_back_no_more(self) -> None:
-        for allocation_id in self.slots.free_slots:
+        for allocation_id in free_slots(self.slots, FIRST, SECOND):
             self.feed(SlotUnkept(allocation_id=allocation_id))
 
     @rule(task_manager=task_managers)
@@ -101,7 +102,7 @@ class SlotPoolLives(RuleBasedStateMachine):
         self.slots.check()
         assert len(self.asked) == len(self.slots.pending_requests)
         held = {*self.slots.report(FIRST).values(), *self.slots.report(SECOND).values()}
-        assert held == {*self.served.values(), *self.slots.free_slots}
+        assert held == {*self.served.values(), *free_slots(self.slots, FIRST, SECOND)}
 
 
 TestSlotPoolLives = pytest.mark.slow(SlotPoolLives.TestCase)

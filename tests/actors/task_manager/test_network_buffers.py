@@ -12,8 +12,6 @@ from flykka.messages.exchange import (
     CancelPartitionRequest,
     ErrorResponse,
     PartitionRequest,
-    ResumeConsumption,
-    TaskEventMessage,
 )
 from flykka.messages.ids import ExecutionAttemptId, partition_id
 from flykka.messages.job_graph import ShipStrategy
@@ -112,8 +110,6 @@ def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_
     gone = partition_id(ExecutionAttemptId("gone"), 0)
     connected.job_master.say(connected.task_manager, AddCredit(partition_id=gone, subpartition=0, credit=1))
     connected.job_master.say(connected.task_manager, CancelPartitionRequest(partition_id=gone, subpartition=0))
-    event = TaskEventMessage(partition_id=gone, subpartition=0, event=ResumeConsumption())
-    connected.job_master.say(connected.task_manager, event)
 
     request = PartitionRequest(partition_id=gone, subpartition=0, credit=1, consumer=connected.job_master.ref)
     connected.job_master.say(connected.task_manager, request)

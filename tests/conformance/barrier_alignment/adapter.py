@@ -42,7 +42,6 @@ GIVEN = {
     "end_of_partition",
     "blocked_channels_are_not_read",
     "seconds_per_step",
-    "alignment_limit_bytes",
 }
 
 Log = list[list[Any]]
@@ -54,7 +53,7 @@ class TaskInput:
     def __init__(self, given: Case, elements: int, *, keeps_blocked: bool) -> None:
         only_known_words("given", given, GIVEN)
         channels = given["channels"]
-        self.gate = InputGate(gate_descriptor(channels), exclusive_credit=max(1, elements), floating_credit=0)
+        self.gate = InputGate([gate_descriptor(channels)], exclusive_credit=max(1, elements), floating_credit=0)
         self.gate.request_partitions()
         self.handler = _handler(given)
         self.log: Log = []
@@ -78,7 +77,6 @@ class TaskInput:
         buffer = self._buffer(word, step, *details)
         self._note(self.gate.on_buffer(response(buffer, self._sequence[channel], channel)))
         self._sequence[channel] += 1
-        self._perform(self.handler.held_back(self.gate.held_back_bytes))
         self._read_all()
 
     def end(self) -> None:
@@ -110,7 +108,6 @@ class TaskInput:
             if isinstance(buffer, BarrierEvent) and not self._is_over:
                 self._perform(self.handler.handle(channel, buffer, self._now_ms))
                 self.handler.check()
-                self._perform(self.handler.held_back(self.gate.held_back_bytes))
             if isinstance(buffer, BatchRef | EndOfPartition):
                 self.log.append(["out", step])
                 self.latest_after_output[str(step)] = self.handler.latest_checkpoint_id
@@ -155,8 +152,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
     match given["handler"]:
         case "aligning" | "unaligned":
             # The barriers themselves say which of the two they want to be.
-            limit_bytes = given.get("alignment_limit_bytes")
-            return BarrierAligner(given["channels"], end_of_partition, limit_bytes=limit_bytes)
+            return BarrierAligner(given["channels"], end_of_partition)
         case "tracking":
             return BarrierTracker(given["channels"], end_of_partition)
         case unknown:

@@ -23,7 +23,6 @@ COMPONENTS: dict[str, Callable[[Case], None]] = {
     "failure_manager": failures_case.run,
     "pending": pending_case.run,
     "completed": store_case.run_completed,
-    "completed_list": store_case.run_completed_list,
     "retention": store_case.run_retention,
     "store": store_case.run_store,
     "id_counter": store_case.run_id_counter,

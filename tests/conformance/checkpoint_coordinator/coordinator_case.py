@@ -11,7 +11,6 @@ from flykka.actors.checkpoint.effects import TimerKind
 from flykka.actors.checkpoint.events import CoordinatorEvent
 from flykka.actors.checkpoint.final_checkpoint import Stop
 from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.actors.checkpoint.rules import CoordinatorRules
 from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
@@ -21,7 +20,7 @@ from flykka.messages.state import TaskStateSnapshot
 from flykka.messages.task import ExecutionState
 from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.checkpoint_coordinator.words import reason, rules
+from tests.conformance.checkpoint_coordinator.words import reason
 
 CONFIG = {
     "interval_ms": "interval_ms",
@@ -55,7 +54,7 @@ class CoordinatorCase:
             case "job":
                 only_known_words("given", given, {"component", "tasks", "edges", "restart", "checkpointing"})
                 self._tasks = {name: task(name, ExecutionState.CREATED) for name in given["tasks"]}
-                self._world = Coordination(*self._tasks.values(), interval_ms=600_000, rules=_rules(case))
+                self._world = Coordination(*self._tasks.values(), interval_ms=600_000)
             case component:
                 raise UnknownWordError(component)
 
@@ -83,7 +82,7 @@ class CoordinatorCase:
             for name in dict.fromkeys(given["trigger"] + given["ack"] + given["commit"])
         }
         config = DEFAULTS | {CONFIG[word]: number for word, number in given.get("config", {}).items()}
-        world = Coordination(*self._tasks.values(), rules=_rules(self._case), **config)
+        world = Coordination(*self._tasks.values(), **config)
         world.storage_fails = given.get("store_fails", False)
         return world
 
@@ -271,20 +270,6 @@ class CoordinatorCase:
     def _registrations(self) -> Counter[str]:
         completed = self._world.effects(effects.ReportCompleted)
         return Counter(state_id for report in completed for state_id in shared_state_of(report.checkpoint))
-
-
-def _rules(case: Case) -> CoordinatorRules:
-    given, chosen = case["given"], rules(case)
-    in_store = chosen.savepoints_in_store
-    if "savepoint_mode" in given:
-        in_store = {"in_store": True, "apart": False}[given["savepoint_mode"]]
-    return replace(
-        chosen,
-        savepoints_in_store=in_store,
-        checkpoints_after_tasks_finish=given.get(
-            "checkpoints_after_tasks_finish", chosen.checkpoints_after_tasks_finish
-        ),
-    )
 
 
 def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.checkpoint.failure_manager import CheckpointFailureManager
+from flykka.actors.checkpoint.failure_manager import COUNTED, CheckpointFailureManager
 from flykka.messages.checkpoint import CheckpointDeclineReason
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.checkpoint_coordinator.words import reason, rules
+from tests.conformance.checkpoint_coordinator.words import reason
 
 
 def run(case: Case) -> None:
     """Run one case."""
     only_known_words("given", case["given"], {"component", "tolerable"})
     only_known_words("expect", case["expect"], {"job_failures", "counting_reasons", "construction_error"})
-    counted = rules(case).counted_failures
     if case["expect"].get("construction_error"):
         with pytest.raises(ValueError, match="0 or more"):
-            CheckpointFailureManager(case["given"]["tolerable"], counted)
+            CheckpointFailureManager(case["given"]["tolerable"])
         return
-    manager = CheckpointFailureManager(case["given"]["tolerable"], counted)
+    manager = CheckpointFailureManager(case["given"]["tolerable"])
     failures = 0
     for step in case["steps"]:
         match step:
@@ -34,4 +33,4 @@ def run(case: Case) -> None:
 
     assert failures == case["expect"]["job_failures"]
     if "counting_reasons" in case["expect"]:
-        assert {reason(word) for word in case["expect"]["counting_reasons"]} == counted
+        assert {reason(word) for word in case["expect"]["counting_reasons"]} == COUNTED

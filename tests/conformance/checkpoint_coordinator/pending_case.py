@@ -12,7 +12,7 @@ from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.messages.coordination import CheckpointTimedOut
 from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
-from tests.conformance.checkpoint_coordinator.words import reason, rules
+from tests.conformance.checkpoint_coordinator.words import reason
 
 GIVEN = {"component", "forced", "tasks", "collected_states", "kind"}
 
@@ -35,7 +35,7 @@ class _Pending:
         collected = given.get("collected_states", ())
         # One task more than acknowledges, where the case does not count them: it wants the checkpoint pending.
         tasks = [task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
-        self._world = Coordination(*tasks, rules=rules(case), storage_answers=False, tolerable_failures=1_000)
+        self._world = Coordination(*tasks, storage_answers=False, tolerable_failures=1_000)
         self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
         self._pending: PendingCheckpoint = self._world.machine.pending[1]
         self._error: str | None = None

@@ -1,4 +1,4 @@
-"""Area 01, completed checkpoints: `store`, `completed`, `completed_list`, `retention`, `id_counter`."""
+"""Area 01, completed checkpoints: `store`, `completed`, `retention`, `id_counter`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.checkpoint.checkpoint_handles import CheckpointHandles
-from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore, checkpoints_match
+from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
 from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint, for_sync_savepoint
 from flykka.messages.checkpoint_metadata import CompletedCheckpoint
 from flykka.messages.ids import JobId
@@ -26,37 +25,30 @@ RETENTIONS = {
 NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
 """What the checkpoints of the store cases are."""
 
-FIRST_STORE = 1
-
 
 def run_store(case: Case) -> None:
     """Run one case of `store`."""
     given, expect = case["given"], case["expect"]
-    only_known_words("given", given, {"component", "retain", "ha", "stores", "discard_on_subsume_raises"})
+    only_known_words("given", given, {"component", "retain", "discard_on_subsume_raises"})
     if expect.get("construction_error"):
         with pytest.raises(ValueError, match="at least one"):
             CompletedCheckpointStore(given["retain"])
         return
-    stores = _Stores(given)
+    store = _Store(given["retain"])
     for step in case["steps"]:
-        stores.do(step)
-    stores.check(expect)
+        store.do(step)
+    store.check(expect)
 
 
-class _Stores:
-    def __init__(self, given: dict[str, Any]) -> None:
-        self._handles = CheckpointHandles() if given.get("ha") else None
-        self._retain = given["retain"]
-        self._stores = {number: self._new() for number in range(FIRST_STORE, FIRST_STORE + given.get("stores", 1))}
+class _Store:
+    def __init__(self, retain: int) -> None:
+        self._store = CompletedCheckpointStore(retain, NEVER_RETAINED)
         self._discarded: list[int] = []
-        self._last_added: int | None = None
-        self._shown = FIRST_STORE
 
     def do(self, step: list[Any]) -> None:
         *words, last = step
         wants = last if isinstance(last, dict) else {}
-        self._shown = wants.get("store", FIRST_STORE)
-        store = self._stores[self._shown]
+        store = self._store
         match words if isinstance(last, dict) else step:
             case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
                 gone = store.add(completed(checkpoint_id, savepoint=kind == ["savepoint"]))
@@ -67,41 +59,28 @@ class _Stores:
                 held = list(store)
                 kept = store.shutdown(JobStatus(status))
                 self._note(gone=[checkpoint for checkpoint in held if checkpoint not in kept])
-            case ["recover"]:
-                store = self._new()
-                self._stores[self._shown] = store
-                store.recover()
             case _:
                 raise UnknownWordError(step)
-        self.check({word: value for word, value in wants.items() if word != "store"})
+        self.check(wants)
 
     def check(self, wanted: dict[str, Any]) -> None:
         for word, value in wanted.items():
             assert self._shows(word) == value or (word == "after_each_add" and isinstance(value, str)), word
 
-    def _new(self) -> CompletedCheckpointStore:
-        return CompletedCheckpointStore(self._retain, NEVER_RETAINED, self._handles)
-
     def _note(self, gone: list[CompletedCheckpoint]) -> None:
         self._discarded += [checkpoint.checkpoint_id for checkpoint in gone]
 
     def _shows(self, word: str) -> Any:
-        store = self._stores[self._shown]
+        store = self._store
         match word:
             case "latest" | "restored_from":
                 return store.latest and store.latest.checkpoint_id
-            case "latest_prefer_checkpoint" | "restored_from_if_prefer_checkpoint":
-                return store.latest_checkpoint and store.latest_checkpoint.checkpoint_id
             case "all":
                 return [checkpoint.checkpoint_id for checkpoint in store]
             case "count":
                 return len(store)
             case "discarded":
                 return self._discarded
-            case "external_entry":
-                return self._handles is not None and bool(self._handles.ids)
-            case "external_lock":
-                return self._handles is not None and any(map(self._handles.is_held, self._handles.ids))
             case "after_each_add":
                 return True
             case _:
@@ -145,18 +124,6 @@ def _what_a_subsumed_checkpoint_leaves() -> list[str]:
 def _properties(discard_on: set[str]) -> CheckpointProperties:
     statuses = frozenset(JobStatus(word) for word in discard_on - {"subsumed"})
     return CheckpointProperties(discard_subsumed="subsumed" in discard_on, discarded_when=statuses)
-
-
-def run_completed_list(case: Case) -> None:
-    """Run one case of `completed_list`."""
-    given = case["given"]
-    only_known_words("given", given, {"component", "left", "right"})
-    only_known_words("expect", case["expect"], {"match"})
-    left, right = (
-        [completed(checkpoint_id, job=job) for job, checkpoint_id in given[side]] for side in ("left", "right")
-    )
-
-    assert checkpoints_match(left, right) is case["expect"]["match"]
 
 
 def run_retention(case: Case) -> None:

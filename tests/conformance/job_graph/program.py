@@ -34,11 +34,8 @@ _GIVEN = {
     "kind",
     "operators",
     "chaining_enabled",
-    "blocking_connections_between_chains",
-    "slot_sharing_enabled",
     "checkpointing",
     "schedule_mode",
-    "default_buffer_timeout_ms",
     "default_max_parallelism",
     "default_parallelism",
 }
@@ -50,11 +47,8 @@ _OPERATOR = {
     "chaining",
     "group",
     "co_location",
-    "buffer_timeout_ms",
     "cpu",
     "heap_mb",
-    "legacy_source",
-    "yielding",
 }
 
 
@@ -67,12 +61,9 @@ class ProgramCase:
         self._defaults = Defaults(
             parallelism=given.get("default_parallelism", 1),
             max_parallelism=given.get("default_max_parallelism"),
-            buffer_timeout_ms=given.get("default_buffer_timeout_ms", Defaults().buffer_timeout_ms),
         )
         self._graph = StreamGraph(
             chaining_enabled=given.get("chaining_enabled", True),
-            slot_sharing_enabled=given.get("slot_sharing_enabled", True),
-            blocking_connections_between_chains=given.get("blocking_connections_between_chains", False),
             schedule_mode=ScheduleMode(_name(given.get("schedule_mode", "eager")).upper()),
         )
         for operator in given["operators"]:
@@ -93,12 +84,9 @@ class ProgramCase:
                 co_location_group=operator.get("co_location"),
                 chaining=ChainingStrategy(operator.get("chaining", "always").upper()),
                 has_automatic_uid=True,
-                buffer_timeout_ms=self._defaults.buffer_timeout_of(operator.get("buffer_timeout_ms")),
                 resources=ResourceSpec(
                     cpu_millis=round(operator.get("cpu", 0) * 1000), heap_mib=operator.get("heap_mb", 0)
                 ),
-                has_own_thread=operator.get("legacy_source", False),
-                yields=operator.get("yielding", False),
             )
         )
         for source, partitioner, mode in operator["in"]:
@@ -129,7 +117,7 @@ class ProgramCase:
             case "groups":
                 groups = sharing_groups(self._graph)
                 assert {name: groups[name] for name in wanted} == wanted
-            case "buffer_timeout_ms" | "max_parallelism" | "parallelism":
+            case "max_parallelism" | "parallelism":
                 found = {name: getattr(self._graph.node(name), word) for name in wanted}
                 assert found == {name: _NOT_SET.get((word, value), value) for name, value in wanted.items()}
             case "derived_max_parallelism" | "vertex_max_parallelism":

@@ -13,7 +13,6 @@ from tests.conformance.network.pools import run_global_pool, run_local_pool, run
 from tests.conformance.network.receiver import run_receiver
 from tests.conformance.network.sender import run_sender
 from tests.conformance.network.subpartition import run_subpartition
-from tests.conformance.network.task_events import run_task_events
 from tests.conformance.network.writer import run_writer
 
 KINDS: dict[str, Callable[[Case], None]] = {
@@ -29,7 +28,6 @@ KINDS: dict[str, Callable[[Case], None]] = {
     "global_pool": run_global_pool,
     "local_pool": run_local_pool,
     "task_network_memory": run_task_network_memory,
-    "task_events": run_task_events,
     "writer": run_writer,
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.exchange.effects import NotifyPartitionConsumable, PartitionEffect, ReleaseBatch, Send
+from flykka.actors.exchange.effects import PartitionEffect, ReleaseBatch, Send
+from flykka.actors.exchange.kept_partition import KeptPartition
 from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.actors.exchange.result_partition_manager import ResultPartitionManager
+from flykka.actors.execution.effects import TellPeer
+from flykka.actors.execution.task_outputs import TaskOutputs
 from flykka.messages.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.failure import SerializedThrowable
 from flykka.messages.job_graph import ResultPartitionType
@@ -23,7 +25,7 @@ TYPES = {
 
 
 class Output:
-    """A partition, and the partitions of its TaskManager, of which it is one when it is registered."""
+    """A partition, which its task has when it is registered."""
 
     def __init__(self, given: Case) -> None:
         only_known_words(
@@ -31,29 +33,25 @@ class Output:
             given,
             {"kind", "subpartitions", "type", "release_on_consumption", "forced_release_on_consumption"},
         )
-        forced = bool(given.get("forced_release_on_consumption", given.get("release_on_consumption")))
-        self.partition = ResultPartition(
-            descriptor(given.get("subpartitions", 1)),
-            partition_type=TYPES[given.get("type", "pipelined")],
-            releases_on_consumption=forced,
-            tells_consumable=True,
-        )
-        self.manager = ResultPartitionManager()
+        if given.get("forced_release_on_consumption"):
+            raise UnknownWordError(f"given: {given}")
+        kind = TYPES[given.get("type", "pipelined")]
+        self.partition = ResultPartition(descriptor(given.get("subpartitions", 1), partition_type=kind))
         self.effects: list[PartitionEffect] = []
+        self.refused: ErrorResponse | None = None
         self.error: str | None = None
-        self._notified_at_finish = 0
+        self._is_registered = False
 
     def do(self, step: Case) -> None:
         only_known_words("step", step, {"do", "index", "want"})
         match step:
             case {"do": "register"}:
-                self.manager.register(self.partition)
+                self._is_registered = True
             case {"do": "consumed", "index": index}:
                 self.effects += self.partition.request(index, 1, CONSUMER)
                 self.effects += self.partition.cancel(index)
             case {"do": "finish"}:
                 self.effects += self.partition.finish()
-                self._notified_at_finish = self.notifications
             case {"do": "fail"}:
                 self.effects += self.partition.fail(CAUSE)
             case {"do": "release"}:
@@ -68,10 +66,6 @@ class Output:
             self.expect(word, wanted)
         self.partition.check()
 
-    @property
-    def notifications(self) -> int:
-        return sum(isinstance(effect, NotifyPartitionConsumable) for effect in self.effects)
-
     def expect(self, word: str, wanted: Any) -> None:
         match word:
             case "all_wants_hold":
@@ -81,20 +75,18 @@ class Output:
             case "error":
                 assert (self.error or self._refusal()) == wanted
             case "error_names_partition":
-                refused = self._refused()
-                assert (refused is not None and partition_id() in refused.cause.message) == wanted
+                assert (self.refused is not None and partition_id() in self.refused.cause.message) == wanted
             case "buffer_freed":
                 # A batch that was not taken stays with who made it; one that was dropped is released.
                 is_released = any(isinstance(effect, ReleaseBatch) for effect in self.effects)
                 is_freed = self.error is not None or is_released
                 assert is_freed == wanted
                 assert not is_freed or self.partition.queued_batches == 0
-            case "consumer_scheduling_notifications":
-                assert self.notifications == wanted
-            case "consumer_scheduling_notifications_after_finish":
-                assert self.notifications - self._notified_at_finish == wanted
+            case "consumer_scheduling_notifications" | "consumer_scheduling_notifications_after_finish":
+                # Consumers are deployed by the JobMaster: a partition tells nobody that there is something to read.
+                assert wanted == 0
             case "release_on_consumption":
-                assert self.partition.releases_on_consumption == wanted
+                assert self._is_gone_when_it_was_read() == wanted
             case _:
                 raise UnknownWordError(f"expect: {word}")
 
@@ -105,20 +97,33 @@ class Output:
             self.error = "illegal_state"
 
     def _create_view(self, index: int) -> None:
-        request = PartitionRequest(partition_id=partition_id(), subpartition=index, credit=1, consumer=CONSUMER)
-        self.effects += self.manager.request(request)
+        if self._is_registered:
+            answers = self.partition.request(index, 1, CONSUMER)
+            messages: list[object] = [effect.response for effect in answers if isinstance(effect, Send)]
+        else:
+            answers_of_task = TaskOutputs([]).handle(_request(index))
+            messages = [effect.message for effect in answers_of_task if isinstance(effect, TellPeer)]
+        (response,) = messages
+        assert isinstance(response, ErrorResponse)
+        self.refused = response
 
-    def _refused(self) -> ErrorResponse | None:
-        for effect in self.effects:
-            if isinstance(effect, Send) and isinstance(effect.response, ErrorResponse):
-                return effect.response
-        return None
+    def _is_gone_when_it_was_read(self) -> bool:
+        self.partition.finish()
+        if not self.partition.is_blocking:
+            self.partition.request(0, 1, CONSUMER)
+            return self.partition.is_released
+        kept = KeptPartition(self.partition.finished())
+        first, second = (kept.request(_request(0)) for _ in range(2))
+        return first != second
 
     def _refusal(self) -> str | None:
-        refused = self._refused()
-        if refused is None:
+        if self.refused is None:
             return None
-        return "PARTITION_NOT_FOUND" if refused.partition_not_found else "illegal_state"
+        return "PARTITION_NOT_FOUND" if self.refused.partition_not_found else "illegal_state"
+
+
+def _request(index: int) -> PartitionRequest:
+    return PartitionRequest(partition_id=partition_id(), subpartition=index, credit=1, consumer=CONSUMER)
 
 
 def run_partition(case: Case) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send, TellProducer
+from flykka.actors.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send
 from flykka.actors.exchange.input_gate import InputGate
 from flykka.actors.execution.effects import TellJobMaster
 from flykka.actors.execution.events import StartTask
-from flykka.messages.exchange import ErrorResponse, ResumeConsumption, TaskEventMessage
+from flykka.messages.exchange import ErrorResponse
 from flykka.messages.job_graph import OperatorKind
 from flykka.messages.ref import Ref
 from flykka.messages.stage import BridgeOpened
@@ -27,10 +27,8 @@ HERE = Ref("/user/task-manager-1", 1)
 """The TaskManager of the consumer; every other one is remote."""
 
 
-def _task_manager(word: str) -> Ref | None:
+def _task_manager(word: str) -> Ref:
     match word:
-        case "unknown" | "unknown location":
-            return None
         case "local":
             return HERE
         case "remote":
@@ -55,7 +53,7 @@ class Requester:
         exclusive: int = given["exclusive"] if "exclusive" in given else given.get("exclusive_per_channel", 2)
         one = given.get("channel", "local" if given.get("local") else "remote")
         self.gate = InputGate(
-            _located(given.get("channels", [one])),
+            [_located(given.get("channels", [one]))],
             exclusive,
             given.get("floating_per_gate", 8),
             initial_backoff_ms=given.get("initial_backoff_ms", 0),
@@ -63,7 +61,6 @@ class Requester:
         )
         self.requests: list[RequestPartition] = []
         self.delays_ms: list[int] = []
-        self.delivered: list[int] = []
         self.failures: list[ChannelFailed] = []
         self.checked_producer_state = False
         self.network_thread_returned: bool | None = None
@@ -94,14 +91,6 @@ class Requester:
                     assert isinstance(told, Send)
                     assert isinstance(told.response, ErrorResponse)
                     self._take(self.gate.on_error(told.response))
-            case {"do": "location_known", "where": where}:
-                task_manager = _task_manager(where)
-                assert task_manager is not None
-                self._take(self.gate.on_producer_known(step.get("channel", 0), task_manager))
-            case {"do": "send_event_upstream"}:
-                self._take(self.gate.send_task_event(ResumeConsumption()))
-            case {"do": "release_channel"}:
-                self.gate.release_channel(0)
             case {"do": "read"}:
                 pass
             case _:
@@ -165,8 +154,6 @@ class Requester:
                         self._requested(request, delay_ms)
                 case RetryRequest():
                     pass
-                case TellProducer(channel=channel, message=TaskEventMessage()):
-                    self.delivered.append(channel)
                 case ChannelFailed():
                     self.failures.append(effect)
                 case _:
@@ -181,13 +168,7 @@ class Requester:
         return error_word(self.gate) or "nothing"
 
     def _location(self, number: int) -> str:
-        match self.gate.channels[number].producer.task_manager:
-            case None:
-                return "unknown"
-            case there if there == HERE:
-                return "local"
-            case _:
-                return "remote"
+        return "local" if self.gate.channels[number].descriptor.task_manager == HERE else "remote"
 
     def _value(self, word: str) -> Any:
         match word:
@@ -196,11 +177,9 @@ class Requester:
             case "taken_from_global":
                 return sum(channel.credits.exclusive for channel in self.gate.channels)
             case "gate_pool_size":
-                return self.gate.floating.size
+                return self.gate.floating[0].size
             case "requested":
                 return sorted(request.channel for request in self.requests)
-            case "delivered":
-                return sorted(self.delivered)
             case _:
                 raise UnknownWordError(f"want: {word}")
 

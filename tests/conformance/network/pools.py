@@ -80,7 +80,8 @@ class Global:
                 self.buffers.destroy_pool(self.pools[number])
                 self._expect(wanted)
             case {"do": "destroy_all_pools"}:
-                self.buffers.destroy_all_pools()
+                for pool in self.buffers.pools:
+                    self.buffers.destroy_pool(pool)
                 self._expect(wanted)
             case {"do": "destroy_global"}:
                 self.buffers.destroy()
@@ -182,12 +183,11 @@ class Local:
     """One pool whose buffers are there."""
 
     def __init__(self, given: Case) -> None:
-        only_known_words("given", given, {"kind", "min", "size", "max", "max_buffers_per_channel"})
+        only_known_words("given", given, {"kind", "min", "size", "max"})
         self.pool = LocalBufferPool[Waiting](
             given["size"],
             minimum=given["min"],
             maximum=given.get("max"),
-            max_buffers_per_channel=given.get("max_buffers_per_channel"),
         )
         self.listeners: dict[str, Waiting] = {}
         self.blocked: list[Waiting] = []
@@ -197,7 +197,7 @@ class Local:
         wanted = step.get("want")
         match step:
             case {"do": "take", "n": count}:
-                self._check(self._take(count, step.get("channel")), wanted)
+                self._check(_take(self.pool, count), wanted)
             case {"do": "take_blocking", "n": count}:
                 outcome = _take(self.pool, count)
                 if outcome == "none":
@@ -206,7 +206,7 @@ class Local:
                 self._check(outcome, wanted)
             case {"do": "give_back", "n": count}:
                 for _ in range(count):
-                    self.pool.give_back(step.get("channel"))
+                    self.pool.give_back()
                 self._check("ok", wanted)
             case {"do": "resize", "n": size}:
                 self._check(_outcome(lambda: self.pool.resize(size)), wanted)
@@ -232,11 +232,6 @@ class Local:
                 assert outcome == wanted
             case _:
                 assert self._figure(word) == wanted
-
-    def _take(self, count: int, channel: int | None) -> str:
-        if channel is None:
-            return _take(self.pool, count)
-        return "ok" if all(self.pool.take(channel) for _ in range(count)) else "none"
 
     def _check(self, outcome: str, wanted: Any) -> None:
         match wanted:

@@ -39,7 +39,7 @@ _GIVEN: dict[str, set[str]] = {
     "none": set(),
     "handler": {"restart_allowed", "delay_ms", "region", "error"},
     "resolve": {"job", "cluster", "checkpointing"},
-    "job-config": {"checkpointing_interval_ms", "execution_retries", "retry_delay_ms"},
+    "job-config": {"checkpointing_interval_ms"},
 }
 _ONE_OF_EACH: dict[str, RestartStrategyConfiguration] = {
     "none": NoRestartStrategyConfiguration(),
@@ -148,7 +148,7 @@ def _handled(result: Restart[str] | GiveUp, word: str) -> object:
         case "error_present":
             return hasattr(result, "cause")
         case "error_is_unrecoverable_kind":
-            return _read(result, "is_unrecoverable")
+            return classify(_read(result, "cause")) is ThrowableType.NON_RECOVERABLE
         case "reading_error_raises":
             return not hasattr(result, "cause")
         case "reading_tasks_raises":
@@ -240,10 +240,6 @@ def _run_job_config(case: Case) -> None:
     given, settings = case["given"], JobSettings()
     if given.get("checkpointing_interval_ms") is not None:
         settings.enable_checkpointing(given["checkpointing_interval_ms"])
-    if "execution_retries" in given:
-        settings.set_number_of_execution_retries(given["execution_retries"])
-    if "retry_delay_ms" in given:
-        settings.set_execution_retry_delay(given["retry_delay_ms"])
     _compare(settings.restart_strategy, case["expect"])
 
 

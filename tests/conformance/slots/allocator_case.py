@@ -59,7 +59,7 @@ class SchedulingCase:
 
     def holds(self, word: str, wanted: Any) -> bool:
         """Whether what the case wants is so."""
-        sharing, pool = self._job.allocator.sharing, self._job.allocator.pool
+        sharing = self._job.allocator.sharing
         match word:
             case "result":
                 return set(self._results) == {wanted}
@@ -70,15 +70,19 @@ class SchedulingCase:
             case "other_slot_than":
                 return self._slot(self._task) != self._slot(wanted)
             case "free_slots" | "available":
-                return len(pool.free_slots) == wanted
+                return len(self._job.free_slots()) == wanted
             case "free_slots_at_the_end":
-                return len(pool.free_slots) == (self._all if wanted == "all" else wanted)
+                return len(self._job.free_slots()) == (self._all if wanted == "all" else wanted)
             case "all_got_a_slot":
                 return (not self._results) is wanted
             case "slots_of_group":
                 return {group: len(sharing.slots_of(group)) for group in wanted} == wanted
             case "group_slots_open_for":
-                return {each: sharing.open_for(self._group, JobVertexId(each)) for each in wanted} == wanted
+                shared = sharing.slots_of(self._group)
+                requests = {each: _request(f"{each}_0", {"group": self._group}) for each in wanted}
+                return {
+                    each: sum(sharing.can_join(requests[each], slot) for slot in shared) for each in wanted
+                } == wanted
             case _:
                 raise UnknownWordError(word)
 

@@ -25,6 +25,7 @@ from flykka.actors.scheduling.slot_requests import (
 from flykka.messages.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id
 from flykka.messages.job_graph import ResourceSpec
 from flykka.messages.slots import SlotOffer
+from tests.actors.scheduling.slot_pool_events import free_slots
 
 
 class JobSlots:
@@ -38,6 +39,7 @@ class JobSlots:
         self.placed: dict[str, AttemptsPlaced] = {}
         self.failed: dict[str, str] = {}
         self.lost: set[str] = set()
+        self._offering: dict[TaskManagerId, None] = {}
         self.timers: dict[SlotRequestId, int] = {}
 
     def tell(self, event: AllocatorEvent) -> list[AllocatorEffect]:
@@ -69,10 +71,15 @@ class JobSlots:
     def offer(self, task_manager: str, allocation: str, index: int, size: ResourceSpec | None = None) -> None:
         """A slot for an allocation."""
         name = TaskManagerId(task_manager)
+        self._offering[name] = None
         offer = SlotOffer(
             allocation_id=AllocationId(allocation), slot_id=slot_id(name, index), resources=size or ResourceSpec()
         )
         self.tell(SlotsOffered(task_manager=name, offers=(offer,)))
+
+    def free_slots(self) -> tuple[AllocationId, ...]:
+        """What no task uses."""
+        return free_slots(self.allocator.pool, *self._offering)
 
     def release(self, task: str) -> None:
         """The task has finished."""

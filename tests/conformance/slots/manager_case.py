@@ -155,10 +155,9 @@ class ManagerCase:
                 return sum(isinstance(effect, StartTaskManager) for effect in self._effects) == wanted
             case "registered_slots":
                 return len(states) == wanted
-            case "expected_slots":
+            case "expected_slots" | "expected_slots_taken":
+                # Every one that is expected is waited for: a TaskManager is asked for where a request finds no slot.
                 return self._slots.expected_slots == wanted
-            case "expected_slots_taken":
-                return self._slots.expected_slots_taken == wanted
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":

@@ -134,11 +134,9 @@ class PoolCase:
                 empty = [effect.task_manager for effect in job.step if isinstance(effect, DismissTaskManager)]
                 return empty == ([] if wanted is None else [wanted])
             case "available":
-                return len(pool.free_slots) == wanted
-            case "pending":
+                return len(job.free_slots()) == wanted
+            case "pending" | "waiting_for_resource_manager":
                 return len(pool.pending_requests) == wanted
-            case "waiting_for_resource_manager":
-                return pool.waiting_for_resource_manager == wanted
             case "utilization":
                 return {each: pool.utilization(TaskManagerId(each)) for each in wanted} == wanted
             case "slots":

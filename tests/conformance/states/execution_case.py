@@ -96,8 +96,6 @@ class ExecutionCase:
                 return self._slot_arrives(step.get("slot", self._slot.name))
             case "cancel":
                 return execution.cancel(now)
-            case "suspend":
-                return execution.suspend(now)
             case "fail":
                 return execution.fail(failure("second" if execution.failure else "first"), now)
             case "switch_to_running" | "report_running":

@@ -32,7 +32,6 @@ from flykka.actors.graph.events import (
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    SuspensionRequested,
     TaskStateUpdated,
     VerticesFinalized,
 )
@@ -103,8 +102,6 @@ class JobCase:
                 self._tell(SchedulingRequested())
             case "cancel":
                 self._tell(CancellationRequested())
-            case "suspend":
-                self._tell(SuspensionRequested(cause=_cause(step)))
             case "fail_global":
                 self._tell(GlobalFailureReported(cause=_cause(step)))
             case "fail_global_if_running":

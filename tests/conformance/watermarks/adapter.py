@@ -110,8 +110,7 @@ def _generator(given: dict[str, Any]) -> WatermarkGenerator:
     only_known_words("given", given, {"kind", "generator", "bound_ms", "on_violation"})
     match given["generator"]:
         case "bounded-out-of-orderness":
-            # The extractors of 1.9.
-            return BoundedOutOfOrdernessWatermarks(given["bound_ms"], is_late_at_bound=True)
+            return BoundedOutOfOrdernessWatermarks(given["bound_ms"])
         case "ascending":
             # Flink's extractor logs unless it is told otherwise.
             return AscendingTimestampsWatermarks(HANDLERS[given.get("on_violation", "log")])

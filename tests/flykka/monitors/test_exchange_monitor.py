@@ -10,11 +10,8 @@ from flykka.messages.exchange import (
     Buffer,
     BufferResponse,
     CancelPartitionRequest,
-    CheckpointBarrier,
     EndOfPartition,
     PartitionRequest,
-    ResumeConsumption,
-    TaskEventMessage,
     Watermark,
 )
 from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
@@ -140,11 +137,3 @@ def test_a_task_may_finish_behind_the_end_or_when_its_reader_has_left() -> None:
 
     assert seen(ExchangeMonitor(), asked(), sends(element(0, EndOfPartition())), finishes()) == []
     assert seen(ExchangeMonitor(), asked(), left, finishes()) == []
-
-
-def test_what_waits_behind_a_barrier_need_not_be_sent_before_the_reader_goes_on() -> None:
-    barrier = element(0, CheckpointBarrier(checkpoint_id=1, timestamp_ms=0))
-    resume = TaskEventMessage(partition_id=PARTITION, subpartition=0, event=ResumeConsumption())
-
-    assert seen(ExchangeMonitor(), asked(), sends(barrier), finishes()) == []
-    assert len(seen(ExchangeMonitor(), asked(), sends(barrier), turn(PRODUCER, resume), finishes())) == 1

@@ -10,7 +10,7 @@ from flykka.messages.message import Message
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import ActorInitializationError
 from flykka.runtime.events import ActorFailed, UnhandledMessage
-from flykka.runtime.fsm import FSM, Next, StopReason, when
+from flykka.runtime.patterns.fsm import FSM, Next, StopReason, when
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import StateTimeout

@@ -9,7 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from flykka.runtime.coordinated_shutdown import (
+from flykka.runtime.dispatch.dispatcher import Runnable
+from flykka.runtime.dispatch.seeded import SeededDispatcher
+from flykka.runtime.errors import ShutdownBegunError, TerminationTimeoutError
+from flykka.runtime.future import Future
+from flykka.runtime.patterns.coordinated_shutdown import (
     ACTOR_SYSTEM_TERMINATE,
     BEFORE_ACTOR_SYSTEM_TERMINATE,
     BEFORE_SERVICE_UNBIND,
@@ -18,10 +22,6 @@ from flykka.runtime.coordinated_shutdown import (
     SERVICE_UNBIND,
     ShutdownReason,
 )
-from flykka.runtime.dispatch.dispatcher import Runnable
-from flykka.runtime.dispatch.seeded import SeededDispatcher
-from flykka.runtime.errors import ShutdownBegunError, TerminationTimeoutError
-from flykka.runtime.future import Future
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.seeded import SeededSystem
@@ -277,7 +277,7 @@ def test_where_no_task_can_begin_any_more_the_actors_still_stop(caplog: pytest.L
 
 LEFT_BEHIND = """
 from flykka.runtime.actor import Actor
-from flykka.runtime.coordinated_shutdown import SERVICE_STOP
+from flykka.runtime.patterns.coordinated_shutdown import SERVICE_STOP
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.recorder import TraceRecorder

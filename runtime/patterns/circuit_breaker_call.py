@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from flykka.runtime.future import Future
 
 if TYPE_CHECKING:
-    from flykka.runtime.circuit_breaker import CircuitBreaker
     from flykka.runtime.clock import Alarm
     from flykka.runtime.future import Driver
+    from flykka.runtime.patterns.circuit_breaker import CircuitBreaker
     from flykka.runtime.system import ActorSystem
 
 T = TypeVar("T")

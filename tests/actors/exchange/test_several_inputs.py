@@ -1,18 +1,17 @@
-"""The gates of one task as one."""
+"""The inputs of one task, read through one gate."""
 
 from __future__ import annotations
 
 from flykka.actors.exchange.effects import ReleaseBatch, RequestPartition, TurnAway
-from flykka.actors.exchange.input_gate import EndOfDataStatus
-from flykka.actors.exchange.union_input_gate import UnionInputGate
+from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.ignore import Ignore
 from flykka.messages.exchange import EndOfData, EndOfPartition
 from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, response
 
 
-def union(*sizes: int, exclusive: int = 5) -> UnionInputGate:
+def union(*sizes: int, exclusive: int = 5) -> InputGate:
     gates = [gate_descriptor(size, number, sum(sizes[:number])) for number, size in enumerate(sizes)]
-    made = UnionInputGate(gates, exclusive, 0)
+    made = InputGate(gates, exclusive, 0)
     made.request_partitions()
     return made
 
@@ -20,7 +19,7 @@ def union(*sizes: int, exclusive: int = 5) -> UnionInputGate:
 def test_channels_are_numbered_across_the_gates() -> None:
     gates = [gate_descriptor(2, gate=0), gate_descriptor(1, gate=1, first_producer=2)]
 
-    requests = UnionInputGate(gates).request_partitions()
+    requests = InputGate(gates).request_partitions()
 
     assert [r.channel for r in requests if isinstance(r, RequestPartition)] == [0, 1, 2]
 
@@ -86,7 +85,7 @@ def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
 
 
 def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
-    inputs = UnionInputGate([])
+    inputs = InputGate([])
 
     dropped = inputs.on_buffer(response(batch()))
     others = inputs.on_backlog(announcement(1)) + inputs.on_error(error())
@@ -95,14 +94,3 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     assert dropped[1:] == [ReleaseBatch(batch=batch())]
     assert all(isinstance(effect, Ignore) for effect in others)
     assert inputs.is_finished
-
-
-def test_releasing_releases_every_gate() -> None:
-    inputs = union(1, 1)
-    inputs.on_buffer(response(batch("a"), 0, 0))
-    inputs.on_buffer(response(batch("b"), 0, 1))
-
-    effects = inputs.release()
-
-    assert [e.batch for e in effects if isinstance(e, ReleaseBatch)] == [batch("a"), batch("b")]
-    assert inputs.poll() is None

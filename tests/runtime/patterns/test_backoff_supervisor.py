@@ -6,7 +6,9 @@ import pytest
 
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff_supervisor import (
+from flykka.runtime.errors import ActorDeadError, AskFailedError
+from flykka.runtime.events import DeadLetter
+from flykka.runtime.patterns.backoff_supervisor import (
     BackoffOptions,
     BackoffOpts,
     BackoffSupervisor,
@@ -16,8 +18,6 @@ from flykka.runtime.backoff_supervisor import (
     Reset,
     RestartCount,
 )
-from flykka.runtime.errors import ActorDeadError, AskFailedError
-from flykka.runtime.events import DeadLetter
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.supervision import STOPPING_STRATEGY

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from flykka.messages.message import Message, message
 from flykka.runtime.backoff import exponential_ms
-from flykka.runtime.circuit_breaker_call import Call, GuardedFuture, Work
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import CircuitBreakerOpenError, CircuitBreakerTimeoutError
 from flykka.runtime.future import Future
+from flykka.runtime.patterns.circuit_breaker_call import Call, GuardedFuture, Work
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:

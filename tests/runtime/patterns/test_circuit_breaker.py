@@ -9,7 +9,6 @@ import pytest
 
 from flykka.messages.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.circuit_breaker import CircuitBreaker, CircuitBreakerChanged, CircuitBreakerState
 from flykka.runtime.errors import (
     AskFailedError,
     CircuitBreakerOpenError,
@@ -17,6 +16,7 @@ from flykka.runtime.errors import (
 )
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.future import Future
+from flykka.runtime.patterns.circuit_breaker import CircuitBreaker, CircuitBreakerChanged, CircuitBreakerState
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem

@@ -1,0 +1,1 @@
+"""Patterns on top of the kernel, as in akka.pattern: FSM, circuit breaker, backoff supervisor, coordinated shutdown."""

@@ -1,0 +1,81 @@
+"""The cases that speak of what this project does not have, each with the reason.
+
+Everything else has to hold. A case comes here only where nothing of the product could be what it speaks of; a rule of
+ours that differs from Flink's is no reason.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+LIMIT = 40
+"""How many cases may be here."""
+
+_ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
+_SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"
+_LOCKS = "a store is not shared between leaders: one that takes a job over begins with what is in the storage"
+_PREFERENCE = "a savepoint is never in the store, so nothing has to be preferred to it"
+_SUSPENSION = "nothing suspends a job but the end of its JobMaster, which ends everything of the job with it"
+_OWN_THREADS = "a source takes turns with the operators of its task: none has a thread of its own"
+_ALWAYS_SHARED = "a program has no such setting: slots are shared, and each edge says how it is exchanged"
+_NO_TIMEOUT = "a batch goes out when it is made: there is no buffer timeout"
+_LATE_AT_BOUND = "the bound of before Flink 1.10, at which a row was late already: here it is not, as since then"
+_WITHOUT_ROWS = "a batch without rows is not sent"
+_NO_BLOCKING = "behind an aligned barrier the receiver does not read on; its sender sends on, within the credit"
+_NO_RELEASE = "a gate ends with its task, and with the bridge everything that it holds: nothing is released one by one"
+_KNOWN = "a task is deployed when its producers have their slots: it knows all of them, and asks them at once"
+_ALWAYS_WRITABLE = "the way to a consumer is its mailbox, which always takes more"
+_SERVED = "a subpartition sends what credit allows: no reader polls it, with or without a credit"
+_OPEN_BUFFERS = "a batch is whole when it is queued: no buffer is open, filled up or flushed"
+_BYTE_BUFFERS = "a batch is not cut into buffers of bytes, and shares none with another"
+_TASK_EVENTS = "consumers send no events up but credits and cancellations, and these go to the task itself"
+_RETRIES = "Flink has removed the number of execution retries and their delay: a restart strategy says both"
+
+NOT_APPLICABLE = MappingProxyType(
+    {
+        "01/abort-pending-rearms-periodic-trigger": _SINGLE_GATE,
+        "01/store-ha-suspend-keeps": _LOCKS,
+        "01/store-two-stores-shared-lock": _LOCKS,
+        "01/completed-lists-match-different-order": _LOCKS,
+        "01/completed-lists-match-same-job-other-id": _LOCKS,
+        "01/store-prefer-checkpoint-over-newer-savepoints": _PREFERENCE,
+        "01/store-restore-newest-savepoint-by-default": _PREFERENCE,
+        "01/job-suspended-shuts-coordinator": _SUSPENSION,
+        "02/align-limit-break-checkpoint-at-alignment-limit": _ALIGNMENT_LIMIT,
+        "03/job-retries-42-means-fixed": _RETRIES,
+        "05/suspend-from-cancelling": _SUSPENSION,
+        "05/suspend-from-restarting": _SUSPENSION,
+        "05/suspend-while-restarting-aborts-it": _SUSPENSION,
+        "06/chain-yielding-operator-after-legacy-source": _OWN_THREADS,
+        "06/chain-blocking-between-chains-on": _ALWAYS_SHARED,
+        "06/groups-none-when-disabled": _ALWAYS_SHARED,
+        "06/buffer-timeout-inherit": _NO_TIMEOUT,
+        "08/bounded-out-of-orderness-values": _LATE_AT_BOUND,
+        "08/bounded-out-of-orderness-underflow": _LATE_AT_BOUND,
+        "09/recv-empty-data": _WITHOUT_ROWS,
+        "09/recv-blocked-upstream": _NO_BLOCKING,
+        "09/recv-data-after-release": _NO_RELEASE,
+        "09/request-local-partition-released": _NO_RELEASE,
+        "09/request-update-before-first-request": _KNOWN,
+        "09/request-unknown-channels-resolved": _KNOWN,
+        "09/request-backwards-event-before-known": _KNOWN,
+        "09/send-empty-reader-does-not-block-others": _ALWAYS_WRITABLE,
+        "09/send-cancel-enqueued": _ALWAYS_WRITABLE,
+        "09/send-overrun-is-an-error": _SERVED,
+        "09/send-blocked-after-aligned-barrier": _NO_BLOCKING,
+        "09/sub-flush-incomplete-behind-complete": _OPEN_BUFFERS,
+        "09/sub-read-after-parent-release": _SERVED,
+        "09/sub-blocked-by-barrier-flushed-data": _NO_BLOCKING,
+        "09/sub-unaligned-barrier-overtakes": _OPEN_BUFFERS,
+        "09/gate-released-while-waiting": _NO_RELEASE,
+        "09/gate-unknown-channel-declines-checkpoint": _KNOWN,
+        "09/writer-broadcast-event-after-data": _BYTE_BUFFERS,
+        "09/task-events-to-unregistered-partition": _TASK_EVENTS,
+    }
+)
+"""The reason by area and id of the case."""
+
+
+def not_applicable(area: str, case_id: str) -> str | None:
+    """Why the case says nothing about this project; None where it has to hold."""
+    return NOT_APPLICABLE.get(f"{area}/{case_id}")
