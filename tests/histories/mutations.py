@@ -124,7 +124,7 @@ MUTATIONS = (
         history="killed-task-manager",
     ),
     Mutation(
-        where="graph.execution_graph:ExecutionGraph._end_attempts",
+        where="graph.execution_graph:ExecutionGraph._cancel_attempts",
         line="self.version += 1",
         instead="self.version += 2",
         history="killed-task-manager",
