@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -46,7 +46,7 @@ from flykka.messages.coordination import (
 from flykka.messages.exception_history import ExceptionHistoryChanged
 from flykka.messages.explanation import ExplainJob, JobExplained
 from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import LeaderSessionId
+from flykka.messages.ids import LeaderSessionId, OperatorId
 from flykka.messages.job import (
     CancelJob,
     CheckpointAborted,
@@ -199,6 +199,10 @@ class JobMaster(Actor):
                 self._on_slot_events(self._slots.take(message))
             case _:
                 self.context.unhandled(message)
+
+    def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
+        """The discoveries of splits under way, by source: for a fork, where nothing is left of their threads."""
+        return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:
         """How far the job is, and what it waits for."""

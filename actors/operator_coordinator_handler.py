@@ -110,6 +110,8 @@ class OperatorCoordinatorHandler:
         }
         self._names = {operator.operator_id: operator.name for _, operator in sources}
         self._intervals: dict[OperatorId, int | None] = {}
+        self._discovering: dict[OperatorId, bytes] = {}
+        """The position from which the splits of a source are being looked for."""
 
     def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
         """Begin anew from the states of a checkpoint, or without any from the beginning; once per version of the job.
@@ -139,11 +141,14 @@ class OperatorCoordinatorHandler:
             case RequestSplits(attempt=attempt, operator_id=operator_id, count=count):
                 self._on_request(attempt, operator_id, count)
             case SplitsDiscovered(operator_id=operator_id, interval_ms=interval_ms):
+                if self._discovering.get(operator_id) == message.begun_at:
+                    del self._discovering[operator_id]
                 self._intervals[operator_id] = interval_ms
                 self._decide(_look_ended(message))
             case SplitDiscoveryDue(operator_id=operator_id):
                 self._decide(LookDue(operator_id=operator_id))
             case SplitDiscoveryFailed(operator_id=operator_id):
+                self._discovering.pop(operator_id, None)
                 self._decide(LookFailed(operator_id=operator_id))
             case SnapshotOperatorCoordinators(checkpoint_id=checkpoint_id):
                 self._decide(SnapshotWanted(checkpoint_id=checkpoint_id))
@@ -229,8 +234,16 @@ class OperatorCoordinatorHandler:
             case _:
                 assert_never(effect)
 
+    def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
+        """The discoveries under way, by source: for a fork, where nothing is left of their threads."""
+        return {
+            operator_id: partial(self._lookouts[operator_id].look, position)
+            for operator_id, position in self._discovering.items()
+        }
+
     def _look(self, effect: LookForSplits) -> None:
         operator_id = effect.operator_id
+        self._discovering[operator_id] = effect.position
         self._context.pipe_to_self(
             partial(self._lookouts[operator_id].look, effect.position),
             lambda found: found,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,7 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold files to their budget, if there is one."""
+    """Hold files to their budget, if there is one; have Ctrl-C work, which shells let what runs behind them ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if (seconds := config.getoption("--file-budget")) is not None:
         config.pluginmanager.register(FileBudget(seconds))
 

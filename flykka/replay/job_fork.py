@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.bridge import Bridge
+from flykka.actors.job_master import JobMaster
 from flykka.actors.task import Task
 from flykka.messages.bridge import EngineFailed, WorkDone, WorkFailed
 from flykka.messages.failure import SerializedThrowable
+from flykka.messages.job_control import SplitDiscoveryFailed
+from flykka.messages.source import SplitsDiscovered
 from flykka.messages.stage import StageFailed
 from flykka.messages.task import TaskDeploymentDescriptor
 from flykka.replay.answering_bridge import find_bridge, pace_of
@@ -23,6 +26,7 @@ from flykka.runtime.trace.replay.session import ReplaySession
 from flykka.runtime.trace.text import unwrapped
 
 if TYPE_CHECKING:
+    from flykka.messages.ref import Ref
     from flykka.runtime.durations import Duration
     from flykka.runtime.recording import Recorder
     from flykka.runtime.trace.records import Record
@@ -90,16 +94,23 @@ class JobFork(Fork):
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _answer_what_the_record_does_not(self) -> None:
-        """Where a recording breaks off, work of engines is under way that is never answered in it."""
-        later = (turn for turn in self._engine.trace if turn.sequence >= self._number)
-        answered = {
-            (turn.recipient, turn.message.work) for turn in later if isinstance(turn.message, WorkDone | WorkFailed)
-        }
+        """Where a recording breaks off, engines and sources are at work, and what comes of it is not in the record."""
+        answered: set[tuple[Ref, str]] = set()
+        for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
+            match turn.message:
+                case WorkDone(work=key) | WorkFailed(work=key):
+                    answered.add((turn.recipient, key))
+                case SplitsDiscovered(operator_id=key) | SplitDiscoveryFailed(operator_id=key):
+                    answered.add((turn.recipient, key))
         for cell in self.system.cells.living():
             if isinstance(cell.instance, Bridge):
                 for key, call in cell.instance.unanswered().items():
                     if (cell.ref, key) not in answered:
                         self.tell(cell.ref.path, WorkDone(work=key, answer=call()))
+            elif isinstance(cell.instance, JobMaster):
+                for operator_id, discover in cell.instance.unanswered().items():
+                    if (cell.ref, operator_id) not in answered:
+                        self.tell(cell.ref.path, discover())
 
     def _task_in_hand(self) -> str:
         """The path of the Task that takes the turn, or of its bridge, or of the attempt that the message names."""
