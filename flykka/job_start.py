@@ -22,6 +22,7 @@ from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionE
 from flykka.explanation.running_jobs import RunningJob, running_jobs
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint, newest_of_job
 from flykka.jobs.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
+from flykka.jobs.start_commands import COMMAND_LINE, PYTHON
 from flykka.launch import current_launch
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import JobRun
@@ -82,9 +83,11 @@ class JobStarts:
         cluster: Callable[[], LocalCluster],
         *,
         has_store: bool,
+        was_named: bool,
     ) -> JobStart:
         """Decide how a job starts, tell it, and delete what is to be overwritten.
 
+        `was_named`: the checkpoint directory is one that was named, or a store's, and not a temporary folder.
         `cluster` is started where there is a store of high availability to ask, or something to delete.
 
         Raises:
@@ -106,13 +109,15 @@ class JobStarts:
             if known.has_ended or known.goes_on:
                 return JobStart(job_graph=job_graph, restore_path=named, runs=not known.has_ended)
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
-        search = _Search(job_graph, folders, follows_itself=self._has_finished(job_graph.name))
+        follows_itself = self._has_finished(job_graph.name)
+        search = _Search(job_graph, folders, follows_itself=follows_itself, was_named=was_named)
         overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.overwritten)
         try:
             found = search.found(mode, named)
         except CheckpointStorageError as unreadable:
             raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
-        match decide(found, mode, overwritten):
+        words = COMMAND_LINE if current_launch().takes_options else PYTHON
+        match decide(found, mode, overwritten, words):
             case Start() as start:
                 pass
             case Refusal(reason=reason, is_misfit=True):
@@ -163,10 +168,13 @@ class _Search:
     One that `follows_itself` is not the first of its name that finishes in its environment: it is meant to.
     """
 
-    def __init__(self, job_graph: JobGraph, folders: SinkFolders, *, follows_itself: bool) -> None:
+    def __init__(
+        self, job_graph: JobGraph, folders: SinkFolders, *, follows_itself: bool, was_named: bool = True
+    ) -> None:
         self._job_graph = job_graph
         self._folders = folders
         self._follows_itself = follows_itself
+        self._was_named = was_named
         self._storage = CheckpointStorage(job_graph.checkpointing.directory)
 
     def found(self, mode: StartMode, named: str | None) -> Found:
@@ -189,6 +197,7 @@ class _Search:
             process=process,
             folders=self._contents(counts_own=not follows),
             shows_only=self._folders.shows_only,
+            directory_was_named=self._was_named,
         )
 
     @cached_property
