@@ -53,7 +53,8 @@ class Found:
 
     `checkpoint` is the path to go on from, `described` the same in words, `misfit` why the job cannot go on from there.
     `process` is the one that runs the job, where another one does. A job that `shows_only` keeps its rows nowhere.
-    Where no checkpoint directory was named, what was noted is of a temporary folder that nobody has asked for.
+    Where the note of the last run does not count, it keeps no job from starting that has no rows: it is of a temporary
+    folder that nobody has asked for, or of a job that has finished in another run of a notebook's cell.
     """
 
     job_name: str
@@ -64,7 +65,7 @@ class Found:
     process: int | None = None
     folders: tuple[FolderContents, ...] = ()
     shows_only: bool = False
-    directory_was_named: bool = True
+    note_counts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +132,8 @@ def _automatic(found: Found, commands: StartCommands) -> Start | Refusal:
         )
     if found.checkpoint is not None and found.misfit is None:
         return Start(restore_path=found.checkpoint, says=(f"continuing {job} from {found.described}",))
-    if found.shows_only or not (found.directory_was_named or _with_rows(found)):
-        # Nothing is published twice, and nobody wants to be refused a look, or for a note in a temporary folder.
+    if found.shows_only or not (found.note_counts or _with_rows(found)):
+        # Nothing is published twice, and nobody wants to be refused a look, or for a note that does not count.
         says = () if found.misfit is None else (f"{job} begins with its input: {found.misfit}",)
         return Start(says=says)
     if found.misfit is not None:
@@ -226,7 +227,8 @@ def _with_rows(found: Found) -> tuple[FolderContents, ...]:
 
 def _where(found: Found) -> str:
     rows = _with_rows(found)
-    return f": there are {_counted(rows)}" if rows else ""
+    be = "is" if rows and rows[0].own == 1 else "are"
+    return f": there {be} {_counted(rows)}" if rows else ""
 
 
 def _counted(folders: tuple[FolderContents, ...]) -> str:

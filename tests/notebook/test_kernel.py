@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -170,6 +171,32 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
     assert all("continuing 'even numbers' from checkpoint" in text for text in printed)
     assert after <= threads + 2
     assert output(folder) == EVEN_NUMBERS
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, UNNAMED], ids=["named checkpoints", "temporary checkpoints"])
+def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_run_again(
+    kernel: Kernel, folder: Path, environment: str
+) -> None:
+    end_input(folder)
+    kernel.run(environment)
+    kernel.run(JOB + "await job", cell_id="job")
+
+    refused = kernel.wait(kernel.start(JOB, cell_id="job"))
+    kernel.run("env.overwrite(f'{folder}/output')\n" + JOB + "await job", cell_id="job")
+    kernel.run(JOB.replace("/output", "/elsewhere") + "await job", cell_id="job")
+
+    assert refused.error is not None
+    assert refused.error[0] == "DuplicateJobSubmissionError"
+    assert "has come to the end of its input already" in refused.error[1]
+    assert f"env.overwrite('{folder}/output')" in refused.error[1]
+    assert output(folder) == EVEN_NUMBERS
+
+
+def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, folder: Path) -> None:
+    end_input(folder)
+    kernel.run(UNNAMED + "for _ in range(2):\n" + indent(JOB + "await job", "    "))
+
+    assert output(folder) == sorted(EVEN_NUMBERS * 2)
 
 
 def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(

@@ -83,6 +83,12 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         ),
         (FINISHED, StartMode.AUTO, "has come to the end of its input already", ("--from-checkpoint PATH", "--fresh")),
         (
+            replace(NEW, folders=(FolderContents(path="/out", own=1),)),
+            StartMode.AUTO,
+            "has published rows: there is 1 file of it in /out",
+            (),
+        ),
+        (
             WITH_ROWS,
             StartMode.AUTO,
             "has no checkpoint to continue from, and has published rows: there are 3 files of it in /out",
@@ -149,17 +155,17 @@ def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
     ("found", "says"),
     [(FINISHED, ()), (replace(MISFIT, folders=NEW.folders), (f"'counts' begins with its input: {MISFIT.misfit}",))],
 )
-def test_a_note_in_a_temporary_folder_keeps_no_job_from_starting_that_has_no_rows(
+def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
     found: Found, says: tuple[str, ...]
 ) -> None:
-    nobody_asked = replace(found, directory_was_named=False)
+    uncounted = replace(found, note_counts=False)
 
-    assert decide(nobody_asked, StartMode.AUTO) == Start(says=says)
+    assert decide(uncounted, StartMode.AUTO) == Start(says=says)
 
 
 @pytest.mark.parametrize("found", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
-def test_no_rows_are_published_twice_where_no_checkpoint_directory_was_named(found: Found) -> None:
-    refused = decide(replace(found, directory_was_named=False), StartMode.AUTO)
+def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Found) -> None:
+    refused = decide(replace(found, note_counts=False), StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
 
