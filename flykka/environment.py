@@ -395,7 +395,6 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         if earlier is None or earlier is self:
             return
         self._checkpoint_folder.share(earlier._checkpoint_folder)
-        if list(earlier._running):
-            return
-        self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
-        earlier.close()
+        if not list(earlier._running):
+            self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
+            earlier.close()

@@ -371,7 +371,6 @@ class JobClient:
             raise JobStoppingError(
                 f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
             )
-        self._attach()  # One that is detached is not told that the job has finished.
         path = self._requests.stop(timeout, savepoint_directory, drain=drain)
         # Whoever looks at the job when this returns is to see that it has finished.
         self._get(self._view.outcome, timeout, "has stopped, and has not said so")

@@ -10,11 +10,11 @@ from flykka.jobs.job_client import JobClient
 from flykka.messages.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
 from flykka.messages.job_graph import JobType
 from flykka.notebook.earlier_jobs import end_job
-from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Cluster
+from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Answers, Cluster
 
 
 def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = Cluster(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4"))
+    cluster = Cluster(answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")))
     client = cluster.submit()
 
     end_job(client, timeout=2)
@@ -28,7 +28,7 @@ def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.Cap
 def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
     answer: StoppingFailure | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster(stopping=answer)
+    cluster = Cluster(answers=Answers(stopping=answer))
     client = cluster.submit()
 
     # Nobody tells here that it has ended.
