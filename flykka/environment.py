@@ -44,7 +44,7 @@ from flykka.messages.job_graph import (
 from flykka.names_elsewhere import ENVIRONMENT, NamesElsewhere
 from flykka.network_options import network_settings
 from flykka.notebook.cells import follow_cells
-from flykka.notebook.earlier_jobs import end_earlier_job, remember_job
+from flykka.notebook.earlier_jobs import end_earlier_job, keep_checkpoints, remember_job
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.recorder import TraceRecorder
@@ -155,6 +155,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             session = spark_session(where, short_lived=launch.only_plans)
         environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
         launch.environment_made(environment)
+        keep_checkpoints(environment)
         follow_cells(environment)
         return environment
 
@@ -290,8 +291,10 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._take_place_of(end_earlier_job(job_name))
         graph = self.get_job_graph(job_name)
         has_store = self._settings.high_availability is not None
-        start = self._starts.begin(self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store)
         survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
+        start = self._starts.begin(
+            self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
+        )
         record = None if survives else surviving_flight_record_path(start.job_graph)
         client = self._cluster_for(start.job_graph).submit(
             start.job_graph,
@@ -388,8 +391,10 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
-        """Close the environment that this cell made when it ran before, and take its Spark session over."""
-        if earlier is None or earlier is self or list(earlier._running):
+        """Close the environment that this cell made when it ran before; take over its Spark session and checkpoints."""
+        if earlier is None or earlier is self:
             return
-        self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
-        earlier.close()
+        self._checkpoint_folder.share(earlier._checkpoint_folder)
+        if not list(earlier._running):
+            self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
+            earlier.close()

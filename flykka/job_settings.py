@@ -220,7 +220,7 @@ class JobSettings(AlignmentSettings, StartSettings):
 
         `RETAIN_ON_CANCELLATION` keeps them when it is cancelled and when it fails, `DELETE_ON_CANCELLATION` (what holds
         unless set) when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps its last one,
-        one that comes to the end of its input none.
+        one that comes to the end of its input none. In a notebook `RETAIN_ON_CANCELLATION` holds unless set.
 
         Raises:
             ProgramError: there is no such retention.

@@ -22,10 +22,12 @@ from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionE
 from flykka.explanation.running_jobs import RunningJob, running_jobs
 from flykka.jobs.checkpoints import check_restorable, find_checkpoint, newest_of_job
 from flykka.jobs.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
+from flykka.jobs.start_commands import COMMAND_LINE, PYTHON
 from flykka.launch import current_launch
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import JobRun
 from flykka.messages.job_graph import JobGraph, JobType
+from flykka.notebook.shell import running_cell
 from flykka.spark_bridge.filesystem import FileSystem
 from flykka.spark_bridge.sinks.job_sinks import SinkFolders, delete_published, sink_folders
 from flykka.start_settings import StartMode, start_mode
@@ -68,11 +70,12 @@ class JobStarts:
 
     def __init__(self, registry: CodeRegistry) -> None:
         self._registry = registry
-        self._last: dict[str, JobClient] = {}
+        # With the run of the cell in which it was submitted, in a notebook.
+        self._last: dict[str, tuple[JobClient, int | None]] = {}
 
     def remember(self, client: JobClient) -> None:
         """A job was submitted: the next one of its name follows it."""
-        self._last[client.job_name] = client
+        self._last[client.job_name] = client, running_cell()
 
     def begin(
         self,
@@ -82,9 +85,11 @@ class JobStarts:
         cluster: Callable[[], LocalCluster],
         *,
         has_store: bool,
+        was_named: bool,
     ) -> JobStart:
         """Decide how a job starts, tell it, and delete what is to be overwritten.
 
+        `was_named`: the checkpoint directory is one that was named, or a store's, and not a temporary folder.
         `cluster` is started where there is a store of high availability to ask, or something to delete.
 
         Raises:
@@ -106,13 +111,16 @@ class JobStarts:
             if known.has_ended or known.goes_on:
                 return JobStart(job_graph=job_graph, restore_path=named, runs=not known.has_ended)
         folders = sink_folders(job_graph, self._registry, FileSystem(session))
-        search = _Search(job_graph, folders, follows_itself=self._has_finished(job_graph.name))
+        finished = self._has_finished(job_graph.name)
+        follows = finished and self._last[job_graph.name][1] == running_cell()
+        search = _Search(job_graph, folders, follows_itself=follows, note_counts=was_named and not finished)
         overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.overwritten)
         try:
             found = search.found(mode, named)
         except CheckpointStorageError as unreadable:
             raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
-        match decide(found, mode, overwritten):
+        words = COMMAND_LINE if current_launch().takes_options else PYTHON
+        match decide(found, mode, overwritten, words):
             case Start() as start:
                 pass
             case Refusal(reason=reason, is_misfit=True):
@@ -145,7 +153,7 @@ class JobStarts:
 
     def _has_finished(self, job_name: str) -> bool:
         """Whether a job of this name has come to the end of its input in this environment."""
-        last = self._last.get(job_name)
+        last, _ = self._last.get(job_name, (None, None))
         return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
 
 
@@ -160,13 +168,17 @@ def described(checkpoint: CompletedCheckpoint) -> str:
 class _Search:
     """What there is of a job: its last run, where that left off, and what is in the folders of its sinks.
 
-    One that `follows_itself` is not the first of its name that finishes in its environment: it is meant to.
+    One that `follows_itself` is not the first of its name that finishes in its environment, in a notebook in one run of
+    a cell: it is meant to. Where the note of the last run does not count, it is looked at all the same (see `Found`).
     """
 
-    def __init__(self, job_graph: JobGraph, folders: SinkFolders, *, follows_itself: bool) -> None:
+    def __init__(
+        self, job_graph: JobGraph, folders: SinkFolders, *, follows_itself: bool, note_counts: bool = True
+    ) -> None:
         self._job_graph = job_graph
         self._folders = folders
         self._follows_itself = follows_itself
+        self._note_counts = note_counts
         self._storage = CheckpointStorage(job_graph.checkpointing.directory)
 
     def found(self, mode: StartMode, named: str | None) -> Found:
@@ -189,6 +201,7 @@ class _Search:
             process=process,
             folders=self._contents(counts_own=not follows),
             shows_only=self._folders.shows_only,
+            note_counts=self._note_counts,
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from flykka.messages.job_graph import (
     FailoverStrategyKind,
     RestartStrategyConfiguration,
 )
+from flykka.notebook.shell import in_kernel
 
 if TYPE_CHECKING:
     from flykka.console.long_work import Look
@@ -67,6 +68,9 @@ class Launch:
     shows_jobs = False
     """Whether the launcher prints what happens to the jobs: then a `Console` of the app need not."""
 
+    takes_options = False
+    """Whether where a job starts is said by options of a command line, and not by setters in Python."""
+
     only_plans = False
     """Whether no job is run, so that Spark has little to do and had better be there soon."""
 
@@ -115,8 +119,8 @@ class Launch:
         return TraceRecorder(path, ring=ring, max_bytes=max_bytes)
 
     def say(self, text: str) -> None:
-        """Tell whoever looks on."""
-        print(f"flykka: {text}", file=sys.stderr, flush=True)
+        """Tell whoever looks on. A notebook shows the error stream in red, as what went wrong."""
+        print(f"flykka: {text}", file=sys.stdout if in_kernel() else sys.stderr, flush=True)
 
     def settle(self, settings: JobSettings) -> None:
         """Have the last word on an environment, right before a job is made of what was written down in it."""

@@ -38,6 +38,7 @@ class AppRun(Launch):
     """Shows every job, stops them when interrupted, and waits for those that the app does not wait for."""
 
     shows_jobs = True
+    takes_options = True
 
     def __init__(self, options: LaunchOptions, output: RichConsole, continue_with: Continue) -> None:
         super().__init__(options)

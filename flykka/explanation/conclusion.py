@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.graph.states import JOB_TERMINAL
-from flykka.console.formats import format_cause
+from flykka.console.formats import STOPPED, format_cause
 from flykka.explanation.answers import Answers
 from flykka.explanation.facts import AttemptFact, attempt_facts, job_facts
 from flykka.explanation.waits import Waits, silent
@@ -111,6 +111,8 @@ def _without_job_master(answers: Answers) -> str:
 def _ended(answers: Answers) -> str:
     name = f"job {answers.job_name!r}"
     match answers.status, answers.failure:
+        case JobStatus.FINISHED, _ if answers.kept_checkpoint is not None:
+            return f"{name} was {STOPPED}: it continues from its checkpoint when it is run again"
         case JobStatus.FINISHED, _:
             return f"{name} has FINISHED: it waits for nothing"
         case JobStatus.FAILED, cause if cause is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flykka.console.formats import format_cause
+from flykka.console.formats import STOPPED, format_cause
 from flykka.explanation.answers import Answers
 from flykka.explanation.job_exceptions import outcome, story
 from flykka.explanation.waits import Waits
@@ -44,7 +44,9 @@ def job_facts(answers: Answers) -> Iterator[tuple[str, str]]:
     status = answers.status if job is None else job.status
     since = "" if job is None else f" for {lasting(answers.now_ms - job.since_ms)}"
     restarts = "" if job is None else f", {counted(job.number_of_restarts, 'restart')}"
-    yield "job", f"{answers.job_name!r} {answers.job_id} {status}{since}{restarts}"
+    was_stopped = job is None and status is JobStatus.FINISHED and answers.kept_checkpoint is not None
+    shown = STOPPED if was_stopped else status
+    yield "job", f"{answers.job_name!r} {answers.job_id} {shown}{since}{restarts}"
     if job is not None:
         yield "tasks", _states(job.attempts)
         for restart in job.restarts:

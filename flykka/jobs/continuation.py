@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from flykka.jobs.start_commands import COMMAND_LINE, StartCommands
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import JobRun
 from flykka.start_settings import StartMode
@@ -52,6 +53,8 @@ class Found:
 
     `checkpoint` is the path to go on from, `described` the same in words, `misfit` why the job cannot go on from there.
     `process` is the one that runs the job, where another one does. A job that `shows_only` keeps its rows nowhere.
+    Where the note of the last run does not count, it keeps no job from starting that has no rows: it is of a temporary
+    folder that nobody has asked for, or of a job that has finished in another run of a notebook's cell.
     """
 
     job_name: str
@@ -62,6 +65,7 @@ class Found:
     process: int | None = None
     folders: tuple[FolderContents, ...] = ()
     shows_only: bool = False
+    note_counts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +101,19 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
             return LastRunState.ENDED_WITHOUT_CHECKPOINT
 
 
-def decide(found: Found, mode: StartMode, overwritten: tuple[str, ...] = ()) -> Start | Refusal:
-    """How the job starts. `overwritten` are folders as `found` names them."""
+def decide(
+    found: Found, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
+) -> Start | Refusal:
+    """How the job starts. `overwritten` are folders as `found` names them; a refusal is told with `commands`."""
     match mode:
         case StartMode.AUTO:
-            decided = _automatic(found)
+            decided = _automatic(found, commands)
         case StartMode.CHECKPOINT:
             decided = Start(restore_path=found.checkpoint)
         case StartMode.FRESH:
-            decided = _fresh(found)
+            decided = _fresh(found, commands)
         case StartMode.OVERWRITE:
-            decided = _overwriting(found, overwritten)
+            decided = _overwriting(found, overwritten, commands)
     if isinstance(decided, Refusal):
         return decided
     return Start(
@@ -117,7 +123,7 @@ def decide(found: Found, mode: StartMode, overwritten: tuple[str, ...] = ()) -> 
     )
 
 
-def _automatic(found: Found) -> Start | Refusal:
+def _automatic(found: Found, commands: StartCommands) -> Start | Refusal:
     job = repr(found.job_name)
     if found.last_run is LastRunState.RUNS_ELSEWHERE and not found.shows_only:
         return Refusal(
@@ -126,37 +132,37 @@ def _automatic(found: Found) -> Start | Refusal:
         )
     if found.checkpoint is not None and found.misfit is None:
         return Start(restore_path=found.checkpoint, says=(f"continuing {job} from {found.described}",))
-    if found.shows_only:
-        # Nothing is published twice, and nobody wants to be refused a look.
+    if found.shows_only or not (found.note_counts or _with_rows(found)):
+        # Nothing is published twice, and nobody wants to be refused a look, or for a note that does not count.
         says = () if found.misfit is None else (f"{job} begins with its input: {found.misfit}",)
         return Start(says=says)
     if found.misfit is not None:
-        return Refusal(is_misfit=True, reason=f"{found.misfit}\n{_MISFIT}")
+        return Refusal(is_misfit=True, reason=f"{found.misfit}\n{_misfit(found, commands)}")
     if found.last_run is LastRunState.ENDED:
         return Refusal(
             reason=f"job {job} has come to the end of its input already; run again, it would publish the same rows once"
-            f" more{_where(found)}. {_commands(found)}"
+            f" more{_where(found)}. {_choices(found, commands)}"
         )
     if _with_rows(found):
         return Refusal(
             reason=f"job {job} has no checkpoint to continue from, and has published rows{_where(found)}: begun again,"
-            f" it would publish them once more. {_commands(found)}"
+            f" it would publish them once more. {_choices(found, commands)}"
         )
     if found.last_run is LastRunState.ENDED_WITHOUT_CHECKPOINT:
         return Start(says=(f"{job} begins with its input: its last run has kept no checkpoint",))
     return Start()
 
 
-def _fresh(found: Found) -> Start | Refusal:
+def _fresh(found: Found, commands: StartCommands) -> Start | Refusal:
     if _with_rows(found):
         return Refusal(
             reason=f"job {found.job_name!r} cannot begin with its input again{_where(found)}: its rows would be there"
-            f" twice. {_commands(found, fresh=False)}"
+            f" twice. {_choices(found, commands, fresh=False)}"
         )
     return Start()
 
 
-def _overwriting(found: Found, overwritten: tuple[str, ...]) -> Start | Refusal:
+def _overwriting(found: Found, overwritten: tuple[str, ...], commands: StartCommands) -> Start | Refusal:
     job, known = repr(found.job_name), {folder.path for folder in found.folders}
     if unknown := [path for path in overwritten if path not in known]:
         there = f"they write to {_listed(sorted(known))}" if known else "none of them writes to a folder"
@@ -167,36 +173,41 @@ def _overwriting(found: Found, overwritten: tuple[str, ...]) -> Start | Refusal:
         return Refusal(reason=f"job {job} runs, {where}: what it has published is not deleted. Stop it first")
     left = tuple(folder for folder in _with_rows(found) if folder.path not in overwritten)
     if left:
-        named = " ".join(f"--overwrite {folder.path}" for folder in left)
         return Refusal(
-            reason=f"job {job} has published rows elsewhere as well, {_counted(left)}, which would be there twice: add"
-            f" {named}."
-            " Nothing was deleted"
+            reason=f"job {job} has published rows elsewhere as well, {_counted(left)}, which would be there twice: name"
+            f" these too: {commands.overwrite(overwritten + tuple(folder.path for folder in left))}. Nothing was"
+            " deleted"
         )
     deleted = tuple(folder for folder in _with_rows(found) if folder.path in overwritten)
     says = tuple(f"{job} begins with its input: deleting {_counted((folder,))}" for folder in deleted)
     return Start(overwrites=tuple(folder.path for folder in deleted), says=says)
 
 
-_MISFIT = (
-    "To see what fits: `flykka savepoint check PATH APP.py`; to go on from another checkpoint: --from-checkpoint PATH;"
-    " to begin with the input: --fresh, with another folder in the sink"
-)
+def _misfit(found: Found, commands: StartCommands) -> str:
+    choices = [f"to go on from another checkpoint: {commands.from_checkpoint}", *_from_the_input(found, commands)]
+    if commands.check is not None:
+        choices.insert(0, f"to see what fits: {commands.check}")
+    return _sentence(choices)
 
 
-def _commands(found: Found, *, fresh: bool = True) -> str:
-    """What there is to do; in Python the setters of the environment of the same names."""
-    rows = _with_rows(found)
-    choices = ["to go on from a checkpoint: --from-checkpoint PATH"]
-    if fresh:
-        into = ", with another folder in the sink" if rows else ""
-        choices.append(f"to begin with the input: --fresh{into}")
-    else:
-        choices.append("to begin with the input: another folder in the sink")
+def _choices(found: Found, commands: StartCommands, *, fresh: bool = True) -> str:
+    """What there is to do."""
+    from_the_input = _from_the_input(found, commands, fresh=fresh)
+    return _sentence([f"to go on from a checkpoint: {commands.from_checkpoint}", *from_the_input])
+
+
+def _from_the_input(found: Found, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
+    """How to begin with the input; one that is `fresh` already needs another folder only."""
+    rows = tuple(folder.path for folder in _with_rows(found))
+    how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
+    yield f"to begin with the input: {', '.join(how if rows else how[:1])}"
     if rows:
-        named = " ".join(f"--overwrite {folder.path}" for folder in rows)
-        choices.append(f"to delete those files and begin with the input: {named}")
-    return "; ".join([choices[0][0].upper() + choices[0][1:], *choices[1:]])
+        yield f"to delete those files and begin with the input: {commands.overwrite(rows)}"
+
+
+def _sentence(choices: list[str]) -> str:
+    text = "; ".join(choices)
+    return text[0].upper() + text[1:]
 
 
 def _others_in(found: Found) -> Iterator[str]:
@@ -216,7 +227,8 @@ def _with_rows(found: Found) -> tuple[FolderContents, ...]:
 
 def _where(found: Found) -> str:
     rows = _with_rows(found)
-    return f": there are {_counted(rows)}" if rows else ""
+    be = "is" if rows and rows[0].own == 1 else "are"
+    return f": there {be} {_counted(rows)}" if rows else ""
 
 
 def _counted(folders: tuple[FolderContents, ...]) -> str:

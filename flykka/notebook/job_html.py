@@ -37,7 +37,8 @@ STYLE = """<style>
   border-bottom: 1px solid rgba(128, 128, 128, .25); text-align: left !important; white-space: nowrap }
 .flykka-job th { font-weight: 500; opacity: .65 }
 .flykka-job .number { text-align: right !important }
-.flykka-job .wide { width: 99%; white-space: normal; overflow-wrap: anywhere }
+.flykka-job .wide { width: 99%; min-width: 12em; white-space: normal; overflow-wrap: anywhere }
+.flykka-job .name-of-task { min-width: 16em; white-space: normal; overflow-wrap: anywhere }
 .flykka-job .dot { display: inline-block; width: .6em; height: .6em; margin-right: .5em; border-radius: 50% }
 .flykka-job .bar { display: inline-flex; width: 5em; height: .55em; margin-right: .6em; border-radius: .3em;
   overflow: hidden; background: rgba(128, 128, 128, .25) }

@@ -17,6 +17,12 @@ def interactive_shell() -> Any | None:
     return None if get_ipython is None else get_ipython()
 
 
+def running_cell() -> int | None:
+    """The number of the run of a cell that goes on now, as in `In [7]`; None in a plain program."""
+    shell = interactive_shell()
+    return None if shell is None else int(shell.execution_count)
+
+
 def in_kernel() -> bool:
     """Whether what is shown goes to a frontend, which can put a new picture in the place of an old one."""
     return getattr(interactive_shell(), "kernel", None) is not None

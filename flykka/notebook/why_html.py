@@ -21,7 +21,8 @@ def why_html(why: JobWhy) -> str:
     if why.attempts:
         header = "".join(f"<th>{title}</th>" for title in _HEADER)
         rows = "".join(
-            _row((escape(each.name), status_dot(each.state), *map(escape, (each.where, each.activity, each.lasting))))
+            f'<tr><td class="name-of-task">{escape(each.name)}</td>'
+            + _cells((status_dot(each.state), *map(escape, (each.where, each.activity, each.lasting))))
             + f'<td class="wide">{escape(each.waits_for)}</td></tr>'
             for each in why.attempts
         )
@@ -31,5 +32,5 @@ def why_html(why: JobWhy) -> str:
     return f'{STYLE}<div class="flykka-job">{"".join(parts)}</div>'
 
 
-def _row(cells: Iterable[str]) -> str:
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells)
+def _cells(cells: Iterable[str]) -> str:
+    return "".join(f"<td>{cell}</td>" for cell in cells)

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pandas as pd
 
-ENVIRONMENT = """
+UNNAMED = """
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
 
 env = StreamExecutionEnvironment.get_execution_environment("local[1]")
-env.enable_checkpointing("200ms").set_checkpoint_dir(f"{folder}/checkpoints")
-env.set_externalized_checkpoint_retention("RETAIN_ON_CANCELLATION")
+env.enable_checkpointing("200ms")
 """
+"""No checkpoint directory was named: checkpoints are in a temporary folder."""
+
+ENVIRONMENT = UNNAMED + 'env.set_checkpoint_dir(f"{folder}/checkpoints")\n'
 
 JOB = """
 numbers = FileSource.parquet(f"{folder}/input", schema="number long").monitor_continuously("100ms", until="_SUCCESS")

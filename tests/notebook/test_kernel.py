@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 from tests.notebook.kernel import Kernel, wait_until
-from tests.notebook.programs import ENVIRONMENT, EVEN_NUMBERS, JOB, checkpoints, end_input, output, write_input
+from tests.notebook.programs import (
+    ENVIRONMENT,
+    EVEN_NUMBERS,
+    JOB,
+    UNNAMED,
+    checkpoints,
+    end_input,
+    output,
+    write_input,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 THREADS = "import threading; print(len([t for t in threading.enumerate() if 'flykka' in t.name]))"
+
+WAIT_FOR_ROWS = """
+import time
+while not any(vertex.rows_published for vertex in job.details.vertices):
+    time.sleep(0.02)
+"""
 
 
 # Each says that it waits when it does: an interrupt before that would interrupt something else.
@@ -132,26 +147,86 @@ def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_ca
     kernel.run("await job")
 
     assert executing.error is not None
-    assert "still ran: it is cancelled" in again.printed
+    assert "still ran: stopping it with a checkpoint" in again.printed
     assert output(folder) == EVEN_NUMBERS
 
 
-@pytest.mark.parametrize("cell", [ENVIRONMENT + JOB, JOB], ids=["with its environment", "in one environment"])
-def test_a_cell_that_is_run_again_replaces_its_job_and_leaves_nothing_behind(
-    kernel: Kernel, folder: Path, cell: str
+@pytest.mark.parametrize("environment", [ENVIRONMENT, UNNAMED], ids=["named checkpoints", "temporary checkpoints"])
+@pytest.mark.parametrize("with_environment", [True, False], ids=["with its environment", "in one environment"])
+def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_nothing_behind(
+    kernel: Kernel, folder: Path, environment: str, with_environment: bool
 ) -> None:
-    kernel.run(ENVIRONMENT + JOB)
+    cell = environment + JOB if with_environment else JOB
+    kernel.run(environment + JOB)
+    kernel.run(WAIT_FOR_ROWS)
     kernel.run(cell)
     threads = int(kernel.run(THREADS).printed)
 
-    printed = [kernel.run("old = job\n" + cell + "print(old.status, job.status)").printed for _ in range(10)]
+    printed = [kernel.run("old = job\n" + cell + "print(old.done(), job.done())").printed for _ in range(5)]
     after = int(kernel.run(THREADS).printed)
     end_input(folder)
     kernel.run("await job")
 
-    assert all(re.search(r"still ran: it is cancelled.*\n *CANCELED (CREATED|RUNNING)", text) for text in printed)
+    assert all("still ran" in text and text.endswith("True False\n") for text in printed)
+    assert all("continuing 'even numbers' from checkpoint" in text for text in printed)
     assert after <= threads + 2
-    assert set(output(folder)) == set(EVEN_NUMBERS)
+    assert output(folder) == EVEN_NUMBERS
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, UNNAMED], ids=["named checkpoints", "temporary checkpoints"])
+def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_run_again(
+    kernel: Kernel, folder: Path, environment: str
+) -> None:
+    end_input(folder)
+    kernel.run(environment)
+    kernel.run(JOB + "await job", cell_id="job")
+
+    refused = kernel.wait(kernel.start(JOB, cell_id="job"))
+    kernel.run("env.overwrite(f'{folder}/output')\n" + JOB + "await job", cell_id="job")
+    kernel.run(JOB.replace("/output", "/elsewhere") + "await job", cell_id="job")
+
+    assert refused.error is not None
+    assert refused.error[0] == "DuplicateJobSubmissionError"
+    assert "has come to the end of its input already" in refused.error[1]
+    assert f"env.overwrite('{folder}/output')" in refused.error[1]
+    assert output(folder) == EVEN_NUMBERS
+
+
+def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, folder: Path) -> None:
+    end_input(folder)
+    kernel.run(UNNAMED + "for _ in range(2):\n" + indent(JOB + "await job", "    "))
+
+    assert output(folder) == sorted(EVEN_NUMBERS * 2)
+
+
+def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(
+    kernel: Kernel, folder: Path
+) -> None:
+    kernel.run(UNNAMED + JOB)
+    kernel.run(WAIT_FOR_ROWS)
+    (folder / "input" / "broken.parquet").write_bytes(b"no parquet")
+    kernel.run("import time\nwhile not job.details.restarts: time.sleep(0.05)", patience=120)
+    (folder / "input" / "broken.parquet").unlink()
+
+    again = kernel.run(JOB)
+    end_input(folder)
+    kernel.run("await job")
+
+    assert "continuing 'even numbers' from checkpoint" in again.printed
+    assert output(folder) == EVEN_NUMBERS
+
+
+def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, folder: Path) -> None:
+    kernel.run(UNNAMED + JOB)
+    kernel.run(WAIT_FOR_ROWS)
+    kernel.run("job.cancel()\nwhile not job.done(): time.sleep(0.02)")
+
+    again = kernel.run(UNNAMED + JOB)
+    end_input(folder)
+    kernel.run("await job")
+
+    assert "continuing 'even numbers' from checkpoint" in again.printed
+    assert output(folder) == EVEN_NUMBERS
 
 
 def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, folder: Path) -> None:

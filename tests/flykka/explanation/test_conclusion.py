@@ -66,6 +66,11 @@ TABLE: list[tuple[str, Answers, str]] = [
     # The job has ended, or nobody leads it, or nobody answers.
     ("finished", answers(job=None, status=JobStatus.FINISHED), "job 'prices' has FINISHED: it waits for nothing"),
     (
+        "stopped",
+        answers(job=None, status=JobStatus.FINISHED, kept_checkpoint="/c/chk-7"),
+        "job 'prices' was STOPPED: it continues from its checkpoint when it is run again",
+    ),
+    (
         "failed",
         answers(job=None, status=JobStatus.FAILED, failure=BUG),
         "job 'prices' has FAILED of ValueError: operator 'taxed': no price may be 26",

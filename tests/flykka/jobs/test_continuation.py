@@ -15,6 +15,7 @@ from flykka.jobs.continuation import (
     decide,
     last_run_state,
 )
+from flykka.jobs.start_commands import PYTHON
 from flykka.messages.ids import JobId
 from flykka.messages.job import JobStatus
 from flykka.messages.job_control import JobRun
@@ -82,6 +83,12 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         ),
         (FINISHED, StartMode.AUTO, "has come to the end of its input already", ("--from-checkpoint PATH", "--fresh")),
         (
+            replace(NEW, folders=(FolderContents(path="/out", own=1),)),
+            StartMode.AUTO,
+            "has published rows: there is 1 file of it in /out",
+            (),
+        ),
+        (
             WITH_ROWS,
             StartMode.AUTO,
             "has no checkpoint to continue from, and has published rows: there are 3 files of it in /out",
@@ -144,6 +151,48 @@ def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
     assert isinstance(decide(shown, StartMode.AUTO), Start)
 
 
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [(FINISHED, ()), (replace(MISFIT, folders=NEW.folders), (f"'counts' begins with its input: {MISFIT.misfit}",))],
+)
+def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
+    found: Found, says: tuple[str, ...]
+) -> None:
+    uncounted = replace(found, note_counts=False)
+
+    assert decide(uncounted, StartMode.AUTO) == Start(says=says)
+
+
+@pytest.mark.parametrize("found", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
+def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Found) -> None:
+    refused = decide(replace(found, note_counts=False), StartMode.AUTO)
+
+    assert isinstance(refused, Refusal)
+
+
+@pytest.mark.parametrize(
+    ("found", "mode", "overwritten"),
+    [
+        (WITH_ROWS, StartMode.AUTO, ()),
+        (MISFIT, StartMode.AUTO, ()),
+        (LEFT_OFF, StartMode.FRESH, ()),
+        (
+            replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
+            StartMode.OVERWRITE,
+            ("/late",),
+        ),
+    ],
+)
+def test_in_python_a_refusal_says_what_to_write_there(
+    found: Found, mode: StartMode, overwritten: tuple[str, ...]
+) -> None:
+    refused = decide(found, mode, overwritten, PYTHON)
+
+    assert isinstance(refused, Refusal)
+    assert "env.overwrite('/" in refused.reason
+    assert "--" not in refused.reason
+
+
 def test_a_fresh_job_begins_with_its_input_where_none_of_its_rows_are() -> None:
     found = replace(LEFT_OFF, folders=NEW.folders)
 
@@ -179,7 +228,8 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
         (
             replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
             ("/out",),
-            "1 file of it in /late, which would be there twice: add --overwrite /late",
+            "1 file of it in /late, which would be there twice: name these too:"
+            " --overwrite /out --overwrite /late. Nothing was deleted",
         ),
         (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "runs, in this process"),
         (replace(WITH_ROWS, last_run=LastRunState.RUNS_ELSEWHERE, process=7), ("/out",), "runs, in process 7"),

@@ -1,0 +1,51 @@
+"""How a job is ended whose cell is run again: with a checkpoint if it can be stopped, and in any case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.jobs.job_client import JobClient
+from flykka.messages.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
+from flykka.messages.job_graph import JobType
+from flykka.notebook.earlier_jobs import end_job
+from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Answers, Cluster
+
+
+def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster(answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")))
+    client = cluster.submit()
+
+    end_job(client, timeout=2)
+
+    assert client.done()
+    assert [type(asked) for asked in cluster.asked[1:]] == [StopJob]
+    assert capsys.readouterr().out == "job 'counts' (job) still ran: stopping it with a checkpoint\n"
+
+
+@pytest.mark.parametrize("answer", [StoppingFailure(job_id=JOB, cause=BOOM), None], ids=["refused", "too slow"])
+def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
+    answer: StoppingFailure | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster(answers=Answers(stopping=answer))
+    client = cluster.submit()
+
+    # Nobody tells here that it has ended.
+    with pytest.raises(TimeoutError, match="after 2 seconds"):
+        end_job(client, timeout=2)
+
+    assert [type(asked) for asked in cluster.asked[1:]] == [StopJob, CancelJob]
+    assert capsys.readouterr().out.endswith("; cancelling it\n")
+
+
+def test_a_batch_job_has_nothing_to_be_stopped_with(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster()
+    client = JobClient(cluster.system, cluster.desk, replace(GRAPH, job_type=JobType.BATCH))
+    cluster.system.run_until_idle()
+
+    with pytest.raises(TimeoutError, match="after 2 seconds"):
+        end_job(client, timeout=2)
+
+    assert [type(asked) for asked in cluster.asked[1:]] == [CancelJob]
+    assert "still ran: cancelling it" in capsys.readouterr().out
